@@ -1,0 +1,32 @@
+"""Apache Hudi tables, version 8 of the format, in Python: on Spark through PySpark, and on Arrow without Spark."""
+
+from pyhudi_core import errors
+from pyhudi_core.errors import HudiError
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.opening import create_table, open_table
+from pyhudi_core.read.scan import Scan
+from pyhudi_core.table import HudiTable
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.status import CommitStatus
+from pyhudi_core.write.handle import CommitVerdict, Write
+from pyhudi_core.write.result import Commit, CommitStats
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Action",
+    "Commit",
+    "CommitStats",
+    "CommitStatus",
+    "CommitVerdict",
+    "HudiError",
+    "HudiTable",
+    "Instant",
+    "Scan",
+    "State",
+    "Timeline",
+    "Write",
+    "create_table",
+    "errors",
+    "open_table",
+]

@@ -1,0 +1,7 @@
+"""Engines: where Arrow functions run."""
+
+from pyhudi_core.engine.base import Dataset, Engine, TaskFunction, TaskInfo
+from pyhudi_core.engine.choice import engine_for
+from pyhudi_core.engine.local import LocalEngine
+
+__all__ = ["Dataset", "Engine", "LocalEngine", "TaskFunction", "TaskInfo", "engine_for"]

@@ -1,0 +1,25 @@
+"""Choose the engine by what the data is: a PySpark DataFrame runs on its Spark session, everything else in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.engine.local import LocalEngine
+from pyhudi_core.errors import ConfigError
+from pyhudi_core.runtime.base import Executor
+
+
+def engine_for(data: object, executor: Executor, spark: Any = None) -> Engine:
+    """The engine for this data (or for a given Spark session). Does not import PySpark unless Spark is meant."""
+    module = type(data).__module__
+    if module.startswith("pyspark.sql.connect"):
+        raise ConfigError(
+            "The DataFrame belongs to Spark Connect, which this release does not write from",
+            hint="Use a classic session (SparkSession.builder.master(...)), or collect with toArrow() and write that.",
+        )
+    if spark is None and not module.startswith("pyspark.sql"):
+        return LocalEngine(executor, executor.workers)
+    from pyhudi_core.engine.spark import SparkEngine  # noqa: PLC0415  (Spark is imported only where it is used)
+
+    return SparkEngine(spark if spark is not None else data.sparkSession, executor)  # type: ignore[attr-defined]

@@ -1,0 +1,90 @@
+"""Small batches on Spark: gathered at the driver, sent to the executors by task.
+
+A batch of some megabytes gains nothing from a cache, an exchange and four hops between the JVM and Python, each of which costs more than the
+work. So it is brought to the driver once (by Spark's Arrow collect), cheap functions run there, and what comes after a shuffle (reading and
+writing files) runs in the executors, which get their rows with the task. Same functions, same results as `SparkDataset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from pyhudi_core.engine.base import Dataset, TaskFunction, TaskInfo
+from pyhudi_core.engine.local import LocalDataset, Part
+from pyhudi_core.engine.task_errors import driver_errors, raised_in_task
+from pyhudi_core.runtime.base import Executor
+
+
+@dataclass(slots=True)
+class GatheredDataset:
+    """Rows at the driver. ``local`` holds them in parts; behind a shuffle (``scattered``) the next function runs in executors."""
+
+    spark: SparkSession
+    executor: Executor
+    local: LocalDataset
+    scattered: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.local.schema
+
+    def map(self, fn: TaskFunction, schema: pa.Schema) -> Dataset:
+        if not self.scattered:
+            return self._with(self.local.map(fn, schema))
+        run = LocalDataset(self.executor, schema, lambda: self._in_executors(fn, schema))
+        # Whatever follows needs the result more than once at most by asking for it; keep it from running twice.
+        run.persist()
+        return self._with(run)
+
+    def shuffle(self, by: str, tasks: int, sort_by: str) -> Dataset:
+        return self._with(self.local.shuffle(by, tasks, sort_by), scattered=True)
+
+    def persist(self) -> Dataset:
+        self.local.persist()
+        return self
+
+    def release(self) -> None:
+        self.local.release()
+
+    def collect(self) -> pa.Table:
+        return self.local.collect()
+
+    def _with(self, local: Dataset, *, scattered: bool = False) -> GatheredDataset:
+        assert isinstance(local, LocalDataset)
+        return GatheredDataset(self.spark, self.executor, local, scattered)
+
+    def _in_executors(self, fn: TaskFunction, schema: pa.Schema) -> list[Part]:
+        parts = [_to_bytes(part, self.schema) for part in self.local.parts()]
+        context = self.spark.sparkContext
+        with driver_errors():
+            results = context.parallelize(parts, len(parts)).mapPartitionsWithIndex(_runner(fn, schema)).collect()
+        return [_from_bytes(result) for result in results]
+
+
+def _runner(fn: TaskFunction, schema: pa.Schema) -> Callable[[int, Iterable[bytes]], Iterator[bytes]]:
+    def run(number: int, parts: Iterable[bytes]) -> Iterator[bytes]:
+        for part in parts:
+            with raised_in_task():
+                made = [
+                    batch.cast(schema) if batch.schema != schema else batch
+                    for batch in fn(TaskInfo(number), iter(_from_bytes(part)))
+                ]
+            yield _to_bytes(made, schema)
+
+    return run
+
+
+def _to_bytes(part: Part, schema: pa.Schema) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in part:
+            writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def _from_bytes(data: bytes) -> Part:
+    return list(pa.ipc.open_stream(pa.py_buffer(data)))

@@ -1,0 +1,64 @@
+"""Errors of this package on their way from a Spark worker to the driver.
+
+Spark hands on the text of an exception only; so a worker writes the error's class, message and fields into the text, and the driver makes
+the same error of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyhudi_core import errors
+from pyhudi_core.errors import HudiError
+
+_MARK = re.compile(r"pyhudi-error:(\{.*?\}):end")
+_FIELDS = ("table", "path", "instant", "hint")
+
+
+def to_text(error: HudiError) -> str:
+    """One line that names the error."""
+    body = {"kind": type(error).__name__, "message": error.message, **{name: getattr(error, name) for name in _FIELDS}}
+    return f"pyhudi-error:{json.dumps(body).replace('}', chr(92) + 'u007d')[:-6] + '}'}:end"
+
+
+def from_text(text: str) -> HudiError | None:
+    """The error that a worker's text names; None for any other failure."""
+    match = _MARK.search(text)
+    if match is None:
+        return None
+    try:
+        body = json.loads(match[1])
+    except ValueError:
+        return None
+    kind = getattr(errors, str(body.get("kind")), HudiError)
+    if not (isinstance(kind, type) and issubclass(kind, HudiError)):
+        return None
+    error = kind.__new__(kind)
+    HudiError.__init__(error, str(body.get("message")), **{name: body.get(name) for name in _FIELDS})
+    return error
+
+
+@contextmanager
+def raised_in_task() -> Iterator[None]:
+    """Inside a worker: write errors of this package into the text that Spark hands on."""
+    try:
+        yield
+    except HudiError as error:
+        raise RuntimeError(to_text(error)) from error
+
+
+@contextmanager
+def driver_errors() -> Iterator[None]:
+    """At the driver: raise a task's own error in place of Spark's wrapping of it."""
+    try:
+        yield
+    except HudiError:
+        raise
+    except Exception as error:
+        own = from_text(str(error))
+        if own is None:
+            raise
+        raise own from None

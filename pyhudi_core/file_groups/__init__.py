@@ -1,0 +1,1 @@
+"""File groups and their slices."""

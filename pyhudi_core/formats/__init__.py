@@ -1,0 +1,1 @@
+"""File formats: bytes to values and back, with bounded memory and typed errors. No storage, no clock."""

@@ -1,0 +1,265 @@
+"""Bloom filters of record keys, as they are in the footers of base files.
+
+The bytes are those of Hudi's ``SimpleBloomFilter`` and ``HoodieDynamicBoundedBloomFilter`` (the specification,
+"Base Files", only names the footer keys; the layout was checked byte for byte against files of Hudi 1.0.2 and 1.2.0),
+big endian:
+
+    row      int -1, int hashes, byte 1 (Murmur), int bits, then the bits, the first one lowest in the first byte
+    SIMPLE   one row
+    DYNAMIC  int -1, int hashes, byte 1, int bits; int entries a row, int keys in the last row, int rows; rows
+
+Invariant: a key that was added is contained, whatever is added later. A key that was not may be contained as well,
+with about the probability that the filter was made for while it has no more keys than it was made for.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi_core.errors import CorruptBaseFileError, InvalidRecordKeyError
+from pyhudi_core.formats.murmur import Block, Ints, Keys, blocks
+
+DYNAMIC = "DYNAMIC_V0"
+SIMPLE = "SIMPLE"
+
+_HEADER = struct.Struct(">iibi")
+_DYNAMIC = struct.Struct(">iii")
+_VERSION = -1
+_MURMUR = 1
+_MAX_HASHES = 1024
+
+Bits = npt.NDArray[np.bool_]
+
+
+class BloomFilter:
+    """A set of record keys that may answer yes for keys it does not hold. Made by `empty` or `from_footer`."""
+
+    __slots__ = ("_bits", "_full", "_hashes", "_max_entries", "_next_row", "_row_entries", "_row_keys", "_rows")
+
+    def __init__(self, bits: int, hashes: int, rows: list[Bits], *, row_entries: int | None, max_entries: int) -> None:
+        self._bits = bits
+        self._hashes = hashes
+        self._rows = rows
+        self._row_entries = row_entries
+        self._max_entries = max_entries
+        self._row_keys = 0
+        self._full = False
+        self._next_row = 0
+
+    @classmethod
+    def empty(
+        cls, entries: int = 60_000, fpp: float = 1e-9, max_entries: int = 100_000, *, type_code: str = DYNAMIC
+    ) -> BloomFilter:
+        """A filter without keys.
+
+        Args:
+            entries: how many keys a row is made for.
+            fpp: share of absent keys that may be answered with yes, when there are so many.
+            max_entries: a dynamic filter grows by rows until it is made for so many keys.
+            type_code: `DYNAMIC` or `SIMPLE`, which has one row for all keys.
+        """
+        if entries < 1 or not 0 < fpp < 1 or type_code not in (DYNAMIC, SIMPLE):
+            raise ValueError(f"no bloom filter for {entries} entries, fpp {fpp}, type {type_code}")
+        bits = math.ceil(entries * (-math.log(fpp) / math.log(2) ** 2))
+        hashes = math.ceil(math.log(2) * bits / entries)
+        rows = [_no_bits(bits)]
+        row_entries = entries if type_code == DYNAMIC else None
+        return cls(bits, hashes, rows, row_entries=row_entries, max_entries=max_entries)
+
+    @classmethod
+    def from_footer(
+        cls, text: str, type_code: str | None, *, max_entries: int = 100_000, path: str | None = None
+    ) -> BloomFilter:
+        """The filter of a footer.
+
+        Args:
+            text: value of ``org.apache.hudi.bloomfilter``.
+            type_code: value of ``hoodie_bloom_filter_type_code``; absent for SIMPLE.
+            max_entries: as in `empty`; the bytes do not say it.
+            path: the file, for errors.
+
+        Raises:
+            CorruptBaseFileError: the text is not such a filter.
+        """
+        try:
+            data = base64.b64decode(text, validate=True)
+            if type_code == DYNAMIC:
+                return _read_dynamic(data, max_entries)
+            if type_code not in (None, SIMPLE):
+                raise ValueError(f"type {type_code!r:.50} is not known")
+            bits, hashes, row, end = _read_row(data, 0)
+            if end != len(data):
+                raise ValueError("there are bytes after the filter")
+            return cls(bits, hashes, [row], row_entries=None, max_entries=max_entries)
+        except (ValueError, struct.error, binascii.Error) as error:
+            raise CorruptBaseFileError(
+                f"The bloom filter cannot be read: {error}",
+                path=path,
+                detail=str(error),
+                hint="Rows are intact; the file can be read without the filter, and clustering writes a new one",
+            ) from error
+
+    def to_footer(self) -> tuple[str, str | None]:
+        """Value of ``org.apache.hudi.bloomfilter``, and of ``hoodie_bloom_filter_type_code`` (None: leave it out)."""
+        header = _HEADER.pack(_VERSION, self._hashes, _MURMUR, self._bits)
+        size = _byte_size(self._bits)
+        rows = [header + np.packbits(row, bitorder="little")[:size].tobytes() for row in self._rows]
+        if self._row_entries is None:
+            return base64.b64encode(rows[0]).decode(), None
+        counts = _DYNAMIC.pack(self._row_entries, self._row_keys, len(rows))
+        return base64.b64encode(b"".join((header, counts, *rows))).decode(), DYNAMIC
+
+    def copy(self) -> BloomFilter:
+        """A filter that can be added to without changing this one."""
+        made = BloomFilter(
+            self._bits,
+            self._hashes,
+            [row.copy() for row in self._rows],
+            row_entries=self._row_entries,
+            max_entries=self._max_entries,
+        )
+        made._row_keys, made._full, made._next_row = self._row_keys, self._full, self._next_row
+        return made
+
+    def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Add record keys (strings or binary). Raises `InvalidRecordKeyError` for null."""
+        for chunk in key_chunks(keys):
+            if self._row_entries is None:
+                self._set(chunk, self._rows[0])
+            else:
+                self._add_dynamic(chunk, self._row_entries)
+
+    def might_contain(self, keys: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+        """For each key, False if it was certainly not added. Raises `InvalidRecordKeyError` for null."""
+        found = [self._find(chunk) for chunk in key_chunks(keys)]
+        return np.concatenate(found) if found else np.zeros(0, np.bool_)
+
+    def _add_dynamic(self, keys: Keys, row_entries: int) -> None:
+        while len(keys) and not self._full:
+            space = row_entries - self._row_keys
+            if space <= 0 and len(self._rows) * row_entries < self._max_entries:
+                self._rows.append(_no_bits(self._bits))
+                self._row_keys = 0
+                continue
+            if space <= 0:
+                # Java puts the key that finds the filter full into the first row, and only then starts to go around.
+                self._full, space = True, 1
+            row = self._rows[0] if self._full else self._rows[-1]
+            taken = min(space, len(keys))
+            self._set(keys.pick(slice(0, taken)), row)
+            self._row_keys += taken
+            keys = keys.pick(slice(taken, None))
+        self._add_around(keys)
+
+    def _add_around(self, keys: Keys) -> None:
+        count = len(self._rows)
+        for number in range(min(count, len(keys))):
+            row = self._rows[(self._next_row + number) % count]
+            self._set(keys.pick(slice(number, None, count)), row)
+        self._next_row = (self._next_row + len(keys)) % count
+        # Java counts on in a signed 32-bit number; a reader only asks whether the row is full.
+        self._row_keys = min(self._row_keys + len(keys), 2**31 - 1)
+
+    def _set(self, keys: Keys, row: Bits) -> None:
+        for block in blocks(keys):
+            for _ in range(self._hashes):
+                block.advance()
+                row[block.positions(self._bits)] = True
+
+    def _find(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        found = np.zeros(len(keys), np.bool_)
+        for row in self._rows:
+            left = np.flatnonzero(~found)
+            for block in blocks(keys.pick(left)):
+                found[left[self._survivors(block, row).index]] = True
+        return found
+
+    def _survivors(self, block: Block, row: Bits) -> Block:
+        """The keys of the block whose every position is set in the row."""
+        for _ in range(self._hashes):
+            block.advance()
+            hits = row[block.positions(self._bits)]
+            if not hits.all():
+                block = block.keep(hits)
+                if len(block.state) == 0:
+                    break
+        return block
+
+
+def _no_bits(bits: int) -> Bits:
+    return np.zeros(8 * _byte_size(bits), np.bool_)
+
+
+def _byte_size(bits: int) -> int:
+    return (bits + 7) // 8
+
+
+def _read_row(data: bytes, at: int) -> tuple[int, int, Bits, int]:
+    """Bits, hashes and content of the row at an offset, and where it ends."""
+    bits, hashes = _read_header(data, at)
+    start = at + _HEADER.size
+    end = start + _byte_size(bits)
+    if end > len(data):
+        raise ValueError(f"a row of {bits} bits does not fit into what is left")
+    packed = np.frombuffer(data, np.uint8, end - start, start)
+    return bits, hashes, np.unpackbits(packed, bitorder="little").view(np.bool_), end
+
+
+def _read_header(data: bytes, at: int) -> tuple[int, int]:
+    version, hashes, kind, bits = _HEADER.unpack_from(data, at)
+    if version != _VERSION or kind != _MURMUR:
+        raise ValueError(f"version {version} with hash type {kind} is not known")
+    if not 0 < hashes <= _MAX_HASHES or not 0 < bits <= 8 * len(data):
+        raise ValueError(f"{hashes} hashes into {bits} bits cannot be")
+    return bits, hashes
+
+
+def _read_dynamic(data: bytes, max_entries: int) -> BloomFilter:
+    bits, hashes = _read_header(data, 0)
+    row_entries, row_keys, count = _DYNAMIC.unpack_from(data, _HEADER.size)
+    at = _HEADER.size + _DYNAMIC.size
+    if row_entries < 1 or row_keys < 0 or count < 1 or at + count * (_HEADER.size + _byte_size(bits)) != len(data):
+        raise ValueError(f"{count} rows of {bits} bits do not make up its {len(data)} bytes")
+    rows = []
+    for _ in range(count):
+        own_bits, own_hashes, row, at = _read_row(data, at)
+        if (own_bits, own_hashes) != (bits, hashes):
+            raise ValueError("its rows differ in size")
+        rows.append(row)
+    made = BloomFilter(bits, hashes, rows, row_entries=row_entries, max_entries=max_entries)
+    made._row_keys = row_keys
+    return made
+
+
+def key_chunks(keys: pa.Array | pa.ChunkedArray) -> list[Keys]:
+    if keys.null_count:
+        raise InvalidRecordKeyError("A record key is null", hint="Fill or drop the rows without a key")
+    chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+    return [_keys(chunk) for chunk in chunks if len(chunk)]
+
+
+def _keys(array: Any) -> Keys:
+    """The bytes of a string or binary array, without copying them."""
+    if not _has_offsets(array.type):
+        array = array.cast(pa.binary() if pa.types.is_fixed_size_binary(array.type) else pa.string())
+    wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    _, offsets_buffer, data_buffer = array.buffers()
+    raw = np.frombuffer(offsets_buffer, np.int64 if wide else np.int32, len(array) + 1 + array.offset)
+    offsets: Ints = raw[array.offset :].astype(np.int64)
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.zeros(0, np.uint8)
+    return Keys(data, offsets[:-1], offsets[1:] - offsets[:-1])
+
+
+def _has_offsets(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind)
+    )

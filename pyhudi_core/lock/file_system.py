@@ -1,0 +1,162 @@
+"""The lock file that Hudi's own FileSystemBasedLockProvider uses, so that Java and Python writers exclude each other.
+
+What both do: the file ``lock`` in the lock folder exists while somebody holds the lock; it is made by an atomic create and removed
+to give the lock back; it has expired when its modification time is more than ``expire_minutes`` old (0: never). The folder is
+``hoodie.write.lock.filesystem.path``; without that option Hudi 1.0 to 1.2 takes ``.hoodie``.
+
+What only we do: the content names the holder, so a holder whose process on this machine has ended is replaced at once, and a lock is
+removed only by its owner. Hudi's provider removes the file without asking whose it is; safety therefore rests elsewhere.
+"""
+
+from __future__ import annotations
+
+from pyhudi_core.errors import (
+    LockTimeoutError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageStateUnknownError,
+)
+from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder, this_process
+from pyhudi_core.lock.waiting import Patience, acquire_patiently
+from pyhudi_core.runtime.base import Clock, Ids
+from pyhudi_core.storage.base import ObjectInfo, Storage
+from pyhudi_core.storage.local import LocalStorage
+
+_FILE_NAME = "lock"
+DEFAULT_FOLDER = ".hoodie"
+
+
+class FileSystemLockProvider:
+    """Excludes every writer that uses the same lock file.
+
+    Args:
+        storage: the table's storage.
+        clock: measures waiting times and expiry.
+        ids: gives tokens and jitter.
+        folder: the lock folder below the table.
+        expire_minutes: age at which anybody's lock counts as left behind; 0 is never.
+        retry_wait_ms: bounds of the first and of the longest wait between two attempts.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Clock,
+        ids: Ids,
+        *,
+        folder: str = DEFAULT_FOLDER,
+        expire_minutes: int = 0,
+        retry_wait_ms: tuple[int, int] = (4, 500),
+    ) -> None:
+        # A lock means nothing after a power failure, so it need not wait for the disk.
+        self._storage = storage.without_fsync() if isinstance(storage, LocalStorage) else storage
+        self._clock = clock
+        self._ids = ids
+        self._folder = folder
+        self._path = f"{folder}/{_FILE_NAME}"
+        self._expire_ms = expire_minutes * 60_000
+        self._retry_wait_ms = retry_wait_ms
+
+    @property
+    def identity(self) -> str:
+        return f"file_system:{self._folder}"
+
+    def acquire(self, timeout_s: float, note: str = "") -> FileSystemLockSession:
+        patience = Patience(self._clock, self._ids, *self._retry_wait_ms)
+        return acquire_patiently(
+            lambda: self._attempt(note), lambda: self._timed_out(timeout_s), patience, self._clock, timeout_s
+        )
+
+    def _attempt(self, note: str) -> FileSystemLockSession | None:
+        session = self._create(note)
+        if session is None and self._remove_if_left_behind():
+            return self._create(note)
+        return session
+
+    def _create(self, note: str) -> FileSystemLockSession | None:
+        nonce = self._ids.uuid()
+        holder = this_process(nonce, self._clock.now_ms(), note)
+        session = FileSystemLockSession(self._storage, self._path, nonce)
+        try:
+            self._storage.put_if_absent(self._path, holder.to_bytes())
+        except PreconditionFailedError:
+            return None
+        except StorageStateUnknownError:
+            return session if session.still_held() else None
+        return session
+
+    def _remove_if_left_behind(self) -> bool:
+        """Remove the lock of a holder that is gone; whether that was done."""
+        # The tag is taken before the content is read: what is removed is then never younger than what was judged.
+        found = self._storage.head(self._path)
+        if found is None:
+            return True
+        if not self._expired(found) and not self._holder_is_gone():
+            return False
+        try:
+            self._storage.delete_if_match(self._path, found.etag)
+        except (PreconditionFailedError, StorageStateUnknownError):
+            return False
+        return True
+
+    def _expired(self, found: ObjectInfo) -> bool:
+        return 0 < self._expire_ms < self._clock.now_ms() - found.modified_ms
+
+    def _holder_is_gone(self) -> bool:
+        try:
+            holder = parse_holder(self._storage.get(self._path))
+        except ObjectNotFoundError:
+            return False
+        return holder is not None and is_gone(holder)
+
+    def _timed_out(self, timeout_s: float) -> LockTimeoutError:
+        try:
+            content = self._storage.get(self._path)
+        except ObjectNotFoundError:
+            content = b""
+        holder = parse_holder(content)
+        return LockTimeoutError(
+            f"The lock was not free within {timeout_s:g} s; it is held by {holder.describe() if holder else describe_foreign(content)}",
+            table=self._storage.location,
+            path=self._path,
+            hint="Wait for that writer and try again. If it has ended for sure, delete the lock file, and set"
+            " hoodie.write.lock.filesystem.expire (minutes) so that the next one expires by itself.",
+        )
+
+
+class FileSystemLockSession:
+    """A held lock file."""
+
+    def __init__(self, storage: Storage, path: str, nonce: str) -> None:
+        self._storage = storage
+        self._path = path
+        self._nonce = nonce
+        self._released = False
+
+    @property
+    def token(self) -> str:
+        return self._nonce
+
+    def still_held(self) -> bool:
+        return not self._released and self._is_ours()
+
+    def release(self) -> None:
+        while not self._released:
+            found = self._storage.head(self._path)
+            if found is None or not self._is_ours():
+                self._released = True
+                return
+            try:
+                self._storage.delete_if_match(self._path, found.etag)
+                self._released = True
+            except PreconditionFailedError:
+                self._released = True
+            except StorageStateUnknownError:
+                continue
+
+    def _is_ours(self) -> bool:
+        try:
+            holder = parse_holder(self._storage.get(self._path))
+        except ObjectNotFoundError:
+            return False
+        return holder is not None and holder.nonce == self._nonce

@@ -1,0 +1,91 @@
+"""Who holds a lock file: what our holders write into it, and whether that holder can still be alive.
+
+A holder is known to be gone only when its process ran on this machine, in this boot and this process namespace, and no process
+with its number and start time is there any more. Everybody else may be alive.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from pyhudi_core.runtime.process import machine, start_time
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One holding of a lock.
+
+    Attributes:
+        nonce: names this holding.
+        host: the machine's name.
+        machine: boot and process namespace, so that process numbers can be compared; empty where unknown.
+        pid: the process.
+        started: when the process was started, in the kernel's own unit; empty where unknown.
+        since_ms: when the lock was taken, in epoch milliseconds of the holder's clock.
+        note: what for.
+    """
+
+    nonce: str
+    host: str
+    machine: str
+    pid: int
+    started: str
+    since_ms: int
+    note: str
+
+    def to_bytes(self) -> bytes:
+        """The lock file's content: the words of Hudi's own provider, which only logs them, and ours."""
+        since = datetime.fromtimestamp(self.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        content = {"lockCreateTime": since, "lockThreadName": f"pyhudi {self.pid}@{self.host}", "pyhudi": asdict(self)}
+        return json.dumps(content, indent=1).encode()
+
+    def describe(self) -> str:
+        """For messages: process, machine, since when and what for."""
+        since = datetime.fromtimestamp(self.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return f"process {self.pid} on {self.host} since {since}" + (f" for {self.note}" if self.note else "")
+
+
+def this_process(nonce: str, since_ms: int, note: str) -> Holder:
+    """A holding by this process."""
+    pid = os.getpid()
+    return Holder(nonce, socket.gethostname(), machine(), pid, start_time(pid) or "", since_ms, note)
+
+
+def parse_holder(content: bytes) -> Holder | None:
+    """The holder that a lock file names; None when another tool wrote it, or it is not whole."""
+    try:
+        found = json.loads(content)["pyhudi"]
+        holder = Holder(**found)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    texts = (holder.nonce, holder.host, holder.machine, holder.started, holder.note)
+    sound = all(isinstance(text, str) for text in texts) and all(type(n) is int for n in (holder.pid, holder.since_ms))
+    return holder if sound and 0 < holder.pid < 2**31 and 0 <= holder.since_ms < 10**14 else None
+
+
+def describe_foreign(content: bytes) -> str:
+    """For messages: the holder as another tool wrote it down, such as Hudi's own provider."""
+    try:
+        found = json.loads(content)
+        return f"{found['lockThreadName']} since {found['lockCreateTime']} (written by another tool)"[:300]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return "a process that did not say who it is"
+
+
+def is_gone(holder: Holder) -> bool:
+    """Whether the holder's process is known to have ended."""
+    if holder.host != socket.gethostname() or holder.machine != machine():
+        return False
+    if holder.started:
+        return start_time(holder.pid) != holder.started
+    try:
+        os.kill(holder.pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,54 @@
+"""How long to wait between two attempts for a lock: full jitter, so that contenders do not march in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from pyhudi_core.errors import LockTimeoutError
+from pyhudi_core.lock.base import LockSession
+from pyhudi_core.runtime.base import Clock, Ids
+
+S = TypeVar("S", bound=LockSession)
+
+
+class Patience:
+    """The waiting times of one acquisition.
+
+    Args:
+        clock: measures and sleeps.
+        ids: the source of jitter.
+        first_ms: bound of the first wait; each further bound is twice as long.
+        longest_ms: bound of every wait.
+    """
+
+    def __init__(self, clock: Clock, ids: Ids, first_ms: int, longest_ms: int) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._bound_ms = max(1, first_ms)
+        self._longest_ms = max(1, longest_ms)
+
+    def wait(self, at_most_s: float) -> None:
+        """Sleep for a random time below the present bound, but no longer than told."""
+        bound_us = min(self._bound_ms, self._longest_ms) * 1000
+        self._bound_ms = min(self._bound_ms * 2, self._longest_ms)
+        self._clock.sleep(min(at_most_s, (1 + self._ids.below(bound_us)) / 1_000_000))
+
+
+def acquire_patiently(
+    attempt: Callable[[], S | None],
+    give_up: Callable[[], LockTimeoutError],
+    patience: Patience,
+    clock: Clock,
+    timeout_s: float,
+) -> S:
+    """Try again and again until the attempt gives a session; raise what ``give_up`` returns when the time is over."""
+    started = clock.monotonic()
+    while True:
+        session = attempt()
+        if session is not None:
+            return session
+        left = timeout_s - (clock.monotonic() - started)
+        if left <= 0:
+            raise give_up()
+        patience.wait(left)

@@ -1,0 +1,65 @@
+"""Which of two versions of a row wins (specification, "Merge Modes"). Arrow arrays in, masks and tables out.
+
+Commit-time ordering: what is written later wins. Event-time ordering: the greater ordering value wins, null is the lowest, and on equal values
+what is written later wins; several ordering columns are compared one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.model.properties import MergeMode, TableConfig
+
+
+def orders_by_event_time(config: TableConfig) -> bool:
+    """Whether ordering columns decide, or only the order of commits."""
+    return config.merge_mode is MergeMode.EVENT_TIME_ORDERING and bool(config.ordering_fields)
+
+
+def incoming_wins(incoming: pa.Table, existing: pa.Table, ordering: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """For each pair of rows, whether the incoming one replaces the existing one: its ordering values are not lower."""
+    count = len(incoming)
+    wins = np.ones(count, bool)
+    open_ = np.ones(count, bool)
+    for name in ordering:
+        new, old = incoming.column(name), existing.column(name)
+        lower = _fill(pc.less(new, old)) | (_mask(pc.is_null(new)) & _mask(pc.is_valid(old)))
+        higher = _fill(pc.greater(new, old)) | (_mask(pc.is_valid(new)) & _mask(pc.is_null(old)))
+        wins[open_ & lower] = False
+        open_ &= ~(lower | higher)
+    return wins
+
+
+def deduplicate(rows: pa.Table, key: str, position: str, ordering: Sequence[str]) -> pa.Table:
+    """Keep one row of each key: the one with the highest ordering values, and of equal ones the last by ``position``."""
+    keys = rows.column(key)
+    if pc.count_distinct(keys).as_py() == len(rows):
+        return rows
+    codes = pc.dictionary_encode(keys.combine_chunks()).indices
+    work = pa.table(
+        {"code": codes, "position": rows.column(position), **{f"o{i}": rows.column(n) for i, n in enumerate(ordering)}}
+    )
+    sort_keys = [
+        ("code", "ascending"),
+        *[(f"o{i}", "ascending") for i in range(len(ordering))],
+        ("position", "ascending"),
+    ]
+    order = pc.sort_indices(work, sort_keys=sort_keys, null_placement="at_start").to_numpy()
+    sorted_codes = codes.to_numpy(zero_copy_only=False)[order]
+    last = np.append(sorted_codes[1:] != sorted_codes[:-1], True)
+    return rows.take(pa.array(np.sort(order[last])))
+
+
+def _fill(result: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    return _mask(pc.fill_null(result, False))
+
+
+def _mask(result: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(
+        result.to_numpy() if isinstance(result, pa.ChunkedArray) else result.to_numpy(zero_copy_only=False), bool
+    )

@@ -1,0 +1,1 @@
+"""Nouns of the specification, as values."""

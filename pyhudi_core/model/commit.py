@@ -1,0 +1,158 @@
+"""What a completed commit says: ``HoodieCommitMetadata`` and ``HoodieReplaceCommitMetadata`` as values.
+
+Facts about what real writers put into the fields are in the specification's section "Commits" and were checked against files
+of Hudi 1.0.2. Unknown fields are kept in ``raw`` so that a reader of a newer release's commit loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pyhudi_core.model.instant import Action
+
+SCHEMA_KEY = "schema"
+
+
+class OperationType(StrEnum):
+    """``operationType`` of a commit; Hudi fails on any word it does not know."""
+
+    INSERT = "INSERT"
+    UPSERT = "UPSERT"
+    BULK_INSERT = "BULK_INSERT"
+    DELETE = "DELETE"
+    INSERT_OVERWRITE = "INSERT_OVERWRITE"
+    INSERT_OVERWRITE_TABLE = "INSERT_OVERWRITE_TABLE"
+    DELETE_PARTITION = "DELETE_PARTITION"
+
+    @property
+    def action(self) -> Action:
+        """The timeline action on a copy-on-write table."""
+        return Action.REPLACECOMMIT if self in _REPLACING else Action.COMMIT
+
+
+_REPLACING = frozenset(
+    {OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE, OperationType.DELETE_PARTITION}
+)
+
+SERVICE_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
+"""Operations whose commits do not define the table's schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStat:
+    """One written file. ``path`` is relative to the table; sizes in bytes; counts in rows."""
+
+    file_id: str
+    path: str
+    partition: str
+    prev_commit: str = "null"
+    prev_base_file: str | None = None
+    rows: int = 0
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+    size: int = 0
+
+    def to_avro(self) -> dict[str, Any]:
+        """The fields of ``HoodieWriteStat`` as Hudi's copy-on-write handles fill them."""
+        return {
+            "fileId": self.file_id,
+            "path": self.path,
+            "prevCommit": self.prev_commit,
+            "prevBaseFile": self.prev_base_file,
+            "partitionPath": self.partition,
+            "numWrites": self.rows,
+            "numInserts": self.inserts,
+            "numUpdateWrites": self.updates,
+            "numDeletes": self.deletes,
+            "totalWriteBytes": self.size,
+            "fileSizeInBytes": self.size,
+            "totalWriteErrors": 0,
+            "totalLogRecords": 0,
+            "totalUpdatedRecordsCompacted": 0,
+            "totalLogBlocks": 0,
+            "totalCorruptLogBlock": 0,
+            "totalRollbackBlocks": 0,
+            "numUpdates": 0,
+        }
+
+    @classmethod
+    def from_avro(cls, record: Mapping[str, Any], partition: str) -> WriteStat:
+        """Read one; every field may be missing."""
+        return cls(
+            file_id=record.get("fileId") or "",
+            path=record.get("path") or "",
+            partition=partition,
+            prev_commit=record.get("prevCommit") or "null",
+            prev_base_file=record.get("prevBaseFile"),
+            rows=record.get("numWrites") or 0,
+            inserts=record.get("numInserts") or 0,
+            updates=record.get("numUpdateWrites") or 0,
+            deletes=record.get("numDeletes") or 0,
+            size=record.get("fileSizeInBytes") or 0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMetadata:
+    """The content of a completed commit, deltacommit or replacecommit."""
+
+    operation: str | None
+    stats: tuple[WriteStat, ...] = ()
+    extra: Mapping[str, str] = field(default_factory=dict)
+    replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def schema(self) -> str | None:
+        """Avro JSON of the table's schema without meta columns, or None where the commit has none."""
+        return self.extra.get(SCHEMA_KEY) or None
+
+    @property
+    def partitions(self) -> frozenset[str]:
+        """Every partition the commit wrote to or replaced groups in."""
+        return frozenset(stat.partition for stat in self.stats) | frozenset(self.replaced)
+
+    def file_groups(self) -> Iterator[tuple[str, str]]:
+        """(partition, file id) of every group written or replaced."""
+        for stat in self.stats:
+            yield (stat.partition, stat.file_id)
+        for partition, file_ids in self.replaced.items():
+            for file_id in file_ids:
+                yield (partition, file_id)
+
+    def record_name(self, action: Action) -> str:
+        """The Avro record in which an instant of this action stores it."""
+        replaces = action.completes_as is Action.REPLACECOMMIT
+        return "HoodieReplaceCommitMetadata" if replaces else "HoodieCommitMetadata"
+
+    def to_avro(self, action: Action) -> dict[str, Any]:
+        """The record to store for an instant of this action."""
+        by_partition: dict[str, list[dict[str, Any]]] = {}
+        for stat in self.stats:
+            by_partition.setdefault(stat.partition, []).append(stat.to_avro())
+        record: dict[str, Any] = {
+            "partitionToWriteStats": by_partition,
+            "compacted": False,
+            "extraMetadata": dict(self.extra),
+            "version": None,
+            "operationType": self.operation,
+        }
+        if action.completes_as is Action.REPLACECOMMIT:
+            record["partitionToReplaceFileIds"] = {key: list(ids) for key, ids in self.replaced.items()}
+        return record
+
+    @classmethod
+    def from_avro(cls, record: Mapping[str, Any]) -> CommitMetadata:
+        """Read a decoded record; tolerant of missing fields."""
+        stats = [
+            WriteStat.from_avro(stat, partition)
+            for partition, entries in (record.get("partitionToWriteStats") or {}).items()
+            for stat in entries or ()
+        ]
+        replaced = {key: tuple(ids or ()) for key, ids in (record.get("partitionToReplaceFileIds") or {}).items()}
+        extra = {key: value for key, value in (record.get("extraMetadata") or {}).items() if value is not None}
+        return cls(record.get("operationType"), tuple(stats), extra, replaced, record)

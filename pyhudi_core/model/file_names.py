@@ -1,0 +1,77 @@
+"""Names of data files: base files, log files, write tokens, markers.
+
+Specification of version 8, section "Data Files". A write token is ``<partition>-<stage>-<attempt>``; Java parses it as three
+integers, readers ignore what they mean. Here they are a task number and two random 31-bit integers (the salt that makes two
+attempts never write the same name).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+PARTITION_METAFILE = ".hoodie_partition_metadata"
+BASE_EXTENSIONS = ("parquet", "orc", "hfile")
+TOKEN_BOUND = 1 << 31
+
+_LOG = re.compile(
+    r"\.(?P<file_id>.+)_(?P<time>[0-9]+)\.log\.(?P<version>[0-9]+)(?:_(?P<token>[0-9]+-[0-9]+-[0-9]+))?(?P<cdc>\.cdc)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileName:
+    """``<file_id>_<write_token>_<requested_time>.<extension>``."""
+
+    file_id: str
+    write_token: str
+    requested_time: str
+    extension: str = "parquet"
+
+    def __str__(self) -> str:
+        return f"{self.file_id}_{self.write_token}_{self.requested_time}.{self.extension}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileName:
+    """``.<file_id>_<requested_time>.log.<version>_<write_token>[.cdc]``."""
+
+    file_id: str
+    requested_time: str
+    version: int
+    write_token: str
+    is_cdc: bool = False
+
+    def __str__(self) -> str:
+        return f".{self.file_id}_{self.requested_time}.log.{self.version}_{self.write_token}{'.cdc' if self.is_cdc else ''}"
+
+
+def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
+    """Read a data file's name; None for anything else that lies in a partition."""
+    if name.startswith("."):
+        match = _LOG.fullmatch(name)
+        if match is None:
+            return None
+        version = int(match["version"])
+        return LogFileName(match["file_id"], match["time"], version, match["token"] or "", match["cdc"] is not None)
+    stem, _, extension = name.rpartition(".")
+    parts = stem.split("_")
+    if extension not in BASE_EXTENSIONS or len(parts) != 3 or not all(parts) or not parts[2].isdigit():
+        return None
+    return BaseFileName(parts[0], parts[1], parts[2], extension)
+
+
+def write_token(task: int, salt: int, attempt_salt: int) -> str:
+    """A token that no other attempt has; each part is below 2**31."""
+    return f"{task}-{salt}-{attempt_salt}"
+
+
+def join(partition: str, name: str) -> str:
+    """The path of a file in a partition, relative to the table."""
+    return f"{partition}/{name}" if partition else name
+
+
+def split(path: str) -> tuple[str, str]:
+    """Partition path and file name of a path relative to the table."""
+    partition, _, name = path.rpartition("/")
+    return partition, name

@@ -1,0 +1,69 @@
+"""Column values as the text that record keys and partition paths are made of.
+
+The text is what Apache Hudi's writer gives on its Avro path (upsert, insert, delete): ``Object.toString`` of the value, with
+dates as ``LocalDate`` and decimals as ``BigDecimal``; timestamps stay the number of microseconds since the epoch. Hudi's row
+writer (bulk_insert) formats timestamps differently, and Java releases differ in the text of floating-point numbers, so
+partition paths take no timestamps, and neither of the two takes floats, binaries, times or nested values.
+
+Invariant: two values of one column have the same text if and only if they are equal.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def key_column(batch: pa.RecordBatch, field: str) -> pa.Array | None:
+    """Return a column by its name, or by its dotted path into structs; None if there is none."""
+    index = batch.schema.get_field_index(field)
+    if index >= 0:
+        return batch.column(index)
+    root, *path = field.split(".")
+    index = batch.schema.get_field_index(root)
+    if index < 0 or not path:
+        return None
+    column = batch.column(index)
+    for part in path:
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(part) < 0:
+            return None
+        column = pc.struct_field(column, part)
+    return column
+
+
+def text_problem(kind: pa.DataType, *, timestamps: bool) -> str | None:
+    """Say why values of a type have no agreed text, or None if they have."""
+    if pa.types.is_dictionary(kind):
+        return text_problem(kind.value_type, timestamps=timestamps)
+    if pa.types.is_floating(kind):
+        return "Java releases write floating-point numbers in different ways"
+    if pa.types.is_timestamp(kind):
+        if timestamps:
+            return None
+        return "Hudi's operations write timestamps in different ways; derive a date or a string column"
+    if pa.types.is_decimal(kind):
+        return "its scale is negative" if kind.scale < 0 else None
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind) or pa.types.is_null(kind):
+        return None
+    if is_text(kind):
+        return None
+    return f"{kind} has no text form that every Hudi release agrees on"
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is one of Arrow's string types."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def as_text(column: pa.Array) -> pa.Array:
+    """Turn a column without a ``text_problem`` into a string array; nulls stay null."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.dictionary_decode()
+        kind = column.type
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).cast(pa.string())
+    if pa.types.is_date(kind):
+        # java.time writes years of more than four digits with a sign.
+        return pc.replace_substring_regex(column.cast(pa.date32()).cast(pa.string()), r"^(\d{5,})", r"+\1")
+    return column.cast(pa.string())

@@ -1,0 +1,140 @@
+"""The properties of a new table.
+
+Format reference: timeline 1.4 (column DF), 1.5 and 1.6, with the project's own choices: a UTC timeline, hive-style and
+url-encoded partitions, and no key generator that Hudi's releases disagree about.
+
+Invariants
+- one key and several partition fields give CUSTOM, never COMPLEX: the releases of Hudi encode a single COMPLEX key differently;
+- the metadata table is not listed, because a listed one that is not written hides commits from readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.properties import CHECKSUM, DATABASE, NAME, MergeMode, TableConfig, TableType, checksum
+
+_FIXED = {
+    "hoodie.table.version": "8",
+    "hoodie.table.initial.version": "8",
+    "hoodie.timeline.layout.version": "2",
+    "hoodie.timeline.path": "timeline",
+    "hoodie.timeline.history.path": "history",
+    "hoodie.archivelog.folder": "history",
+    "hoodie.table.base.file.format": "PARQUET",
+    "hoodie.table.multiple.base.file.formats.enable": "false",
+    "hoodie.populate.meta.fields": "true",
+    "hoodie.datasource.write.drop.partition.columns": "false",
+    "hoodie.partition.metafile.use.base.format": "false",
+    "hoodie.table.cdc.enabled": "false",
+    "hoodie.table.metadata.partitions.inflight": "",
+    "hoodie.table.index.defs.path": ".hoodie/.index_defs/index.json",
+}
+
+
+def new_table_config(
+    name: str,
+    record_key: Sequence[str],
+    partition_by: Sequence[str],
+    ordering: Sequence[str],
+    table_type: TableType,
+    create_schema_avro: str | None,
+    *,
+    hive_style: bool = True,
+    url_encode: bool = True,
+    database: str = "",
+    timeline_timezone: str = "UTC",
+    merge_mode: MergeMode | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> TableConfig:
+    """Choose the properties of a new table.
+
+    Args:
+        name: the table's name.
+        record_key: key columns, at least one.
+        partition_by: partition columns, or none.
+        ordering: columns that say which version of a row is newer, or none.
+        table_type: copy-on-write or merge-on-read.
+        create_schema_avro: Avro JSON of the schema without meta columns, or None.
+        hive_style: folders are called ``field=value``.
+        url_encode: special characters of values are written as ``%XX``.
+        database: database name, empty for none; it takes part in the checksum.
+        timeline_timezone: ``UTC`` or ``LOCAL``.
+        merge_mode: None means event time if there is an ordering column, else commit time.
+        extra: further properties, stored as they are.
+
+    Raises:
+        InvalidOptionError: an empty or repeated column name, an empty table name, a merge mode that does not go with ordering.
+    """
+    _check(name, record_key, partition_by, ordering)
+    mode = _mode(merge_mode, ordering)
+    properties = {
+        NAME: name,
+        **({DATABASE: database} if database else {}),
+        "hoodie.table.type": table_type.value,
+        **_FIXED,
+        **_keys(record_key, partition_by),
+        **({"hoodie.table.precombine.field": ",".join(ordering)} if ordering else {}),
+        "hoodie.record.merge.mode": mode.value,
+        "hoodie.record.merge.strategy.id": mode.strategy_id,
+        "hoodie.compaction.payload.class": mode.payload_class,
+        "hoodie.datasource.write.hive_style_partitioning": str(hive_style).lower(),
+        "hoodie.datasource.write.partitionpath.urlencode": str(url_encode).lower(),
+        "hoodie.table.timeline.timezone": timeline_timezone,
+        **({"hoodie.table.create.schema": create_schema_avro} if create_schema_avro else {}),
+        **(extra or {}),
+    }
+    properties[CHECKSUM] = checksum(properties)
+    return TableConfig.from_properties(properties, table=name)
+
+
+def _mode(wanted: MergeMode | None, ordering: Sequence[str]) -> MergeMode:
+    mode = wanted or (MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING)
+    if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
+        raise InvalidOptionError(
+            "event-time ordering needs an ordering column",
+            hint="Give ordering='column', or leave the merge mode away for commit-time ordering",
+        )
+    if mode is MergeMode.CUSTOM:
+        raise InvalidOptionError(
+            "a custom record merger cannot be chosen for a new table yet",
+            hint="Use EVENT_TIME_ORDERING or COMMIT_TIME_ORDERING",
+        )
+    return mode
+
+
+def _keys(record_key: Sequence[str], partition_by: Sequence[str]) -> dict[str, str]:
+    partitions = ",".join(partition_by)
+    if not partition_by:
+        generator = "NON_PARTITION"
+    elif len(record_key) > 1:
+        generator = "COMPLEX"
+    elif len(partition_by) == 1:
+        generator = "SIMPLE"
+    else:
+        generator = "CUSTOM"
+        partitions = ",".join(f"{field}:SIMPLE" for field in partition_by)
+    return {
+        "hoodie.table.recordkey.fields": ",".join(record_key),
+        "hoodie.table.partition.fields": partitions,
+        "hoodie.table.keygenerator.type": generator,
+    }
+
+
+def _check(name: str, record_key: Sequence[str], partition_by: Sequence[str], ordering: Sequence[str]) -> None:
+    if not name.strip() or any(character in name for character in "/\\\0\n\r"):
+        raise InvalidOptionError(
+            f"the table name {name!r} is empty or holds a slash, a NUL or a line end", hint="Give another name="
+        )
+    if not record_key:
+        raise InvalidOptionError("a table needs a record key", hint="Name at least one column in record_key=")
+    for argument, fields in (("record_key", record_key), ("partition_by", partition_by), ("ordering", ordering)):
+        bad = [field for field in fields if not field.strip() or "," in field or ":" in field]
+        if bad:
+            raise InvalidOptionError(
+                f"{argument} names the column {bad[0]!r}, which is empty or holds a comma or a colon",
+                hint="Hudi separates column names by commas; rename the column",
+            )
+        if len(set(fields)) != len(fields):
+            raise InvalidOptionError(f"{argument} names a column twice: {', '.join(fields)}", hint="Name it once")

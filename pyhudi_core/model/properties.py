@@ -1,0 +1,345 @@
+"""``hoodie.properties`` as a typed, checked value; the text syntax is next door in ``java_properties``.
+
+Format reference: timeline 1.1 to 1.6 of table version 8. ``TableConfig`` is a view: ``raw`` holds every property as it was
+read, unknown ones included, and ``to_properties`` gives them all back.
+
+Invariants
+- a ``TableConfig`` exists only for a table that this package can open: version 8, timeline layout 2, Parquet (or HFile, for
+  the metadata table), partition columns kept in the data files;
+- folders named by properties stay below ``.hoodie``.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+from pyhudi_core.errors import CorruptPropertiesError, TableVersionError, UnsafePathError, UnsupportedTableError
+from pyhudi_core.model.java_properties import parse, render
+from pyhudi_core.model.safe_path import safe_relative_path
+
+__all__ = ["CdcMode", "KeyGenerator", "MergeMode", "TableConfig", "TableType", "checksum", "parse", "render", "verify"]
+
+CHECKSUM = "hoodie.table.checksum"
+NAME = "hoodie.table.name"
+DATABASE = "hoodie.database.name"
+METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
+METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
+PREFIX_WIDTH = "pyhudi.partition.random.prefix"
+PREFIX_DEPTH = "pyhudi.partition.random.prefix.depth"
+NO_UPGRADE = "To keep Hudi 1.1 and newer from upgrading a version 8 table, write with hoodie.write.auto.upgrade=false"
+_PATH = ".hoodie/hoodie.properties"
+
+
+class TableType(Enum):
+    """How updates are stored."""
+
+    COPY_ON_WRITE = "COPY_ON_WRITE"
+    MERGE_ON_READ = "MERGE_ON_READ"
+
+
+class MergeMode(Enum):
+    """Which of two versions of a row wins."""
+
+    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+    CUSTOM = "CUSTOM"
+
+    @property
+    def strategy_id(self) -> str:
+        """``hoodie.record.merge.strategy.id`` of this mode."""
+        return _MERGE_MODES[self][0]
+
+    @property
+    def payload_class(self) -> str:
+        """``hoodie.compaction.payload.class`` of this mode; empty for CUSTOM, where the user names one."""
+        return _MERGE_MODES[self][1]
+
+
+_MERGE_MODES = {
+    MergeMode.EVENT_TIME_ORDERING: (
+        "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+        "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    ),
+    MergeMode.COMMIT_TIME_ORDERING: (
+        "ce9acb64-bde0-424c-9b91-f6ebba25356d",
+        "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+    ),
+    MergeMode.CUSTOM: ("00000000-0000-0000-0000-000000000000", ""),
+}
+
+
+class KeyGenerator(Enum):
+    """``hoodie.table.keygenerator.type`` without its ``_AVRO`` ending; OTHER covers what this package cannot write with."""
+
+    SIMPLE = "SIMPLE"
+    COMPLEX = "COMPLEX"
+    TIMESTAMP = "TIMESTAMP"
+    CUSTOM = "CUSTOM"
+    NON_PARTITION = "NON_PARTITION"
+    GLOBAL_DELETE = "GLOBAL_DELETE"
+    HOODIE_TABLE_METADATA = "HOODIE_TABLE_METADATA"
+    OTHER = "OTHER"
+
+
+class CdcMode(Enum):
+    """``hoodie.table.cdc.supplemental.logging.mode``."""
+
+    DATA_BEFORE_AFTER = "DATA_BEFORE_AFTER"
+    DATA_BEFORE = "DATA_BEFORE"
+    OP_KEY_ONLY = "OP_KEY_ONLY"
+
+
+def checksum(properties: Mapping[str, str]) -> str:
+    """Return what ``hoodie.table.checksum`` has to be: CRC-32 of ``<database>.<table>``, in decimal."""
+    return str(zlib.crc32(f"{properties.get(DATABASE, '')}.{properties.get(NAME, '')}".encode()))
+
+
+def verify(properties: Mapping[str, str], *, required: bool = False) -> bool:
+    """Tell whether the checksum fits; an absent one fits unless it is required."""
+    found = properties.get(CHECKSUM)
+    return not required if found is None else found.strip() == checksum(properties)
+
+
+@dataclass(frozen=True, slots=True)
+class TableConfig:
+    """What ``hoodie.properties`` says about a table, typed."""
+
+    name: str
+    database: str
+    table_type: TableType
+    record_key_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...]
+    partition_types: tuple[str, ...]
+    """``SIMPLE`` or ``TIMESTAMP``, one for each partition field."""
+    ordering_fields: tuple[str, ...]
+    keygenerator_type: KeyGenerator
+    merge_mode: MergeMode
+    merge_strategy_id: str
+    payload_class: str
+    base_file_format: str
+    populate_meta_fields: bool
+    hive_style_partitioning: bool
+    url_encode_partitioning: bool
+    drop_partition_columns: bool
+    metafile_in_base_format: bool
+    """Partition metafiles are Parquet files instead of text."""
+    timeline_timezone: str
+    """``UTC`` or ``LOCAL``: the zone of instant times."""
+    cdc_enabled: bool
+    cdc_mode: CdcMode
+    metadata_partitions: tuple[str, ...]
+    metadata_partitions_inflight: tuple[str, ...]
+    create_schema: str | None
+    """Avro JSON of the table at its creation, if stored."""
+    timeline_path: str
+    """Folder of the active timeline, relative to ``.hoodie``."""
+    history_path: str
+    """Folder of the timeline history, relative to ``timeline_path``."""
+    bootstrap_base_path: str | None
+    index_defs_path: str
+    """File of the index definitions, relative to the table."""
+    prefix_width: int
+    """Hex digits of the random prefix folders above partitions; 0 for none (a property of this package)."""
+    prefix_depth: int
+    """Most prefix folders above one another."""
+    raw: Mapping[str, str]
+
+    @classmethod
+    def from_properties(cls, props: Mapping[str, str], *, table: str) -> TableConfig:
+        """Check properties and type them.
+
+        Args:
+            props: all properties of the file.
+            table: location of the table, for the errors.
+
+        Raises:
+            TableVersionError: another table version than 8.
+            UnsupportedTableError: something this package does not do (named in the message).
+            CorruptPropertiesError: a wrong checksum, no table name, or a value that the property cannot have.
+            UnsafePathError: a timeline folder or index definitions outside of the table.
+        """
+        view = _View(props, table)
+        view.check_readable()
+        ordering = view.fields("hoodie.table.ordering.fields") or view.fields("hoodie.table.precombine.field")
+        partitions = view.fields("hoodie.table.partition.fields")
+        mode = _merge_mode(view, bool(ordering))
+        return cls(
+            name=props[NAME],
+            database=props.get(DATABASE, ""),
+            table_type=TableType(view.word("hoodie.table.type", [kind.value for kind in TableType], "COPY_ON_WRITE")),
+            record_key_fields=view.fields("hoodie.table.recordkey.fields"),
+            partition_fields=tuple(field.partition(":")[0] for field in partitions),
+            partition_types=tuple((field.partition(":")[2] or "SIMPLE").upper() for field in partitions),
+            ordering_fields=ordering,
+            keygenerator_type=_key_generator(props, len(partitions)),
+            merge_mode=mode,
+            merge_strategy_id=_first(props, _STRATEGY_ID, mode.strategy_id),
+            payload_class=_first(props, _PAYLOAD, mode.payload_class),
+            base_file_format=_first(props, _BASE_FORMAT, "PARQUET").upper(),
+            populate_meta_fields=view.flag("hoodie.populate.meta.fields", True),
+            hive_style_partitioning=view.flag("hoodie.datasource.write.hive_style_partitioning", False),
+            url_encode_partitioning=view.flag("hoodie.datasource.write.partitionpath.urlencode", False),
+            drop_partition_columns=False,
+            metafile_in_base_format=view.flag("hoodie.partition.metafile.use.base.format", False),
+            timeline_timezone=view.word("hoodie.table.timeline.timezone", ["LOCAL", "UTC"], "LOCAL"),
+            cdc_enabled=view.flag("hoodie.table.cdc.enabled", False),
+            cdc_mode=CdcMode(view.word(_CDC_MODE, [mode.value for mode in CdcMode], "DATA_BEFORE_AFTER")),
+            metadata_partitions=view.fields(METADATA_PARTITIONS),
+            metadata_partitions_inflight=view.fields(METADATA_PARTITIONS_INFLIGHT),
+            create_schema=props.get("hoodie.table.create.schema") or None,
+            timeline_path=view.folder("hoodie.timeline.path", "timeline"),
+            history_path=view.folder("hoodie.timeline.history.path", "history"),
+            bootstrap_base_path=props.get("hoodie.bootstrap.base.path") or None,
+            index_defs_path=view.folder("hoodie.table.index.defs.path", ".hoodie/.index_defs/index.json"),
+            prefix_width=view.number(PREFIX_WIDTH, 0, 0, 8),
+            prefix_depth=view.number(PREFIX_DEPTH, 1, 1, 4),
+            raw=MappingProxyType(dict(props)),
+        )
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether rows lie in partition folders."""
+        return bool(self.partition_fields)
+
+    def to_properties(self) -> dict[str, str]:
+        """Return every property, unknown ones included, as it is to be stored."""
+        return dict(self.raw)
+
+    def with_properties(self, changes: Mapping[str, str | None], *, table: str = "") -> TableConfig:
+        """Return the configuration with some properties set, or taken away (None), and the checksum renewed."""
+        changed = {key: value for key, value in {**self.raw, **changes}.items() if value is not None}
+        changed[CHECKSUM] = checksum(changed)
+        return TableConfig.from_properties(changed, table=table)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A mapping proxy does not pickle, and the view is cheap to build again on a Spark worker.
+        return (_from_raw, (dict(self.raw),))
+
+
+def _from_raw(raw: dict[str, str]) -> TableConfig:
+    return TableConfig.from_properties(raw, table="")
+
+
+_STRATEGY_ID = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
+_PAYLOAD = ("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class")
+_BASE_FORMAT = ("hoodie.table.base.file.format", "hoodie.table.ro.file.format")
+_CDC_MODE = "hoodie.table.cdc.supplemental.logging.mode"
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """Typed look-ups in the properties of one table."""
+
+    props: Mapping[str, str]
+    table: str
+
+    def check_readable(self) -> None:
+        version = self.props.get("hoodie.table.version", "").strip()
+        if version != "8":
+            raise self._version_error(version)
+        if not self.props.get(NAME):
+            raise self._corrupt(f"{NAME} is missing")
+        if not verify(self.props):
+            raise self._corrupt(
+                f"{CHECKSUM} is {self.props[CHECKSUM]}, but the table's name gives {checksum(self.props)}"
+            )
+        layout = self.props.get("hoodie.timeline.layout.version", "")
+        if layout.strip() != "2":
+            raise self._unsupported(f"hoodie.timeline.layout.version is {layout or 'missing'}; version 8 tables have 2")
+        base_format = _first(self.props, _BASE_FORMAT, "PARQUET").upper()
+        if base_format not in ("PARQUET", "HFILE"):
+            raise self._unsupported(f"base files of format {base_format} (hoodie.table.base.file.format)")
+        for key, what in _REFUSED.items():
+            if self.flag(key, False):
+                raise self._unsupported(f"{what} ({key}=true)")
+
+    def fields(self, key: str) -> tuple[str, ...]:
+        return tuple(part for part in (part.strip() for part in self.props.get(key, "").split(",")) if part)
+
+    def flag(self, key: str, default: bool) -> bool:
+        return self.word(key, ["TRUE", "FALSE"], str(default).upper()) == "TRUE"
+
+    def word(self, key: str, choices: Iterable[str], default: str) -> str:
+        value = self.props.get(key, "").strip().upper() or default
+        if value not in choices:
+            raise self._corrupt(f"{key} is {self.props[key][:80]!r}, which is none of {', '.join(choices)}")
+        return value
+
+    def number(self, key: str, default: int, least: int, most: int) -> int:
+        text = self.props.get(key, "").strip() or str(default)
+        if not re.fullmatch(r"[0-9]{1,9}", text) or not least <= int(text) <= most:
+            raise self._corrupt(f"{key} is {text[:80]!r}, which is no number from {least} to {most}")
+        return int(text)
+
+    def folder(self, key: str, default: str) -> str:
+        path = self.props.get(key, "").strip().rstrip("/")
+        if self.table:
+            path = path.removeprefix(f"{self.table.rstrip('/')}/")
+        try:
+            return safe_relative_path(path or default)
+        except UnsafePathError as error:
+            raise UnsafePathError(
+                f"{key}: {error.message}", table=self.table or None, path=_PATH, hint=error.hint
+            ) from None
+
+    def _version_error(self, version: str) -> TableVersionError:
+        found = version or "missing"
+        what = f"the table has version {version[:20]}" if version else "hoodie.table.version is missing"
+        hint = _VERSION_HINTS.get(version, f"Only version 8 is read and written. {NO_UPGRADE}")
+        return TableVersionError(what, found=found, table=self.table or None, path=_PATH, hint=hint)
+
+    def _corrupt(self, message: str) -> CorruptPropertiesError:
+        hint = "Restore the file from hoodie.properties.backup or from a copy of the table"
+        return CorruptPropertiesError(message, table=self.table or None, path=_PATH, hint=hint)
+
+    def _unsupported(self, feature: str) -> UnsupportedTableError:
+        hint = "Nothing was read or written; use Apache Hudi for this table, or copy it into a new one"
+        return UnsupportedTableError(f"not supported: {feature}", table=self.table or None, path=_PATH, hint=hint)
+
+
+_REFUSED = {
+    "hoodie.datasource.write.drop.partition.columns": "drop.partition.columns, partition columns left out of data files",
+    "hoodie.table.multiple.base.file.formats.enable": "several base file formats in one table",
+}
+
+_VERSION_HINTS = {
+    "": f"Set it to 8 if Hudi 1.0 wrote the table; newer releases take such a table for version 9. {NO_UPGRADE}",
+    "6": "Upgrade it with Hudi 1.0.2 (hoodie.write.table.version=8), then open it again",
+    "9": f"Hudi 1.1 or newer upgraded it; downgrade it to 8 with Hudi's command line. {NO_UPGRADE}",
+}
+
+
+def _first(props: Mapping[str, str], keys: Iterable[str], default: str) -> str:
+    return next((props[key].strip() for key in keys if props.get(key, "").strip()), default)
+
+
+def _merge_mode(view: _View, ordered: bool) -> MergeMode:
+    names = [mode.value for mode in MergeMode]
+    strategy = _first(view.props, _STRATEGY_ID, "")
+    payload = _first(view.props, _PAYLOAD, "")
+    by_strategy = {mode.strategy_id: mode for mode in MergeMode}
+    by_payload = {mode.payload_class: mode for mode in MergeMode if mode.payload_class}
+    if view.props.get("hoodie.record.merge.mode", "").strip():
+        return MergeMode(view.word("hoodie.record.merge.mode", names, ""))
+    if strategy:
+        return by_strategy.get(strategy, MergeMode.CUSTOM)
+    if payload:
+        return by_payload.get(payload, MergeMode.CUSTOM)
+    return MergeMode.EVENT_TIME_ORDERING if ordered else MergeMode.COMMIT_TIME_ORDERING
+
+
+def _key_generator(props: Mapping[str, str], partitions: int) -> KeyGenerator:
+    named = re.sub(r"_AVRO$", "", props.get("hoodie.table.keygenerator.type", "").strip().upper())
+    if named:
+        return KeyGenerator(named) if named in KeyGenerator.__members__ else KeyGenerator.OTHER
+    if props.get("hoodie.table.keygenerator.class"):
+        return KeyGenerator.OTHER
+    keys = len([field for field in props.get("hoodie.table.recordkey.fields", "").split(",") if field.strip()])
+    if not partitions:
+        return KeyGenerator.NON_PARTITION
+    return KeyGenerator.SIMPLE if keys <= 1 and partitions == 1 else KeyGenerator.COMPLEX

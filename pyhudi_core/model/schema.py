@@ -1,0 +1,125 @@
+"""A table's logical schema: from what users hand in, and through evolution.
+
+The schema of a table is a pyarrow schema of the types of `schema_types`, without meta columns, in which everything is
+nullable. It is stored as Avro text in every commit (`schema_avro`), and batches are cast to it (`schema_cast`).
+Evolution follows the specification's section "Schema": columns are only added, and types only widened (Avro's
+promotions), so that every file that was ever written can be read as the newest schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.model.meta_fields import META_FIELDS, OPERATION
+from pyhudi_core.model.schema_avro import from_avro, to_avro
+from pyhudi_core.model.schema_cast import cast_batch, conform
+from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, joined, logical_fields
+
+__all__ = ["cast_batch", "conform", "from_avro", "normalise", "reconcile", "spark_incompatible", "to_avro"]
+
+_META = frozenset((*META_FIELDS, OPERATION))
+
+_NUMBERS = (pa.int32(), pa.int64(), pa.float32(), pa.float64())
+
+
+def normalise(schema: pa.Schema, *, known: pa.Schema | None = None) -> pa.Schema:
+    """The logical schema of data with this Arrow schema. Meta columns are dropped.
+
+    Args:
+        schema: what the data says.
+        known: the table's schema, if there is one: a column of type null takes its type from there.
+
+    Raises:
+        SchemaMismatchError: a type or name that a table cannot have, a name twice or in two cases.
+    """
+    fields = [field for field in schema if field.name not in _META]
+    if known is not None:
+        fields = [_typed(field, known) for field in fields]
+    return pa.schema(logical_fields(fields))
+
+
+def _typed(field: pa.Field, known: pa.Schema) -> pa.Field:
+    if pa.types.is_null(field.type) and known.get_field_index(field.name) >= 0:
+        return known.field(field.name)
+    return field
+
+
+def reconcile(table: pa.Schema, incoming: pa.Schema) -> pa.Schema:
+    """The table's schema after data with the ``incoming`` schema was written to it; both are logical.
+
+    Columns of the table stay in their order, also if the data lacks them; new ones go to the end. A type becomes the
+    wider of the two: int32 -> int64 -> float64, float32 -> float64, and decimals of one scale with more digits. An
+    integer and a float32 meet in float64, since float32 cannot hold all integers.
+
+    Raises:
+        SchemaMismatchError: the types cannot meet, or a new name differs from an old one in case alone.
+    """
+    return pa.schema(_reconcile_fields(table, incoming, ""))
+
+
+def _reconcile_fields(table: Iterable[pa.Field], incoming: Iterable[pa.Field], parent: str) -> list[pa.Field]:
+    merged = {field.name: field for field in table}
+    lower = {name.lower(): name for name in merged}
+    for field in incoming:
+        column = joined(parent, field.name)
+        known = merged.get(field.name)
+        if known is not None:
+            merged[field.name] = pa.field(field.name, _reconcile_type(known.type, field.type, column))
+            continue
+        other = lower.setdefault(field.name.lower(), field.name)
+        if other != field.name:
+            raise SchemaMismatchError(
+                f"Column {column} of the data and column {joined(parent, other)} of the table differ in case alone",
+                hint=f"Rename the data's column to {other}",
+            )
+        merged[field.name] = field
+    return list(merged.values())
+
+
+def _reconcile_type(table: pa.DataType, incoming: pa.DataType, column: str) -> pa.DataType:
+    if table == incoming:
+        return table
+    types = pa.types
+    if table in _NUMBERS and incoming in _NUMBERS:
+        return _wider_number(table, incoming)
+    if types.is_decimal(table) and types.is_decimal(incoming) and table.scale == incoming.scale:
+        return pa.decimal128(min(max(table.precision, incoming.precision), MAX_DECIMAL_PRECISION), table.scale)
+    if types.is_list(table) and types.is_list(incoming):
+        return pa.list_(_reconcile_type(table.value_type, incoming.value_type, f"{column}.element"))
+    if types.is_map(table) and types.is_map(incoming):
+        return pa.map_(pa.string(), _reconcile_type(table.item_type, incoming.item_type, f"{column}.value"))
+    if types.is_struct(table) and types.is_struct(incoming):
+        return pa.struct(_reconcile_fields(table.fields, incoming.fields, column))
+    raise SchemaMismatchError(
+        f"Column {column} is {table} in the table and {incoming} in the data",
+        hint=f"Cast the data's column to {table}, or write it under another name",
+    )
+
+
+def _wider_number(table: pa.DataType, incoming: pa.DataType) -> pa.DataType:
+    if _NUMBERS.index(incoming) <= _NUMBERS.index(table):
+        return table
+    if pa.types.is_integer(table) and pa.types.is_floating(incoming):
+        return pa.float64()
+    return incoming
+
+
+def spark_incompatible(schema: pa.Schema) -> list[str]:
+    """The columns (dotted paths) whose types Spark has no word for: times of day."""
+    return [column for field in schema for column in _times(field.type, field.name)]
+
+
+def _times(kind: pa.DataType, column: str) -> list[str]:
+    types = pa.types
+    if types.is_time(kind):
+        return [column]
+    if types.is_list(kind):
+        return _times(kind.value_type, f"{column}.element")
+    if types.is_map(kind):
+        return _times(kind.item_type, f"{column}.value")
+    if types.is_struct(kind):
+        return [found for field in kind.fields for found in _times(field.type, joined(column, field.name))]
+    return []

@@ -1,0 +1,153 @@
+"""Bring Arrow batches to a logical schema: data on its way in exactly, rows of old files on their way out.
+
+`cast_batch` takes what users hand in and changes no value: what the column cannot hold is an error that names the
+column. `conform` takes what a file of the table holds and reads it as the table's newest schema (specification,
+"Schema": evolution): missing columns are null, types are widened, and nested columns are matched by name as well.
+Both work on whole columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.model.schema_types import is_list, joined, logical_type
+
+_MAX_OFFSET = 2**31 - 1
+
+
+def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with the columns and types of a logical schema, by name.
+
+    Missing columns are null and columns that the schema does not have are left out. No value changes: integers may
+    get another width if they fit, times another unit if they are exact.
+
+    Raises:
+        SchemaMismatchError: a column has another type, or a value that the schema's type cannot hold.
+    """
+    return _project(batch, schema, exact=True)
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of one of the table's files with the columns and types of ``schema``, by name.
+
+    Like `cast_batch`, and also: integers may become the nearest float, bytes and strings stand for each other, and
+    times without zone are read as UTC, since old files and other writers have them so.
+
+    Raises:
+        SchemaMismatchError: the file's type cannot be read as the schema's.
+    """
+    return _project(batch, schema, exact=False)
+
+
+def _project(batch: pa.RecordBatch, schema: pa.Schema, *, exact: bool) -> pa.RecordBatch:
+    if batch.schema.equals(schema):
+        return batch
+    cast = _Cast(exact)
+    columns = []
+    for field in schema:
+        index = batch.schema.get_field_index(field.name)
+        if index < 0:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+        else:
+            columns.append(cast.array(batch.column(index), field.type, field.name))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class _Cast:
+    """The casts of one projection; ``exact`` refuses what would change values or their meaning."""
+
+    def __init__(self, exact: bool) -> None:
+        self._exact = exact
+
+    def array(self, array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+        kind = array.type
+        if kind == target:
+            return array
+        types = pa.types
+        if types.is_null(kind):
+            return pa.nulls(len(array), target)
+        if types.is_dictionary(kind):
+            return self.array(array.dictionary_decode(), target, column)
+        if types.is_struct(kind) and types.is_struct(target):
+            return self._struct(array, target, column)
+        if types.is_map(kind) and types.is_map(target):
+            return self._map(array, target, column)
+        if is_list(kind) and types.is_list(target):
+            return self._list(array, target, column)
+        if not self._may_cast(kind, target, column):
+            raise SchemaMismatchError(
+                f"Column {column} is {kind} and cannot become {target}",
+                hint=f"Cast it to {target} before writing" if self._exact else "Read the table with an older schema",
+            )
+        return self._leaf(array, target, column)
+
+    def _leaf(self, array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+        rounding = not self._exact and pa.types.is_integer(array.type) and pa.types.is_floating(target)
+        try:
+            return pc.cast(array, target, safe=not rounding)
+        except pa.ArrowInvalid as error:
+            raise SchemaMismatchError(
+                f"Column {column} has a value of {array.type} that {target} cannot hold: {error!s:.200}",
+                hint="Round or filter the values, or widen the table's column with data of a wider type",
+            ) from error
+
+    def _may_cast(self, kind: pa.DataType, target: pa.DataType, column: str) -> bool:
+        types = pa.types
+        logical = logical_type(kind, column)
+        if logical == target:
+            return True
+        if types.is_integer(logical):
+            return bool(types.is_integer(target) or types.is_floating(target))
+        if logical == pa.float32():
+            return bool(target == pa.float64())
+        if types.is_decimal(logical):
+            return bool(types.is_decimal(target))
+        if self._exact:
+            return False
+        texts = (pa.string(), pa.binary())
+        return (types.is_timestamp(logical) and types.is_timestamp(target)) or (logical in texts and target in texts)
+
+    def _struct(self, array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+        children = []
+        for field in target.fields:
+            index = array.type.get_field_index(field.name)
+            if index < 0:
+                children.append(pa.nulls(len(array), field.type))
+            else:
+                children.append(self.array(array.field(index), field.type, joined(column, field.name)))
+        return pa.StructArray.from_arrays(children, fields=target.fields, mask=_nulls_of(array))
+
+    def _list(self, array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+        offsets = _offsets(array, column)
+        values = self.array(array.flatten(), target.value_type, f"{column}.element")
+        return pa.ListArray.from_arrays(offsets, values, type=target, mask=_nulls_of(array))
+
+    def _map(self, array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+        entry = pa.struct([pa.field("key", array.type.key_type), pa.field("value", array.type.item_type)])
+        entries = array.cast(pa.list_(entry))
+        offsets = _offsets(entries, column)
+        flat = entries.flatten()
+        keys = self.array(flat.field(0), target.key_type, f"{column}.key")
+        items = self.array(flat.field(1), target.item_type, f"{column}.value")
+        return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=_nulls_of(array))
+
+
+def _nulls_of(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _offsets(array: pa.Array, column: str) -> pa.Array:
+    """Offsets into ``array.flatten()``, whatever kind of list it is and however it is sliced."""
+    lengths: Any = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    if offsets[-1] > _MAX_OFFSET:
+        raise SchemaMismatchError(
+            f"Column {column} has {offsets[-1]} elements in one batch", hint="Hand the data in in smaller batches"
+        )
+    return pa.array(offsets.astype(np.int32))

@@ -1,0 +1,139 @@
+"""The logical column types of a table, and how any Arrow type becomes one of them.
+
+A table's columns have the types that Hudi's Avro schemas can say: bool, int32, int64, float32, float64, string,
+binary, date32, time64[us], timestamp[us] with zone UTC or without zone, decimal128, list, map with string keys, and
+struct. Everything is nullable at every level. The specification's section "Schema" leaves types to Avro; the choices
+where Arrow has more types are the project's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from pyhudi_core.errors import SchemaMismatchError
+
+AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MAX_DECIMAL_PRECISION = 38
+
+_RESCUE = "Cast the column before writing, or leave it out"
+
+_SAME = (pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32())
+_REPLACED: dict[pa.DataType, pa.DataType] = {
+    **{kind: kind for kind in _SAME},
+    pa.int8(): pa.int32(),
+    pa.int16(): pa.int32(),
+    pa.uint8(): pa.int32(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.int64(),
+    pa.float16(): pa.float32(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+}
+
+
+def logical_type(kind: pa.DataType, column: str) -> pa.DataType:
+    """The table's type for an Arrow type; ``column`` names it in errors.
+
+    Raises:
+        SchemaMismatchError: no table can have such a column.
+    """
+    plain = _REPLACED.get(kind)
+    if plain is not None:
+        return plain
+    types = pa.types
+    if types.is_dictionary(kind):
+        return logical_type(kind.value_type, column)
+    if types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if types.is_time(kind):
+        return pa.time64("us")
+    if types.is_decimal(kind):
+        return _decimal(kind, column)
+    if is_list(kind):
+        return pa.list_(logical_type(kind.value_type, f"{column}.element"))
+    if types.is_map(kind):
+        return _map(kind, column)
+    if types.is_struct(kind):
+        return pa.struct(logical_fields(kind.fields, column))
+    if types.is_null(kind):
+        raise SchemaMismatchError(
+            f"Column {column} holds only nulls and has no type", hint="Cast it to the type it should have"
+        )
+    raise SchemaMismatchError(f"Column {column} has type {kind}, which no Hudi table can hold", hint=_RESCUE)
+
+
+def logical_fields(fields: Iterable[pa.Field], parent: str = "") -> list[pa.Field]:
+    """The nullable logical fields of a schema or struct, without metadata; names are checked."""
+    fields = list(fields)
+    check_names([field.name for field in fields], parent)
+    if not fields:
+        raise SchemaMismatchError(
+            f"Column {parent} is a struct without fields" if parent else "The schema has no columns", hint=_RESCUE
+        )
+    return [pa.field(field.name, logical_type(field.type, joined(parent, field.name))) for field in fields]
+
+
+def check_names(names: list[str], parent: str = "") -> None:
+    """Raise `SchemaMismatchError` for names that Avro cannot say, that occur twice or that differ in case alone."""
+    seen: dict[str, str] = {}
+    for name in names:
+        column = joined(parent, name)
+        if not AVRO_NAME.fullmatch(name):
+            raise SchemaMismatchError(
+                f"Column name {column!r} cannot be written to a Hudi table",
+                hint="Rename it to letters, digits and underscores, not beginning with a digit",
+            )
+        other = seen.setdefault(name.lower(), name)
+        if other is name:
+            continue
+        if other == name:
+            raise SchemaMismatchError(f"Column {column} is there twice", hint="Give each column its own name")
+        raise SchemaMismatchError(
+            f"Columns {joined(parent, other)} and {column} differ in case alone",
+            hint="Spark does not tell them apart; rename one",
+        )
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Any of Arrow's list types."""
+    types = pa.types
+    return bool(
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+        or types.is_list_view(kind)
+        or types.is_large_list_view(kind)
+    )
+
+
+def joined(parent: str, name: str) -> str:
+    """The dotted path of a nested column."""
+    return f"{parent}.{name}" if parent else name
+
+
+def _decimal(kind: pa.DataType, column: str) -> pa.DataType:
+    if kind.precision > MAX_DECIMAL_PRECISION:
+        raise SchemaMismatchError(
+            f"Column {column} has type {kind}; decimals have at most {MAX_DECIMAL_PRECISION} digits", hint=_RESCUE
+        )
+    if not 0 <= kind.scale <= kind.precision:
+        raise SchemaMismatchError(
+            f"Column {column} has type {kind}; a scale is between 0 and the precision", hint=_RESCUE
+        )
+    return pa.decimal128(kind.precision, kind.scale)
+
+
+def _map(kind: pa.DataType, column: str) -> pa.DataType:
+    key = logical_type(kind.key_type, f"{column}.key")
+    if key != pa.string():
+        raise SchemaMismatchError(f"Column {column} is a map with {kind.key_type} keys; keys are strings", hint=_RESCUE)
+    return pa.map_(pa.string(), logical_type(kind.item_type, f"{column}.value"))

@@ -1,0 +1,173 @@
+"""Make a table, or open one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi_core.errors import InvalidOptionError, PreconditionFailedError, TableExistsError, UnsupportedTableError
+from pyhudi_core.model.new_table import new_table_config
+from pyhudi_core.model.properties import MergeMode, TableType
+from pyhudi_core.model.schema import normalise, to_avro
+from pyhudi_core.options import TableOptions, WriteOptions
+from pyhudi_core.runtime.base import Runtime
+from pyhudi_core.runtime.system import system_runtime
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.table import HudiTable
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.transaction.home import TableHome
+
+_TYPES = {
+    "copy_on_write": TableType.COPY_ON_WRITE,
+    "cow": TableType.COPY_ON_WRITE,
+    "merge_on_read": TableType.MERGE_ON_READ,
+    "mor": TableType.MERGE_ON_READ,
+}
+
+
+def create_table(
+    location: str,
+    schema: Any,
+    record_key: str | Sequence[str],
+    partition_by: str | Sequence[str] = (),
+    ordering: str | Sequence[str] | None = None,
+    table_type: str = "copy_on_write",
+    name: str | None = None,
+    options: Mapping[str, object] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> HudiTable:
+    """Make a new, empty table.
+
+    Args:
+        location: a folder (``/lake/orders``, ``s3://bucket/orders``, ``memory://name``).
+        schema: a pyarrow schema, or a Spark ``StructType``.
+        record_key: the column or columns that identify a row.
+        partition_by: partition columns, outermost first.
+        ordering: the column or columns that say which version of a row is newer; without, what is written later wins.
+        table_type: ``"copy_on_write"`` (this release writes no other).
+        name: the table's name; by default the last part of the location.
+        options: Hudi's keys (``hoodie.*``) and this package's (``pyhudi.*``), see docs/options.md.
+        storage_options: what the storage needs (region, endpoint, credentials).
+
+    Raises:
+        TableExistsError: there is a table already; nothing was changed.
+        ConfigError, DataError: an argument cannot be; nothing was made.
+    """
+    storage = open_storage(location, storage_options or {})
+    home = TableHome(storage, system_runtime(), options or {})
+    return create_at(home, schema, record_key, partition_by, ordering, table_type, name)
+
+
+def create_at(
+    home: TableHome,
+    schema: Any,
+    record_key: str | Sequence[str],
+    partition_by: str | Sequence[str] = (),
+    ordering: str | Sequence[str] | None = None,
+    table_type: str = "copy_on_write",
+    name: str | None = None,
+) -> HudiTable:
+    """`create_table` for a storage and a runtime that are already there (the simulator's, for example)."""
+    storage = home.storage
+    given = TableOptions.parse(home.options)
+    chosen = name or given.name or storage.location.rstrip("/").rpartition("/")[2]
+    logical = normalise(_arrow_schema(schema))
+    keys, partitions, orderings = _names(record_key), _names(partition_by), _names(ordering or ())
+    _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
+    config = new_table_config(
+        chosen,
+        keys,
+        partitions,
+        orderings,
+        _table_type(table_type),
+        to_avro(logical, chosen),
+        hive_style=given.hive_style,
+        url_encode=given.url_encode,
+        database=given.database or "",
+        timeline_timezone=given.timeline_timezone,
+        merge_mode=MergeMode(given.merge_mode) if given.merge_mode else None,
+        extra=given.extra_properties(),
+    )
+    WriteOptions.parse(home.options, config=config)
+    _refuse_existing(storage)
+    try:
+        properties_file.create(storage, config.to_properties(), "created by pyhudi")
+    except PreconditionFailedError:
+        _refuse_existing(storage)
+        raise
+    return HudiTable(home)
+
+
+def open_table(
+    location: str,
+    storage_options: Mapping[str, str] | None = None,
+    options: Mapping[str, object] | None = None,
+    runtime: Runtime | None = None,
+) -> HudiTable:
+    """Open a table.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        TableVersionError, UnsupportedTableError: the table cannot be used by this release; it says why.
+        ConfigError: an option is unknown, or contradicts the table.
+    """
+    home = TableHome(open_storage(location, storage_options or {}), runtime or system_runtime(), options or {})
+    config = home.context().config
+    if config.table_type is not TableType.COPY_ON_WRITE:
+        raise UnsupportedTableError(
+            "The table is merge-on-read, which this release does not read or write",
+            table=home.storage.location,
+            hint="Use Hudi for this table, or a copy-on-write table.",
+        )
+    return HudiTable(home)
+
+
+def _arrow_schema(schema: Any) -> pa.Schema:
+    if isinstance(schema, pa.Schema):
+        return schema
+    if type(schema).__module__.startswith("pyspark.sql"):
+        from pyhudi_core.engine.spark_types import to_arrow  # noqa: PLC0415  (Spark is imported only where it is used)
+
+        return to_arrow(schema)
+    if hasattr(schema, "__arrow_c_schema__"):
+        return pa.schema(schema)
+    raise InvalidOptionError(
+        f"schema= takes a pyarrow.Schema or a Spark StructType, not {type(schema).__name__}",
+        hint="For example schema=data.schema for a pyarrow Table or a Spark DataFrame.",
+    )
+
+
+def _names(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _refuse_absent(schema: pa.Schema, arguments: Mapping[str, tuple[str, ...]]) -> None:
+    for argument, names in arguments.items():
+        absent = [name for name in names if name not in schema.names]
+        if absent:
+            raise InvalidOptionError(
+                f"{argument} names {', '.join(map(repr, absent))}, which the schema does not have",
+                hint=f"The schema has: {', '.join(schema.names)}.",
+            )
+
+
+def _table_type(word: str) -> TableType:
+    found = _TYPES.get(word.lower())
+    if found is None:
+        raise InvalidOptionError(f"table_type={word!r} is unknown", hint='Use "copy_on_write" (or "cow").')
+    if found is TableType.MERGE_ON_READ:
+        raise InvalidOptionError(
+            "Merge-on-read tables are not written by this release", hint='Use table_type="copy_on_write".'
+        )
+    return found
+
+
+def _refuse_existing(storage: Storage) -> None:
+    for path in (properties_file.PATH, properties_file.BACKUP):
+        if storage.head(path) is not None:
+            raise TableExistsError(
+                "There is a Hudi table here already", table=storage.location, path=path, hint="Open it with open_table."
+            )

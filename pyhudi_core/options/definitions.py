@@ -1,0 +1,192 @@
+"""Every option: Hudi's key, its type, its default, what it means.
+
+The one source for parsing (``WriteOptions``, ``TableOptions``) and for ``docs/options.md``. Keys are Hudi's where Hudi has one;
+what is this package's own starts with ``pyhudi.``, and three plain words of the public surface stand for themselves.
+
+Invariant: a key or an alias names one option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+MEBIBYTE = 1 << 20
+
+
+class Scope(Enum):
+    """What an option belongs to."""
+
+    TABLE = "table"
+    """Chosen when the table is created, stored with it; given later it has to agree."""
+    WRITE = "write"
+    READ = "read"
+    LOCK = "lock"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Option:
+    """One option.
+
+    Attributes:
+        key: its name in an options mapping.
+        attribute: its name in ``WriteOptions`` or ``TableOptions``.
+        kind: type of the value: bool, int, float or str.
+        default: the value when it is not given; None means that the table or the call decides.
+        doc: one or two sentences.
+        choices: for words: what may be written, lower case, to the value it means. Empty: any text.
+        not_yet: words of Hudi's that a later release will take, lower case.
+        minimum, maximum: bounds of a number.
+        aliases: other keys for the same option.
+    """
+
+    key: str
+    attribute: str
+    kind: type
+    default: bool | int | float | str | None
+    doc: str
+    scope: Scope = Scope.WRITE
+    choices: Mapping[str, str] = field(default_factory=dict)
+    not_yet: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    aliases: tuple[str, ...] = ()
+
+
+def _words(*words: str, **others: str) -> dict[str, str]:
+    return {**{word.lower(): word for word in words}, **others}
+
+
+_LOCK_PACKAGE = "org.apache.hudi.client.transaction.lock."
+_LOCKS = {
+    "in_process": "in_process",
+    "file_system": "file_system",
+    f"{_LOCK_PACKAGE}InProcessLockProvider".lower(): "in_process",
+    f"{_LOCK_PACKAGE}FileSystemBasedLockProvider".lower(): "file_system",
+}
+_LATER_LOCKS = (
+    f"{_LOCK_PACKAGE}ZookeeperBasedLockProvider".lower(),
+    f"{_LOCK_PACKAGE}StorageBasedLockProvider".lower(),
+    "org.apache.hudi.aws.transaction.lock.dynamodbbasedlockprovider",
+    "org.apache.hudi.hive.transaction.lock.hivemetastorebasedlockprovider",
+    "dynamodb",
+    "storage",
+    "zookeeper",
+)
+
+TABLE_OPTIONS = (
+    Option("hoodie.table.name", "name", str, None, "Name of the table.", Scope.TABLE,
+           aliases=("hoodie.datasource.write.table.name",)),
+    Option("hoodie.database.name", "database", str, None, "Name of the database; it takes part in the properties' checksum.",
+           Scope.TABLE),
+    Option("hoodie.table.type", "table_type", str, None, "How updates are stored.", Scope.TABLE,
+           choices=_words("COPY_ON_WRITE", "MERGE_ON_READ", cow="COPY_ON_WRITE", mor="MERGE_ON_READ"),
+           aliases=("hoodie.datasource.write.table.type",)),
+    Option("hoodie.table.recordkey.fields", "record_key", str, None, "Key columns, separated by commas.", Scope.TABLE,
+           aliases=("hoodie.datasource.write.recordkey.field",)),
+    Option("hoodie.table.partition.fields", "partition_by", str, None, "Partition columns, separated by commas.",
+           Scope.TABLE, aliases=("hoodie.datasource.write.partitionpath.field",)),
+    Option("hoodie.table.precombine.field", "ordering", str, None,
+           "Columns that say which version of a row is newer, separated by commas.", Scope.TABLE,
+           aliases=("hoodie.datasource.write.precombine.field", "hoodie.table.ordering.fields")),
+    Option("hoodie.datasource.write.hive_style_partitioning", "hive_style", bool, True,
+           "Partition folders are called `column=value` instead of `value`.", Scope.TABLE),
+    Option("hoodie.datasource.write.partitionpath.urlencode", "url_encode", bool, True,
+           "Special characters of partition values are written as `%XX`.", Scope.TABLE),
+    Option("hoodie.write.record.merge.mode", "merge_mode", str, None,
+           "Which of two versions of a row wins: the later written, or the one with the greater ordering value. "
+           "By default event time if there are ordering columns.", Scope.TABLE,
+           choices=_words("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"), not_yet=("custom",),
+           aliases=("hoodie.record.merge.mode",)),
+    Option("hoodie.table.timeline.timezone", "timeline_timezone", str, "UTC",
+           "Zone of instant times. All writers of a LOCAL table have to live in one zone.", Scope.TABLE,
+           choices=_words("UTC", "LOCAL")),
+    Option("hoodie.write.table.version", "table_version", str, "8", "Version of the table format; 8 is the only one.",
+           Scope.TABLE, choices={"8": "8"}, aliases=("hoodie.table.version",)),
+    Option("pyhudi.partition.random.prefix", "prefix_width", int, 0,
+           "Hex digits of a folder above every partition, chosen by a hash of its path, so that object stores spread the load "
+           "(`3f/day=2026-01-01`); 0 for none. Only this package writes to such a table.", Scope.TABLE, minimum=0, maximum=8),
+    Option("pyhudi.partition.random.prefix.depth", "prefix_depth", int, 1,
+           "Most prefix folders above one another; the hash chooses from 1 to this many.", Scope.TABLE, minimum=1, maximum=4),
+)  # fmt: skip
+
+WRITE_OPTIONS = (
+    Option("hoodie.parquet.max.file.size", "max_file_size", int, 120 * MEBIBYTE, "Target size of a base file in bytes.",
+           minimum=1024),
+    Option("hoodie.parquet.small.file.limit", "small_file_limit", int, 100 * MEBIBYTE,
+           "Base files below this many bytes get inserts before new ones are made; 0 turns that off.", minimum=0),
+    Option("hoodie.parquet.compression.codec", "compression", str, "snappy", "Codec of base files.",
+           choices=_words("snappy", "zstd", "gzip", "uncompressed")),
+    Option("hoodie.parquet.block.size", "row_group_bytes", int, 16 * MEBIBYTE,
+           "Most bytes of a row group, before compression.", minimum=1024),
+    Option("pyhudi.parquet.row.group.rows", "row_group_rows", int, 200_000, "Most rows of a row group.", minimum=1),
+    Option("hoodie.copyonwrite.record.size.estimate", "record_size_estimate", int, 1024,
+           "Bytes of a row in a base file, as long as no commit has told.", minimum=1),
+    Option("hoodie.index.type", "index_type", str, "SIMPLE", "How the file group of a key is found.",
+           choices=_words("SIMPLE"),
+           not_yet=("bloom", "bucket", "global_bloom", "global_simple", "record_index", "global_record_level_index", "inmemory")),
+    Option("hoodie.combine.before.upsert", "combine_before_upsert", bool, True,
+           "Rows of one upsert that have the same key become one before the write. Without it they are an error."),
+    Option("hoodie.combine.before.insert", "combine_before_insert", bool, False,
+           "Rows of one insert that have the same key become one before the write. Without it they are an error."),
+    Option("hoodie.datasource.write.insert.drop.duplicates", "insert_drop_duplicates", bool, False,
+           "An insert leaves out rows whose key is in the table already. Without it they are an error."),
+    Option("hoodie.index.bloom.num_entries", "bloom_entries", int, 60_000, "Keys that one row of a bloom filter is made for.",
+           minimum=1, maximum=10_000_000, aliases=("hoodie.bloom.num_entries",)),
+    Option("hoodie.index.bloom.fpp", "bloom_fpp", float, 1e-9, "Rate of false positives of a bloom filter.",
+           minimum=1e-15, maximum=0.5, aliases=("hoodie.bloom.fpp",)),
+    Option("hoodie.bloom.index.filter.dynamic.max.entries", "bloom_max_entries", int, 100_000,
+           "Keys up to which a bloom filter grows by rows.", minimum=1, maximum=10_000_000),
+    Option("hoodie.metadata.enable", "metadata_enable", bool, False,
+           "Write the metadata table. A table that lists one loses it on the first write, because a stale one would hide rows.",
+           choices={"false": "false"}, not_yet=("true",)),
+    Option("hoodie.clean.failed.writes.policy", "failed_writes_policy", str, "LAZY",
+           "When failed writes of others are rolled back: LAZY after their heartbeat has expired, EAGER at once (no other "
+           "writer may be running), NEVER.", choices=_words("LAZY", "EAGER", "NEVER"),
+           aliases=("hoodie.cleaner.policy.failed.writes",)),
+    Option("hoodie.client.heartbeat.interval_in_ms", "heartbeat_interval_ms", int, 60_000,
+           "Milliseconds between two signs of life of a running write.", minimum=1),
+    Option("hoodie.client.heartbeat.tolerable.misses", "heartbeat_tolerable_misses", int, 2,
+           "Signs of life that may be missing before a write counts as failed.", minimum=0),
+    Option("hoodie.time.generator.max_expected_clock_skew_ms", "max_expected_clock_skew_ms", int, 200,
+           "Milliseconds by which the clocks of two writers may differ; every new instant waits that long.", minimum=0,
+           maximum=600_000),
+    Option("pyhudi.clock.max.ahead.ms", "max_clock_ahead_ms", int, 300_000,
+           "Milliseconds by which the timeline may be ahead of this machine's clock before a write is refused.", minimum=0),
+    Option("pyhudi.commit.retries", "commit_retries", int, 5,
+           "How often a write that lost to another commit is planned anew before it is an error.", minimum=0, maximum=1000),
+    Option("concurrency", "concurrency", str, "optimistic",
+           "`optimistic`: writers work at the same time and conflicts show at the commit; `pessimistic`: one after the other.",
+           choices={"optimistic": "optimistic", "pessimistic": "pessimistic", "single_writer": "optimistic",
+                    "optimistic_concurrency_control": "optimistic"},
+           not_yet=("non_blocking_concurrency_control",), aliases=("hoodie.write.concurrency.mode",)),
+    Option("isolation", "isolation", str, "snapshot",
+           "`snapshot`: two writes conflict if they change the same rows; `serializable`: also if one read what the other changed.",
+           choices=_words("snapshot", "serializable")),
+    Option("hoodie.write.auto.upgrade", "auto_upgrade", bool, False,
+           "Understood because Hudi 1.1 and newer need it to leave a version 8 table alone; this package never upgrades.",
+           choices={"false": "false"}),
+)  # fmt: skip
+
+LOCK_OPTIONS = (
+    Option("hoodie.write.lock.provider", "lock_provider", str, "file_system",
+           "What excludes other writers during a commit: `file_system` (a lock file that Hudi's own provider respects) or "
+           "`in_process`; Hudi's class names are understood.", Scope.LOCK, choices=_LOCKS, not_yet=_LATER_LOCKS,
+           aliases=("lock",)),
+    Option("hoodie.write.lock.wait_time_ms", "lock_wait_ms", int, 60_000, "Milliseconds to wait for the lock.", Scope.LOCK,
+           minimum=0),
+    Option("hoodie.write.lock.filesystem.path", "lock_path", str, ".hoodie",
+           "Folder of the lock file, below the table; the default is Hudi's.", Scope.LOCK),
+    Option("hoodie.write.lock.filesystem.expire", "lock_expire_minutes", int, 0,
+           "Minutes after which anybody's lock file counts as left behind; 0 for never.", Scope.LOCK, minimum=0),
+)  # fmt: skip
+
+OPTIONS: tuple[Option, ...] = TABLE_OPTIONS + WRITE_OPTIONS + LOCK_OPTIONS
+
+LATER_PREFIXES = (
+    "hoodie.archive.", "hoodie.clean.", "hoodie.cleaner.", "hoodie.clustering.", "hoodie.compact.", "hoodie.keep.",
+    "hoodie.logfile.", "hoodie.log.compaction.", "hoodie.metadata.", "hoodie.bucket.", "hoodie.layout.", "hoodie.keygen.",
+    "hoodie.datasource.", "hoodie.table.cdc.", "hoodie.record.index.", "hoodie.write.", "hoodie.parquet.", "hoodie.schema.",
+)  # fmt: skip
+"""Families of keys that Hudi knows; a key of one of them that is not above gets a milder message."""

@@ -1,0 +1,148 @@
+"""Look up, check and type options; write their documentation.
+
+Invariant: every key of a mapping is known, no two keys of one option disagree, every value has its option's type and bounds,
+or there is an error that names the key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+
+from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
+from pyhudi_core.options.definitions import LATER_PREFIXES, OPTIONS, Option, Scope
+
+Value = bool | int | float | str | None
+
+_BY_KEY: Mapping[str, Option] = {key: option for option in OPTIONS for key in (option.key, *option.aliases)}
+
+
+def find_option(key: str) -> Option:
+    """Return the option of a key or an alias. Raises `UnknownOptionError` that names the nearest known key."""
+    option = _BY_KEY.get(key)
+    if option is not None:
+        return option
+    lowered = {known.lower(): known for known in _BY_KEY}
+    near = difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=0.75)
+    hint = f"Did you mean {lowered[near[0]]}?" if near else "docs/options.md lists all options"
+    if key.startswith(LATER_PREFIXES):
+        raise UnknownOptionError(f"the option {key!r} is not one that this package has, though Hudi may", hint=hint)
+    raise UnknownOptionError(f"there is no option {key!r}", hint=hint)
+
+
+def read_options(options: Mapping[str, object]) -> dict[Option, Value]:
+    """Return the options that a mapping gives, typed.
+
+    Raises:
+        UnknownOptionError: a key that is not an option.
+        InvalidOptionError: a value of the wrong type or out of bounds, or two keys of one option that disagree.
+    """
+    found: dict[Option, Value] = {}
+    keys: dict[str, str] = {}
+    for key, given in options.items():
+        option = find_option(key)
+        value = read_value(option, given, key)
+        first = keys.setdefault(option.key, key)
+        if first != key and found[option] != value:
+            raise InvalidOptionError(
+                f"{first} and {key} are one option, but say {found[option]!r} and {value!r}",
+                hint="Leave one of them away",
+            )
+        found[option] = value
+    return found
+
+
+def read_value(option: Option, given: object, key: str) -> Value:
+    """Type one value; ``key`` is how it was called, for the error."""
+    text = (str(given).lower() if isinstance(given, bool) else str(given)).strip()
+    if option.choices or option.kind is bool:
+        return _word(option, text, key)
+    if option.kind in (int, float):
+        return _number(option, text, key)
+    if "\0" in text or "\n" in text:
+        raise InvalidOptionError(f"{key} holds a NUL or a line end", hint="Give plain text")
+    return text
+
+
+def render_docs() -> str:
+    """Return ``docs/options.md``."""
+    lines = [
+        "# Options",
+        "",
+        "Generated from `pyhudi_core/options/definitions.py`. Keys are Hudi's; `pyhudi.*` and plain words are this package's own.",
+        "An unknown key, a value out of bounds or one that contradicts the table is an error before anything is written.",
+    ]
+    for scope, title in _TITLES.items():
+        chosen = [option for option in OPTIONS if option.scope is scope]
+        if chosen:
+            lines += ["", f"## {title}", "", "| key | values | default | meaning |", "|---|---|---|---|"]
+            lines += [_row(option) for option in chosen]
+    return "\n".join(lines) + "\n"
+
+
+_TITLES = {
+    Scope.TABLE: "Of the table (given to `create_table`; later they have to agree)",
+    Scope.WRITE: "Of a write",
+    Scope.READ: "Of a read",
+    Scope.LOCK: "Of the lock",
+}
+
+
+def _word(option: Option, text: str, key: str) -> Value:
+    choices = option.choices or {"true": "true", "false": "false"}
+    word = text.lower()
+    if word in choices:
+        return choices[word] == "true" if option.kind is bool else choices[word]
+    allowed = ", ".join(sorted(set(choices.values())))
+    if word in option.not_yet:
+        raise InvalidOptionError(f"{key}={text} is not supported yet", hint=f"Possible now: {allowed}")
+    raise InvalidOptionError(f"{key} cannot be {text[:80]!r}", hint=f"Possible: {allowed}")
+
+
+def _number(option: Option, text: str, key: str) -> Value:
+    try:
+        if not text.isascii() or "_" in text:
+            raise ValueError
+        value = option.kind(text)
+    except ValueError:
+        what = "a whole number" if option.kind is int else "a number"
+        raise InvalidOptionError(f"{key} has to be {what}, not {text[:80]!r}", hint=_bounds(option)) from None
+    low = -math.inf if option.minimum is None else option.minimum
+    high = math.inf if option.maximum is None else option.maximum
+    if not low <= value <= high or math.isinf(value):
+        raise InvalidOptionError(f"{key}={text[:80]} is out of bounds", hint=_bounds(option))
+    return value  # type: ignore[no-any-return]
+
+
+def _bounds(option: Option) -> str:
+    parts = [
+        f"at {name} {bound:g}"
+        for name, bound in (("least", option.minimum), ("most", option.maximum))
+        if bound is not None
+    ]
+    return f"It is {' and '.join(parts)}" if parts else f"The default is {option.default}"
+
+
+def _row(option: Option) -> str:
+    keys = "<br>".join(f"`{key}`" for key in (option.key, *option.aliases))
+    return f"| {keys} | {_values(option)} | {_default(option.default)} | {option.doc} |"
+
+
+def _values(option: Option) -> str:
+    words: Iterable[str] = sorted(set(option.choices.values()))
+    if option.choices:
+        return ", ".join(f"`{word}`" for word in words)
+    if option.kind is bool:
+        return "`true`, `false`"
+    bounds = [
+        f"{sign} {bound:g}" for sign, bound in (("≥", option.minimum), ("≤", option.maximum)) if bound is not None
+    ]
+    name = {int: "whole number", float: "number", str: "text"}[option.kind]
+    return f"{name} {', '.join(bounds)}".strip()
+
+
+def _default(default: Value) -> str:
+    if default is None:
+        return ""
+    return f"`{str(default).lower()}`" if isinstance(default, bool) else f"`{default}`"

@@ -1,0 +1,167 @@
+"""Options as typed values: ``WriteOptions`` for what a writer does, ``TableOptions`` for what a new table is.
+
+Both are read from the same mapping, so that one set of options serves ``create_table`` and every later call; each takes its
+own and checks all.
+
+Invariant: options given with an open table never contradict it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi_core.errors import InvalidOptionError, UnsafePathError
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.options.definitions import LOCK_OPTIONS, TABLE_OPTIONS, WRITE_OPTIONS, Option
+from pyhudi_core.options.registry import Value, read_options
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How to write; the meaning of each is in ``definitions`` and in docs/options.md. Sizes are bytes."""
+
+    max_file_size: int
+    small_file_limit: int
+    compression: str
+    row_group_bytes: int
+    row_group_rows: int
+    record_size_estimate: int
+    index_type: str
+    combine_before_upsert: bool
+    combine_before_insert: bool
+    insert_drop_duplicates: bool
+    bloom_entries: int
+    bloom_fpp: float
+    bloom_max_entries: int
+    metadata_enable: bool
+    failed_writes_policy: str
+    heartbeat_interval_ms: int
+    heartbeat_tolerable_misses: int
+    max_expected_clock_skew_ms: int
+    max_clock_ahead_ms: int
+    commit_retries: int
+    concurrency: str
+    isolation: str
+    auto_upgrade: bool
+    lock_provider: str
+    lock_wait_ms: int
+    lock_path: str
+    lock_expire_minutes: int
+
+    @classmethod
+    def parse(cls, options: Mapping[str, object], *, config: TableConfig | None = None) -> WriteOptions:
+        """Read the options of a writer.
+
+        Args:
+            options: keys to values; texts, or Python's own bools and numbers.
+            config: the table, to check the options that describe it.
+
+        Raises:
+            UnknownOptionError: a key that is not an option.
+            InvalidOptionError: a bad value, or one that contradicts the table or another option.
+        """
+        found = read_options(options)
+        if config is not None:
+            for option in TABLE_OPTIONS:
+                if option in found:
+                    _check_agrees(option, found[option], config)
+        values = _values(WRITE_OPTIONS + LOCK_OPTIONS, found)
+        if not any(option.attribute == "small_file_limit" for option in found):
+            values["small_file_limit"] = min(values["small_file_limit"], values["max_file_size"] * 5 // 6)
+        parsed: WriteOptions = cls(**values)
+        _check_together(parsed)
+        return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """What a new table is, as far as options say; None where they say nothing."""
+
+    name: str | None
+    database: str | None
+    table_type: str | None
+    record_key: str | None
+    partition_by: str | None
+    ordering: str | None
+    hive_style: bool
+    url_encode: bool
+    merge_mode: str | None
+    timeline_timezone: str
+    table_version: str
+    prefix_width: int
+    prefix_depth: int
+
+    @classmethod
+    def parse(cls, options: Mapping[str, object]) -> TableOptions:
+        """Read the options of a new table; the others are checked too. Raises as ``WriteOptions.parse``."""
+        parsed: TableOptions = cls(**_values(TABLE_OPTIONS, read_options(options)))
+        return parsed
+
+    def extra_properties(self) -> dict[str, str]:
+        """Properties of this package's own that go into ``hoodie.properties``."""
+        if not self.prefix_width:
+            return {}
+        return {
+            "pyhudi.partition.random.prefix": str(self.prefix_width),
+            "pyhudi.partition.random.prefix.depth": str(self.prefix_depth),
+        }
+
+
+def _values(options: tuple[Option, ...], found: Mapping[Option, Value]) -> dict[str, Any]:
+    return {option.attribute: found.get(option, option.default) for option in options}
+
+
+def _check_together(options: WriteOptions) -> None:
+    if options.small_file_limit > options.max_file_size:
+        raise InvalidOptionError(
+            f"hoodie.parquet.small.file.limit ({options.small_file_limit}) is above hoodie.parquet.max.file.size "
+            f"({options.max_file_size})",
+            hint="Files at the target size would count as small; lower the limit",
+        )
+    try:
+        safe_relative_path(options.lock_path)
+    except UnsafePathError as error:
+        raise InvalidOptionError(
+            f"hoodie.write.lock.filesystem.path: {error.message}", hint="Give a folder below the table, such as .hoodie"
+        ) from None
+
+
+def _check_agrees(option: Option, given: Value, config: TableConfig) -> None:
+    actual = _of_table(option, config)
+    wanted = ",".join(part.strip() for part in given.split(",")) if option.attribute in _LISTS else given  # type: ignore[union-attr]
+    if option.attribute == "partition_by":
+        wanted = ",".join(part.partition(":")[0] for part in str(wanted).split(","))
+    if wanted != actual:
+        raise InvalidOptionError(
+            f"{option.key}={_shown(given)} contradicts the table, which has {_shown(actual)}",
+            hint="Leave the option away, or open another table; what a table is cannot be changed by an option",
+        )
+
+
+def _shown(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value) or "none"
+
+
+_LISTS = ("record_key", "partition_by", "ordering")
+
+
+def _of_table(option: Option, config: TableConfig) -> Value:
+    values: dict[str, Value] = {
+        "name": config.name,
+        "database": config.database,
+        "table_type": config.table_type.value,
+        "record_key": ",".join(config.record_key_fields),
+        "partition_by": ",".join(config.partition_fields),
+        "ordering": ",".join(config.ordering_fields),
+        "hive_style": config.hive_style_partitioning,
+        "url_encode": config.url_encode_partitioning,
+        "merge_mode": config.merge_mode.value,
+        "timeline_timezone": config.timeline_timezone,
+        "table_version": "8",
+        "prefix_width": config.prefix_width,
+        "prefix_depth": config.prefix_depth,
+    }
+    return values[option.attribute]

@@ -1,0 +1,105 @@
+"""A bound tree as a ``pyarrow.compute.Expression``.
+
+The expression is true for the rows that SQL keeps. Where SQL says null it says null or false, which a filter treats alike.
+Floating-point numbers are ordered as in Spark: NaN equals NaN and is greater than every number.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from pyhudi_core.predicates.functions import compute
+from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, Like, Literal, Node, Or, text_of
+
+_OPERATORS: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_MIRRORED = {"<": ">", "<=": ">="}
+
+
+def to_expression(node: Node) -> pc.Expression:
+    """Turn a bound condition into an Arrow expression."""
+    if isinstance(node, And):
+        return reduce(operator.and_, map(to_expression, node.children))
+    if isinstance(node, Or):
+        return reduce(operator.or_, map(to_expression, node.children))
+    if isinstance(node, Compare):
+        return _compare(node)
+    if isinstance(node, In):
+        return _in(node)
+    if isinstance(node, Like):
+        found = pc.match_like(value_of(node.operand), node.pattern)
+        return ~found if node.negated else found
+    if isinstance(node, IsNull):
+        value = value_of(node.operand)
+        return value.is_valid() if node.negated else value.is_null()
+    return value_of(node)
+
+
+def value_of(node: Node) -> pc.Expression:
+    """Turn a bound column, literal or call into an Arrow expression."""
+    if isinstance(node, Column):
+        return pc.field(*node.path)
+    if isinstance(node, Literal):
+        return pc.scalar(pa.scalar(node.value, node.type))
+    if isinstance(node, Call):
+        return compute(node, [value_of(arg) for arg in node.args], [type_of(arg) for arg in node.args])
+    raise TypeError(f"{text_of(node)} is a condition, not a value")
+
+
+def type_of(node: Node) -> pa.DataType:
+    """Return the type of a bound column, literal or call."""
+    if isinstance(node, Column | Literal | Call) and node.type is not None:
+        return node.type
+    raise TypeError(f"{text_of(node)} has no type")
+
+
+def evaluate(node: Node) -> object:
+    """Return the value of a bound tree without columns."""
+    one_row = pa.table({"row": pa.array([0], pa.int8())})
+    is_value = isinstance(node, Column | Literal | Call)
+    expression = value_of(node) if is_value else to_expression(node)
+    if not is_value:
+        return one_row.filter(expression).num_rows == 1
+    return _project(one_row, expression)
+
+
+def _project(table: pa.Table, expression: pc.Expression) -> object:
+    scanner = ds.dataset(table).scanner(columns={"value": expression})
+    return scanner.to_table().column("value")[0].as_py()
+
+
+def _compare(node: Compare) -> pc.Expression:
+    op, left, right = node.op, node.left, node.right
+    if op in _MIRRORED and pa.types.is_floating(type_of(left)):
+        op, left, right = _MIRRORED[op], right, left
+    one, two = value_of(left), value_of(right)
+    plain = _OPERATORS[op](one, two)
+    if not pa.types.is_floating(type_of(left)):
+        return plain
+    one_nan, two_nan = pc.is_nan(one), pc.is_nan(two)
+    if op == "=":
+        return plain | (one_nan & two_nan)
+    if op == "!=":
+        return plain & ~(one_nan & two_nan)
+    if op == ">":
+        return plain | (one_nan & ~two_nan)
+    return plain | (one_nan & two.is_valid())
+
+
+def _in(node: In) -> pc.Expression:
+    operand = value_of(node.operand)
+    values = pa.array([literal.value for literal in node.values], node.values[0].type)
+    found = operand.isin(values)
+    return ~found & operand.is_valid() if node.negated else found

@@ -1,0 +1,255 @@
+"""Give a tree the table's types and bring it into the form that is evaluated.
+
+Names are found as Spark finds them: exactly, else without regard to case. NOT is pushed down to the comparisons, which keeps
+SQL's three-valued logic: afterwards a null of any single test may count as false, since nothing turns it round any more.
+
+Invariants of the result
+- no Not, no <=>, no literal null beside a comparison; AND and OR are flat;
+- both sides of a comparison have one type; a literal stands on the right.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import TypeVar
+
+import pyarrow as pa
+
+from pyhudi_core.errors import PredicateError
+from pyhudi_core.predicates.arrow import evaluate, type_of
+from pyhudi_core.predicates.coercion import common_type, fit_literal, is_string, natural_type
+from pyhudi_core.predicates.functions import check_cast, result_type, target_type
+from pyhudi_core.predicates.tree import (
+    FALSE,
+    TRUE,
+    And,
+    Call,
+    Column,
+    Compare,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Or,
+    text_of,
+)
+
+T = TypeVar("T")
+
+_OPPOSITES = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "<=>": "!<=>", "!<=>": "<=>"}
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+def bind(node: Node, schema: pa.Schema) -> Node:
+    """Return a condition in the form described above.
+
+    Raises:
+        PredicateError: a column that the schema does not have, types that do not go together, or a value where a condition
+            is needed (or the other way round).
+    """
+    return _Binder(schema).condition(node, negated=False)
+
+
+class _Binder:
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def condition(self, node: Node, *, negated: bool) -> Node:
+        if isinstance(node, Not):
+            return self.condition(node.child, negated=not negated)
+        if isinstance(node, And | Or):
+            children = [self.condition(child, negated=negated) for child in node.children]
+            return _joined(children, isinstance(node, And) != negated)
+        if isinstance(node, Compare):
+            op = _OPPOSITES[node.op] if negated else node.op
+            return _compare(op, self.value(node.left), self.value(node.right))
+        if isinstance(node, In):
+            return _in(self.value(node.operand), node.values, node.negated != negated)
+        if isinstance(node, Like):
+            return _like(self.value(node.operand), node.pattern, node.negated != negated)
+        if isinstance(node, IsNull):
+            return _is_null(self.value(node.operand), node.negated != negated)
+        return _truth(self.value(node), negated)
+
+    def value(self, node: Node) -> Node:
+        if isinstance(node, Column):
+            return self._column(node)
+        if isinstance(node, Literal):
+            return node if node.type is not None else Literal(node.value, natural_type(node.value))
+        if not isinstance(node, Call):
+            raise PredicateError(
+                f"the condition {text_of(node)[:120]} is used as a value", hint="Join conditions with AND, OR and NOT"
+            )
+        args = tuple(self.value(arg) for arg in node.args)
+        if any(isinstance(arg, Literal) and arg.value is None for arg in args):
+            return Literal(None, pa.null())
+        if node.function.startswith("cast "):
+            return cast(args[0], target_type(node.function.removeprefix("cast ")))
+        bound = Call(node.function, args, result_type(node, [type_of(arg) for arg in args]))
+        return _folded(bound)
+
+    def _column(self, column: Column) -> Column:
+        kind: pa.DataType = pa.struct(list(self._schema))
+        path: list[str] = []
+        for part in column.path:
+            name = _find(kind, part)
+            if name is None:
+                raise self._no_column(column)
+            path.append(name)
+            kind = kind.field(name).type
+        return Column(tuple(path), kind)
+
+    def _no_column(self, column: Column) -> PredicateError:
+        near = difflib.get_close_matches(column.path[0], self._schema.names, n=1)
+        known = f"Did you mean {near[0]}?" if near else f"The columns are {', '.join(self._schema.names[:30])}"
+        return PredicateError(f"the where names the column {column.name!r}, which there is not", hint=known)
+
+
+def cast(node: Node, target: pa.DataType) -> Node:
+    """Return a bound value in another type. Raises `PredicateError` if Arrow and Spark would not agree on it."""
+    if type_of(node) == target:
+        return node
+    if isinstance(node, Literal) and isinstance(node.value, str) and not is_string(target):
+        return _checked(lambda: _cast_literal(fit_literal(node, target), target))
+    check_cast(type_of(node), target, text_of(node))
+    return _folded(Call("cast", (node,), target))
+
+
+def _cast_literal(fitted: Literal, target: pa.DataType) -> Node:
+    return fitted if fitted.type == target else _folded(Call("cast", (fitted,), target))
+
+
+def _folded(call: Call) -> Node:
+    if not all(isinstance(arg, Literal) for arg in call.args):
+        return call
+    value = _checked(lambda: evaluate(call))
+    return Literal(value, call.type)  # type: ignore[arg-type]
+
+
+def _checked(make: Callable[[], T]) -> T:
+    try:
+        return make()
+    except pa.ArrowInvalid as error:
+        raise PredicateError(f"a constant of the where cannot be computed: {error}") from None
+
+
+def _find(kind: pa.DataType, name: str) -> str | None:
+    if not pa.types.is_struct(kind):
+        return None
+    names = [kind.field(index).name for index in range(kind.num_fields)]
+    if names.count(name) == 1:
+        return name
+    alike = [candidate for candidate in names if candidate.lower() == name.lower()]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _joined(children: list[Node], is_and: bool) -> Node:
+    neutral, absorbing = (TRUE, FALSE) if is_and else (FALSE, TRUE)
+    kind = And if is_and else Or
+    flat: list[Node] = []
+    for child in children:
+        if child == absorbing:
+            return absorbing
+        flat.extend(child.children if isinstance(child, kind) else [] if child == neutral else [child])
+    if not flat:
+        return neutral
+    return flat[0] if len(flat) == 1 else kind(tuple(flat))
+
+
+def _compare(op: str, left: Node, right: Node) -> Node:
+    if isinstance(left, Literal) and not isinstance(right, Literal):
+        op, left, right = _MIRRORED.get(op, op), right, left
+    if isinstance(right, Literal):
+        return _compare_literal(op, left, right)
+    kind = common_type(_plain(type_of(left)), _plain(type_of(right)))
+    _check_ordered(kind, left)
+    left, right = _widened(left, kind), _widened(right, kind)
+    if op == "<=>":
+        return Or((Compare("=", left, right), And((IsNull(left), IsNull(right)))))
+    if op == "!<=>":
+        one_null = And((IsNull(left), IsNull(right, True))), And((IsNull(left, True), IsNull(right)))
+        return Or((Compare("!=", left, right), *one_null))
+    return Compare(op, left, right)
+
+
+def _compare_literal(op: str, left: Node, right: Literal) -> Node:
+    literal = fit_literal(right, type_of(left))
+    if literal.value is None or (isinstance(left, Literal) and left.value is None):
+        return _compare_null(op, left, right)
+    left = _widened(left, literal.type)
+    if op == "!<=>":
+        return Or((Compare("!=", left, literal), IsNull(left)))
+    comparison = Compare("=" if op == "<=>" else op, left, literal)
+    return (TRUE if evaluate(comparison) else FALSE) if isinstance(left, Literal) else comparison
+
+
+def _compare_null(op: str, left: Node, right: Literal) -> Node:
+    if op not in ("<=>", "!<=>"):
+        return FALSE
+    if isinstance(left, Literal):
+        return TRUE if (left.value is None and right.value is None) == (op == "<=>") else FALSE
+    if right.value is not None:
+        # The column's type is null: it is never equal to a value.
+        return FALSE if op == "<=>" else TRUE
+    return IsNull(left, negated=op == "!<=>")
+
+
+def _in(operand: Node, values: tuple[Literal, ...], negated: bool) -> Node:
+    present = [value for value in values if value.value is not None]
+    if negated and len(present) < len(values):
+        return FALSE
+    fitted = [fit_literal(value, type_of(operand)) for value in present]
+    if not fitted or pa.types.is_null(type_of(operand)):
+        return FALSE
+    kinds = {str(literal.type): literal.type for literal in fitted}
+    if len(kinds) == 1 and not isinstance(operand, Literal) and not pa.types.is_floating(fitted[0].type):
+        return In(_widened(operand, fitted[0].type), tuple(fitted), negated)
+    op = "!=" if negated else "="
+    return _joined([_compare(op, operand, literal) for literal in fitted], is_and=negated)
+
+
+def _like(operand: Node, pattern: str, negated: bool) -> Node:
+    if not is_string(type_of(operand)):
+        raise PredicateError(
+            f"LIKE needs text, but {text_of(operand)[:120]} is {type_of(operand)}", hint="Cast it to string"
+        )
+    return Like(_widened(operand, _plain(type_of(operand))), pattern, negated)
+
+
+def _is_null(operand: Node, negated: bool) -> Node:
+    if isinstance(operand, Literal):
+        return TRUE if (operand.value is None) != negated else FALSE
+    return IsNull(operand, negated)
+
+
+def _truth(value: Node, negated: bool) -> Node:
+    if isinstance(value, Literal) and (value.value is None or isinstance(value.value, bool)):
+        return TRUE if value.value is not None and value.value != negated else FALSE
+    if not pa.types.is_boolean(type_of(value)):
+        raise PredicateError(
+            f"{text_of(value)[:120]} is {type_of(value)}, not a condition", hint="Compare it with something"
+        )
+    return Compare("=", value, FALSE if negated else TRUE)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    return pa.string() if pa.types.is_string_view(kind) else kind
+
+
+def _widened(node: Node, kind: pa.DataType | None) -> Node:
+    if kind is None or type_of(node) == kind:
+        return node
+    widened = Call("cast", (node,), kind)
+    return _folded(widened) if isinstance(node, Literal) else widened
+
+
+def _check_ordered(kind: pa.DataType, node: Node) -> None:
+    if pa.types.is_nested(kind) or pa.types.is_null(kind):
+        raise PredicateError(
+            f"{text_of(node)[:120]} of type {kind} cannot be compared", hint="Compare its fields, or test it for null"
+        )

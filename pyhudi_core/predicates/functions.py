@@ -1,0 +1,234 @@
+"""The functions that a ``where`` may call: types of arguments and result, and how Arrow computes them.
+
+Names and results are Spark's. Integers are computed in 64 bits; a zero divisor gives null; what Arrow and Spark compute
+differently (decimal arithmetic, numbers with fractions as text) is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import PredicateError
+from pyhudi_core.predicates.coercion import TIMESTAMP, is_bytes, is_number, is_string
+from pyhudi_core.predicates.tree import Call, Literal, text_of
+
+_DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")
+_TARGETS = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "timestamp": TIMESTAMP,
+    "timestamp_ntz": pa.timestamp("us"),
+    "binary": pa.binary(),
+}
+_TIME_FORMAT_PARTS = ("%Y", "%m", "%d", "%H", "%M", "%S")
+
+
+def target_type(name: str) -> pa.DataType:
+    """Return the type that ``CAST(... AS name)`` means. Raises `PredicateError`."""
+    if name.startswith("decimal("):
+        precision, scale = ([int(part) for part in name[8:-1].split(",") if part.strip().isdigit()] + [0])[:2]
+        if 1 <= precision <= 38 and scale <= precision:
+            return pa.decimal128(precision, scale)
+    elif name in _TARGETS:
+        return _TARGETS[name]
+    raise PredicateError(f"there is no type {name}", hint="See Spark's data types; a decimal has at most 38 digits")
+
+
+def result_type(call: Call, kinds: list[pa.DataType]) -> pa.DataType:
+    """Return the type of a call's result for arguments of these types.
+
+    Raises:
+        PredicateError: the function does not take such arguments.
+    """
+    name = call.function
+    fits = _ACCEPTS.get(name)
+    if fits is None or not fits(kinds):
+        raise PredicateError(
+            f"{text_of(call)[:120]} does not take {', '.join(map(str, kinds))}",
+            hint="Cast the arguments, for decimals to double; or filter the result",
+        )
+    if name in ("+", "-", "*"):
+        return pa.float64() if any(map(pa.types.is_floating, kinds)) else pa.int64()
+    if name == "abs":
+        return pa.float64() if pa.types.is_floating(kinds[0]) else pa.int64()
+    if name == "/":
+        return pa.float64()
+    return pa.string() if name in ("lower", "upper", "substring", "from_unixtime") else pa.int64()
+
+
+def check_cast(source: pa.DataType, target: pa.DataType, what: str) -> None:
+    """Raise `PredicateError` if Arrow would cast differently from Spark, or cannot."""
+    test = pa.types
+    allowed = (
+        source == target
+        or (is_number(source) and test.is_floating(target))
+        or (test.is_integer(source) and test.is_integer(target))
+        or (test.is_integer(source) and (test.is_timestamp(target) or test.is_boolean(target)))
+        or (test.is_integer(source) and test.is_decimal(target) and target.precision - target.scale >= 20)
+        or (test.is_decimal(source) and test.is_decimal(target) and _holds_decimal(target, source))
+        or (
+            is_string(source)
+            and (is_number(target) or test.is_boolean(target) or test.is_date(target) or is_bytes(target))
+        )
+        or (is_string(target) and (test.is_integer(source) or test.is_boolean(source) or test.is_date(source)))
+        or (is_string(source) and is_string(target))
+        or (test.is_date(source) and (test.is_timestamp(target) or test.is_date(target)))
+        or (test.is_timestamp(source) and (test.is_timestamp(target) or test.is_date(target)))
+        or (test.is_boolean(source) and test.is_integer(target))
+    )
+    if not allowed:
+        raise PredicateError(
+            f"a cast of {what[:120]} from {source} to {target} is not supported", hint="Compare it in its own type"
+        )
+
+
+def compute(call: Call, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:
+    """Return the Arrow expression of a call that ``result_type`` or ``check_cast`` has accepted."""
+    name = call.function
+    if name == "cast":
+        return _cast(args[0], kinds[0], call.type)
+    if name in ("+", "-", "*", "/", "%"):
+        left, right = (arg.cast(call.type, safe=False) for arg in args)
+        return _ARITHMETIC[name](left, right)
+    if name == "from_unixtime":
+        moments = args[0].cast(pa.int64()).cast(pa.timestamp("s", "UTC"))
+        return pc.strftime(moments, format=_literal_text(call, 1))
+    if name == "substring":
+        return _substring(call, args[0])
+    if name == "abs":
+        return pc.abs_checked(args[0].cast(call.type, safe=False))
+    if name in _DATE_PARTS:
+        return _PARTS[name](_cast(args[0], kinds[0], TIMESTAMP) if pa.types.is_date(kinds[0]) else args[0])
+    text = args[0].cast(pa.string())
+    return pc.utf8_length(text).cast(pa.int64()) if name == "length" else _TEXT[name](text)
+
+
+def _holds_decimal(target: pa.DataType, source: pa.DataType) -> bool:
+    return bool(target.scale >= source.scale and target.precision - target.scale >= source.precision - source.scale)
+
+
+def _literal_text(call: Call, index: int) -> str:
+    argument = call.args[index]
+    text = argument.value if isinstance(argument, Literal) else None
+    rest = text if isinstance(text, str) else "%"
+    for part in _TIME_FORMAT_PARTS:
+        rest = rest.replace(part, "")
+    if "%" in rest:
+        raise PredicateError(
+            f"the time format of {text_of(call)[:120]} is not understood", hint="Use yyyy, MM, dd, HH, mm and ss"
+        )
+    return str(text)
+
+
+def _substring(call: Call, text: pc.Expression) -> pc.Expression:
+    numbers = [argument.value for argument in call.args[1:] if isinstance(argument, Literal)]
+    if len(numbers) != len(call.args) - 1 or not all(isinstance(number, int) and number >= 0 for number in numbers):
+        raise PredicateError(
+            f"{text_of(call)[:120]} needs a start and a length that are numbers and not negative",
+            hint="Positions count from 1",
+        )
+    start = max(int(str(numbers[0])) - 1, 0)
+    stop = None if len(numbers) == 1 else start + int(str(numbers[1]))
+    return pc.utf8_slice_codeunits(text, start=start, stop=stop)
+
+
+def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.Expression:
+    if pa.types.is_integer(source) and pa.types.is_timestamp(target):
+        return value.cast(pa.int64()).cast(pa.timestamp("s", target.tz)).cast(target)
+    if pa.types.is_date(source) and pa.types.is_timestamp(target):
+        return value.cast(pa.date32()).cast(pa.timestamp("us")).cast(pa.int64()).cast(target)
+    if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
+        # Through the number, so that a zone is only put on or taken off, never applied.
+        return value.cast(pa.timestamp(target.unit, source.tz), safe=False).cast(pa.int64()).cast(target)
+    if is_string(source) and not is_string(target) and not is_bytes(target):
+        return _from_text(value.cast(pa.string()), target)
+    return value.cast(target, safe=pa.types.is_integer(target))
+
+
+def _from_text(text: pc.Expression, target: pa.DataType) -> pc.Expression:
+    """Read text as Spark's TRY_CAST does: null where it is none of the target's."""
+    trimmed = pc.utf8_trim_whitespace(text)
+    if pa.types.is_date(target):
+        iso = _where(trimmed, pc.match_substring_regex(trimmed, r"^\d{4}-\d{2}-\d{2}$"))
+        moment = pc.strptime(iso, format="%Y-%m-%d", unit="s", error_is_null=True)
+        # The 30th of February comes back as a day of March.
+        exact = pc.strftime(moment, format="%Y-%m-%d") == iso
+        return pc.if_else(exact, moment.cast(pa.date32()), pc.scalar(pa.scalar(None, pa.date32())))
+    if pa.types.is_boolean(target):
+        word = pc.utf8_lower(trimmed)
+        return _where(word, word.isin(pa.array(["true", "false"]))).cast(target)
+    if pa.types.is_integer(target):
+        return _where(trimmed, pc.match_substring_regex(trimmed, r"^-?\d{1,19}$")).cast(pa.int64()).cast(target)
+    number = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+    return _where(trimmed, pc.match_substring_regex(trimmed, number)).cast(target)
+
+
+def _where(text: pc.Expression, condition: pc.Expression) -> pc.Expression:
+    return pc.if_else(condition, text, pc.scalar(pa.scalar(None, pa.string())))
+
+
+def _divide(left: pc.Expression, right: pc.Expression) -> pc.Expression:
+    return pc.divide(left, _or_null(right, pa.float64()))
+
+
+def _modulo(left: pc.Expression, right: pc.Expression) -> pc.Expression:
+    divisor = _or_null(right, pa.int64())
+    return pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
+
+
+def _or_null(divisor: pc.Expression, kind: pa.DataType) -> pc.Expression:
+    return pc.if_else(divisor == pa.scalar(0, kind), pc.scalar(pa.scalar(None, kind)), divisor)
+
+
+def _integers(kinds: list[pa.DataType]) -> bool:
+    return len(kinds) == 2 and all(map(pa.types.is_integer, kinds))
+
+
+def _plain_numbers(kinds: list[pa.DataType]) -> bool:
+    return all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds)
+
+
+def _text(kinds: list[pa.DataType]) -> bool:
+    return is_string(kinds[0])
+
+
+_ACCEPTS: dict[str, Callable[[list[pa.DataType]], bool]] = {
+    "+": _plain_numbers,
+    "-": _plain_numbers,
+    "*": _plain_numbers,
+    "/": _plain_numbers,
+    "%": _integers,
+    "abs": _plain_numbers,
+    "lower": _text,
+    "upper": _text,
+    "length": _text,
+    "substring": lambda kinds: _text(kinds) and len(kinds) in (2, 3),
+    "from_unixtime": lambda kinds: bool(pa.types.is_integer(kinds[0])),
+    **{part: lambda kinds: bool(pa.types.is_date(kinds[0]) or pa.types.is_timestamp(kinds[0])) for part in _DATE_PARTS},
+}
+_ARITHMETIC: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+    "/": _divide,
+    "%": _modulo,
+}
+_PARTS = {
+    "year": pc.year,
+    "month": pc.month,
+    "day": pc.day,
+    "hour": pc.hour,
+    "minute": pc.minute,
+    "second": pc.second,
+}
+_TEXT = {"lower": pc.utf8_lower, "upper": pc.utf8_upper}

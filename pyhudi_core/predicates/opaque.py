@@ -1,0 +1,64 @@
+"""Pruning for a ``pyarrow.compute.Expression``, which cannot be looked into.
+
+Statistics become a guarantee on a fragment that is never opened, and Arrow says whether the filter can hold under it.
+Floating-point columns give no guarantee, since their statistics leave NaN out, and neither do bounds that may be cut off.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+
+from pyhudi_core.errors import PredicateError
+from pyhudi_core.predicates.pruning import ColumnStats
+
+
+def check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
+    """Raise `PredicateError` if an expression does not fit a schema, or is not a condition."""
+    try:
+        schema.empty_table().filter(expression)
+    except (pa.ArrowException, TypeError, NotImplementedError) as error:
+        raise PredicateError(
+            f"the where {str(expression)[:200]} does not fit the table: {str(error).splitlines()[0][:300]}",
+            hint=f"It is a condition on the columns {', '.join(schema.names[:30])}",
+        ) from None
+
+
+def expression_could_match(expression: pc.Expression, schema: pa.Schema, stats: Mapping[str, ColumnStats]) -> bool:
+    """Return False only if no row with these statistics makes an expression true."""
+    guarantees = [_guarantee(name, schema, known) for name, known in stats.items()]
+    known_guarantees = [guarantee for guarantee in guarantees if guarantee is not None]
+    if not known_guarantees:
+        return True
+    file_format = ds.ParquetFileFormat()
+    nowhere = pafs.LocalFileSystem()
+    fragment = file_format.make_fragment(
+        "never-opened.parquet", nowhere, partition_expression=reduce(operator.and_, known_guarantees)
+    )
+    dataset = ds.FileSystemDataset([fragment], schema, file_format, nowhere)
+    return next(iter(dataset.get_fragments(expression)), None) is not None
+
+
+def _guarantee(name: str, schema: pa.Schema, stats: ColumnStats) -> pc.Expression | None:
+    index = schema.get_field_index(name)
+    if index < 0 or stats.truncated:
+        return None
+    field, kind = pc.field(name), schema.field(index).type
+    if stats.all_null:
+        return field.is_null()
+    if stats.min is None or stats.max is None or pa.types.is_floating(kind) or pa.types.is_nested(kind):
+        return None
+    try:
+        low, high = pa.scalar(stats.min, kind), pa.scalar(stats.max, kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    if stats.null_count == 0:
+        return (field >= low) & (field <= high)
+    # Arrow understands "bound or null" for one bound at a time only.
+    return ((field >= low) | field.is_null()) & ((field <= high) | field.is_null())

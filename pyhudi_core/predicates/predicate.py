@@ -1,0 +1,78 @@
+"""A ``where`` as one value that every part of a read uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import PredicateError
+from pyhudi_core.predicates.arrow import to_expression
+from pyhudi_core.predicates.binding import bind
+from pyhudi_core.predicates.opaque import check_expression, expression_could_match
+from pyhudi_core.predicates.pruning import ColumnStats, could_match
+from pyhudi_core.predicates.spark_text import to_spark
+from pyhudi_core.predicates.sql import parse_sql
+from pyhudi_core.predicates.tree import Node, columns_of
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A condition on rows, checked against a schema.
+
+    Attributes:
+        expression: keeps the rows for which the condition is true.
+        schema: what it was checked against.
+        tree: the bound tree of a condition given as SQL; None for a pyarrow expression, which is opaque.
+    """
+
+    expression: pc.Expression
+    schema: pa.Schema
+    tree: Node | None
+
+    @classmethod
+    def of(cls, where: object, schema: pa.Schema) -> Predicate | None:
+        """Read a ``where``: None, SQL text or a ``pyarrow.compute.Expression``.
+
+        Raises:
+            PredicateError: it cannot be read, or does not fit the schema.
+        """
+        if where is None or isinstance(where, Predicate):
+            return where
+        if isinstance(where, str):
+            return cls.of_sql(where, schema)
+        if isinstance(where, pc.Expression):
+            check_expression(where, schema)
+            return cls(where, schema, None)
+        raise PredicateError(
+            f"where= takes SQL text or a pyarrow.compute.Expression, not {type(where).__name__}",
+            hint="Write where=\"day = '2024-01-01'\" or where=pc.field('day') == '2024-01-01'",
+        )
+
+    @classmethod
+    def of_sql(cls, text: str, schema: pa.Schema) -> Predicate:
+        """Read SQL text. Raises `PredicateError`."""
+        try:
+            tree = bind(parse_sql(text), schema)
+            expression = to_expression(tree)
+        except RecursionError:
+            raise PredicateError("the where is nested too deeply", hint="Write long lists with IN") from None
+        check_expression(expression, schema)
+        return cls(expression, schema, tree)
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """Top-level columns that it reads, in the schema's spelling; None if that cannot be told."""
+        return None if self.tree is None else frozenset(column.path[0] for column in columns_of(self.tree))
+
+    def could_match(self, stats: Mapping[str, ColumnStats]) -> bool:
+        """Return False only if no row with these statistics (by dotted column name) can match."""
+        if self.tree is not None:
+            return could_match(self.tree, stats)
+        return expression_could_match(self.expression, self.schema, stats)
+
+    def to_spark(self) -> str | None:
+        """Return it as Spark SQL; None for a pyarrow expression, or where Spark would evaluate it differently."""
+        return None if self.tree is None else to_spark(self.tree)

@@ -1,0 +1,126 @@
+"""A bound tree as Spark SQL, so that Spark can filter and prune by itself.
+
+Timestamps are written with their zone; parts of timestamps depend on the session's zone in Spark, so a tree that asks for
+them has no text and is evaluated by Arrow.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+
+from pyhudi_core.predicates.arrow import type_of
+from pyhudi_core.predicates.coercion import is_string
+from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, Like, Literal, Node, Or
+
+_TYPES = {
+    "bool": "BOOLEAN",
+    "int8": "TINYINT",
+    "int16": "SMALLINT",
+    "int32": "INT",
+    "int64": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "STRING",
+    "large_string": "STRING",
+    "binary": "BINARY",
+    "date32[day]": "DATE",
+}
+_PLAIN_FUNCTIONS = ("lower", "upper", "length", "substring", "abs", "year", "month", "day")
+
+
+class _NoTextError(Exception):
+    """This part of a tree means something else in Spark, or nothing."""
+
+
+def to_spark(node: Node) -> str | None:
+    """Return a bound condition as Spark SQL, or None if Spark would evaluate it differently."""
+    try:
+        return _condition(node)
+    except _NoTextError:
+        return None
+
+
+def _condition(node: Node) -> str:
+    if isinstance(node, And | Or):
+        word = " AND " if isinstance(node, And) else " OR "
+        return word.join(f"({_condition(child)})" for child in node.children)
+    if isinstance(node, Compare):
+        return f"{_value(node.left)} {node.op} {_value(node.right)}"
+    if isinstance(node, In):
+        return f"{_value(node.operand)} {'NOT ' if node.negated else ''}IN ({', '.join(map(_value, node.values))})"
+    if isinstance(node, Like):
+        return f"{_value(node.operand)} {'NOT ' if node.negated else ''}LIKE {_quoted(node.pattern)}"
+    if isinstance(node, IsNull):
+        return f"{_value(node.operand)} IS {'NOT ' if node.negated else ''}NULL"
+    return _value(node)
+
+
+def _value(node: Node) -> str:
+    if isinstance(node, Column):
+        return ".".join(f"`{part.replace('`', '``')}`" for part in node.path)
+    if isinstance(node, Literal):
+        return _literal(node)
+    if not isinstance(node, Call):
+        raise _NoTextError
+    args = [_value(arg) for arg in node.args]
+    kinds = [type_of(arg) for arg in node.args]
+    if node.function == "cast":
+        return _cast(args[0], kinds[0], type_of(node))
+    if node.function in _PLAIN_FUNCTIONS and not any(map(pa.types.is_timestamp, kinds)):
+        return f"{node.function}({', '.join(args)})"
+    raise _NoTextError
+
+
+def _cast(text: str, source: pa.DataType, target: pa.DataType) -> str:
+    zoned = pa.types.is_timestamp(source) or pa.types.is_timestamp(target)
+    if pa.types.is_decimal128(target):
+        return f"CAST({text} AS DECIMAL({target.precision},{target.scale}))"
+    if zoned or str(target) not in _TYPES:
+        raise _NoTextError
+    # Text that is no number gives null, also under Spark's ANSI rules.
+    word = "TRY_CAST" if is_string(source) else "CAST"
+    return f"{word}({text} AS {_TYPES[str(target)]})"
+
+
+def _literal(literal: Literal) -> str:
+    value = literal.value
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int):
+        plain = {pa.int32(): f"{value}", pa.int64(): f"{value}L"}
+        return plain.get(literal.type) or f"CAST({value} AS {_type(literal)})"
+    if isinstance(value, float):
+        return f"CAST('{value!r}' AS DOUBLE)"
+    if isinstance(value, Decimal):
+        if literal.type is None or not pa.types.is_decimal128(literal.type):
+            raise _NoTextError
+        return f"CAST('{value:f}' AS DECIMAL({literal.type.precision},{literal.type.scale}))"
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is None:
+            return f"TIMESTAMP_NTZ '{value.isoformat(sep=' ')}'"
+        return f"TIMESTAMP '{value.astimezone(dt.UTC).replace(tzinfo=None).isoformat(sep=' ')}Z'"
+    if isinstance(value, dt.date):
+        return f"DATE '{value.isoformat()}'"
+    raise _NoTextError
+
+
+def _type(literal: Literal) -> str:
+    name = _TYPES.get(str(literal.type))
+    if name is None:
+        raise _NoTextError
+    return name
+
+
+def _quoted(text: str) -> str:
+    plain = text.replace("\\", "\\\\").replace("'", "\\'")
+    escaped = "".join(
+        c if c.isprintable() else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}" for c in plain
+    )
+    return f"'{escaped}'"

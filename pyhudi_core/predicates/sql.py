@@ -1,0 +1,274 @@
+"""SQL text to the expression tree, in Spark's dialect.
+
+sqlglot reads the text; what this package does not evaluate itself (subqueries, regular expressions, current_date, ...) is
+refused by name and place instead of being half understood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import sqlglot.expressions as exp
+from sqlglot.errors import SqlglotError
+
+from pyhudi_core.errors import PredicateError
+from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, Like, Literal, Node, Not, Or
+
+LENGTH_LIMIT = 1_000_000
+"""Characters of a ``where``."""
+
+_COMPARISONS: dict[type[Any], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+    exp.NullSafeNEQ: "!<=>",
+}
+_FUNCTIONS: dict[type[Any], str] = {
+    exp.Lower: "lower",
+    exp.Upper: "upper",
+    exp.Length: "length",
+    exp.Abs: "abs",
+    exp.Year: "year",
+    exp.Month: "month",
+    exp.Day: "day",
+    exp.DayOfMonth: "day",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.TsOrDsToDate: "cast date",
+}
+_TYPES = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "tinyint",
+    "SMALLINT": "smallint",
+    "INT": "int",
+    "BIGINT": "bigint",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "DECIMAL": "decimal",
+    "TEXT": "string",
+    "VARCHAR": "string",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMPTZ": "timestamp",
+    "TIMESTAMPLTZ": "timestamp",
+    "TIMESTAMPNTZ": "timestamp_ntz",
+    "BINARY": "binary",
+}
+
+
+def parse_sql(text: str) -> Node:
+    """Read a condition such as ``day >= '2024-01-01' AND qty IN (1, 2)``.
+
+    Raises:
+        PredicateError: it is not SQL, or uses something that is not understood; the message names the part and its place.
+    """
+    if len(text) > LENGTH_LIMIT:
+        raise PredicateError(f"a where of {len(text)} characters is too long", hint=f"The limit is {LENGTH_LIMIT}")
+    if not text.strip():
+        raise PredicateError("the where is empty", hint="Leave it away to read every row")
+    try:
+        return _node(exp.condition(text, dialect="spark"))
+    except RecursionError:
+        raise PredicateError("the where is nested too deeply", hint="Write long lists with IN") from None
+    except SqlglotError as error:
+        raise _syntax_error(text, error) from None
+
+
+def _node(part: Any) -> Node:
+    if isinstance(part, exp.Paren):
+        return _node(part.this)
+    if isinstance(part, exp.And | exp.Or):
+        kind = And if isinstance(part, exp.And) else Or
+        return kind(tuple(_node(child) for child in part.flatten()))
+    if isinstance(part, exp.Not):
+        return Not(_node(part.this))
+    op = _COMPARISONS.get(type(part))
+    if op is not None:
+        return Compare(op, _node(part.this), _node(part.expression))
+    reader = _READERS.get(type(part))
+    node = reader(part) if reader is not None else _call(part)
+    return Not(node) if part.args.get("negate") else node
+
+
+def _call(part: Any) -> Node:
+    function = _FUNCTIONS.get(type(part))
+    if function is None:
+        raise _not_understood(part)
+    if function in ("year", "month", "day") and isinstance(part.this, exp.TsOrDsToDate):
+        return Call(function, (_node(part.this.this),))
+    args = [part.this] if part.args.get("expression") is None else [part.this, part.expression]
+    return Call(function, tuple(_node(arg) for arg in args))
+
+
+def _column(part: Any) -> Node:
+    names = [identifier.name for identifier in part.parts]
+    return Column(tuple(names))
+
+
+def _dot(part: Any) -> Node:
+    left = _node(part.this)
+    if not isinstance(left, Column) or not isinstance(part.expression, exp.Identifier):
+        raise _not_understood(part)
+    return Column((*left.path, part.expression.name))
+
+
+def _literal(part: Any) -> Node:
+    text = part.name
+    if part.is_string:
+        return Literal(text)
+    if text.isdigit():
+        return Literal(int(text))
+    # Spark reads 1.5 as a decimal and 1e3 as a double.
+    return Literal(float(text) if "e" in text.lower() else Decimal(text))
+
+
+def _negative(part: Any) -> Node:
+    inner = _node(part.this)
+    if isinstance(inner, Literal) and isinstance(inner.value, int | float | Decimal):
+        return Literal(-inner.value)
+    return Call("-", (Literal(0), inner))
+
+
+def _cast(part: Any) -> Node:
+    target = part.args["to"]
+    name = _TYPES.get(target.this.name)
+    if name is None or target.args.get("nested"):
+        raise _not_understood(part)
+    numbers = [parameter.name for parameter in target.expressions]
+    if name == "decimal":
+        name = f"decimal({','.join(numbers or ['10', '0'])})"
+    return Call(f"cast {name}", (_node(part.this),))
+
+
+def _is(part: Any) -> Node:
+    if isinstance(part.expression, exp.Null):
+        return IsNull(_node(part.this))
+    if isinstance(part.expression, exp.Boolean):
+        return Compare("<=>", _node(part.this), Literal(part.expression.this))
+    raise _not_understood(part)
+
+
+def _between(part: Any) -> Node:
+    operand = _node(part.this)
+    return And((Compare(">=", operand, _node(part.args["low"])), Compare("<=", operand, _node(part.args["high"]))))
+
+
+def _in(part: Any) -> Node:
+    if not part.expressions:
+        raise _not_understood(part)
+    operand = _node(part.this)
+    values = [_node(value) for value in part.expressions]
+    if all(isinstance(value, Literal) for value in values):
+        return In(operand, tuple(value for value in values if isinstance(value, Literal)))
+    return Or(tuple(Compare("=", operand, value) for value in values))
+
+
+def _like(part: Any, escape: str = "\\") -> Node:
+    if not isinstance(part.expression, exp.Literal) or not part.expression.is_string:
+        raise _not_understood(part)
+    return Like(_node(part.this), _with_backslashes(part.expression.name, escape))
+
+
+def _escaped_like(part: Any) -> Node:
+    if not isinstance(part.this, exp.Like) or len(part.expression.name) != 1:
+        raise _not_understood(part)
+    node = _like(part.this, part.expression.name)
+    return Not(node) if part.this.args.get("negate") else node
+
+
+def _with_backslashes(pattern: str, escape: str) -> str:
+    if escape == "\\":
+        return pattern
+    result = ""
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape:
+            following = next(characters, "")
+            result += f"\\{following}" if following in ("%", "_") else following
+        else:
+            result += "\\\\" if character == "\\" else character
+    return result
+
+
+def _starts_with(part: Any) -> Node:
+    prefix = part.expression
+    if not isinstance(prefix, exp.Literal) or not prefix.is_string:
+        raise _not_understood(part)
+    escaped = prefix.name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return Like(_node(part.this), f"{escaped}%")
+
+
+def _from_unixtime(part: Any) -> Node:
+    pattern = part.args.get("format")
+    if not isinstance(pattern, exp.Literal):
+        raise _not_understood(part)
+    return Call("from_unixtime", (_node(part.this), Literal(pattern.name.replace("strict", ""))))
+
+
+def _substring(part: Any) -> Node:
+    arguments = [part.this, part.args.get("start"), part.args.get("length")]
+    return Call("substring", tuple(_node(argument) for argument in arguments if argument is not None))
+
+
+def _concat(part: Any) -> Node:
+    if all(isinstance(piece, exp.Literal) and piece.is_string for piece in part.expressions):
+        raise PredicateError(
+            "two string literals stand side by side; Spark 3 joins them and Spark 4 reads a quote between them",
+            hint="Write a quote inside of a string as \\'",
+        )
+    raise _not_understood(part)
+
+
+_READERS: dict[type[Any], Callable[[Any], Node]] = {
+    exp.Column: _column,
+    exp.Dot: _dot,
+    exp.Literal: _literal,
+    exp.Null: lambda _part: Literal(None),
+    exp.Boolean: lambda part: Literal(bool(part.this)),
+    exp.HexString: lambda part: Literal(bytes.fromhex(part.name)),
+    exp.Neg: _negative,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Is: _is,
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Like: _like,
+    exp.Escape: _escaped_like,
+    exp.StartsWith: _starts_with,
+    exp.UnixToStr: _from_unixtime,
+    exp.Substring: _substring,
+    exp.Concat: _concat,
+}
+
+
+def _not_understood(part: Any) -> PredicateError:
+    places = [node.meta["start"] for node in part.walk() if "start" in node.meta]
+    place = f" at character {min(places) + 1}" if places else ""
+    return PredicateError(
+        f"the where uses {part.sql(dialect='spark')[:120]!r}{place}, which is not understood",
+        hint="Use comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, arithmetic, CAST, lower, upper, length, substring, "
+        "year, month, day, hour, from_unixtime; or filter the result",
+    )
+
+
+def _syntax_error(text: str, error: SqlglotError) -> PredicateError:
+    details = getattr(error, "errors", None) or [{}]
+    place = details[0].get("line"), details[0].get("col")
+    where = f" at line {place[0]}, column {place[1]}" if place[0] is not None else ""
+    what = details[0].get("description") or str(error).splitlines()[0]
+    return PredicateError(
+        f"the where is not SQL{where}: {what[:200]} in {text[:200]!r}",
+        hint="It is one condition in Spark SQL, such as \"day >= '2024-01-01' AND qty > 3\"",
+    )

@@ -1,0 +1,153 @@
+"""The expression tree of a ``where``: what to read, as immutable values.
+
+A tree comes from SQL text (``sql``), gets the table's types and loses its NOTs (``binding``), and is then turned into an Arrow
+expression (``arrow``), into Spark SQL (``spark_text``) or asked whether a file can hold a matching row (``pruning``).
+
+Invariants
+- nodes are values: equal trees compare equal, nothing changes them;
+- in a bound tree every Column and Literal has a type, and there is no Not.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pyarrow as pa
+
+Value = bool | int | float | Decimal | str | bytes | dt.date | dt.datetime | dt.time | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, or a field of a struct column; ``path`` has one part for each level."""
+
+    path: tuple[str, ...]
+    type: pa.DataType | None = None
+
+    @property
+    def name(self) -> str:
+        """Dotted name, as statistics call it."""
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; None is SQL's NULL."""
+
+    value: Value
+    type: pa.DataType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of values; ``type`` is that of the result, and for a cast the target."""
+
+    function: str
+    args: tuple[Node, ...]
+    type: pa.DataType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """``left op right``; op is one of = != < <= > >= <=> (the last treats nulls as equal) or !<=> (its opposite)."""
+
+    op: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """Membership in a list of literals."""
+
+    operand: Node
+    values: tuple[Literal, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """SQL LIKE; the pattern's escape character is a backslash."""
+
+    operand: Node
+    pattern: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """Null test; never null itself."""
+
+    operand: Node
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of them."""
+
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """One of them."""
+
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite; null stays null."""
+
+    child: Node
+
+
+Node = Column | Literal | Call | Compare | In | Like | IsNull | And | Or | Not
+
+TRUE = Literal(True, pa.bool_())
+FALSE = Literal(False, pa.bool_())
+
+
+def children_of(node: Node) -> tuple[Node, ...]:
+    """Return the nodes directly below a node."""
+    if isinstance(node, And | Or):
+        return node.children
+    if isinstance(node, Call):
+        return node.args
+    if isinstance(node, Compare):
+        return (node.left, node.right)
+    if isinstance(node, In | Like | IsNull):
+        return (node.operand,)
+    return (node.child,) if isinstance(node, Not) else ()
+
+
+def columns_of(node: Node) -> Iterator[Column]:
+    """Return every column of a tree, from left to right, repeated where it is repeated."""
+    if isinstance(node, Column):
+        yield node
+    for child in children_of(node):
+        yield from columns_of(child)
+
+
+def text_of(node: Node) -> str:
+    """Return a short text of a tree for error messages."""
+    if isinstance(node, Column):
+        return node.name
+    if isinstance(node, Literal):
+        return "NULL" if node.value is None else repr(node.value)
+    if isinstance(node, Call):
+        return f"{node.function}({', '.join(map(text_of, node.args))})"
+    if isinstance(node, Compare):
+        return f"{text_of(node.left)} {node.op} {text_of(node.right)}"
+    if isinstance(node, And | Or):
+        return f" {type(node).__name__.upper()} ".join(f"({text_of(child)})" for child in node.children)
+    if isinstance(node, Not):
+        return f"NOT ({text_of(node.child)})"
+    return f"{text_of(node.operand)} {'NOT ' if node.negated else ''}{_TESTS[type(node)]}"
+
+
+_TESTS = {In: "IN (...)", Like: "LIKE ...", IsNull: "IS NULL"}

@@ -1,0 +1,1 @@
+"""Reading snapshots of a table."""

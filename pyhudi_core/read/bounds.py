@@ -1,0 +1,54 @@
+"""Points in time as users give them, as completion times of the timeline."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.instant import Action, Instant, format_time, is_time
+from pyhudi_core.timeline.active import Timeline
+
+TimePoint = str | datetime | Instant
+
+
+def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
+    """A time string, a datetime or an instant as the timeline writes times; digit strings are compared as they are.
+
+    Raises `InvalidOptionError` for text that shows no time. A datetime without a zone is in the timeline's own.
+    """
+    if isinstance(point, Instant):
+        return point.completion_time or point.requested_time
+    if isinstance(point, str):
+        if is_time(point):
+            return point
+        try:
+            point = datetime.fromisoformat(point)
+        except ValueError:
+            raise InvalidOptionError(
+                f"{name}={point!r} is not a time",
+                hint="Give digits as on the timeline (20260131120000000), '2026-01-31 12:00:00', a datetime, or an instant.",
+            ) from None
+    if point.tzinfo is None and not utc:
+        point = point.astimezone()
+    zoned = point if point.tzinfo is not None else point.replace(tzinfo=UTC)
+    return format_time(int(zoned.timestamp() * 1000), utc=utc)
+
+
+def completion_bound(point: TimePoint, timeline: Timeline, *, utc: bool) -> str:
+    """``as_of`` as a completion time: of a time what had completed by then, of an instant up to and including it."""
+    if isinstance(point, Instant):
+        return _completed(point, timeline)
+    text = as_text(point, utc=utc, name="as_of")
+    named = next((i for i in timeline if i.requested_time == text and i.action is not Action.SAVEPOINT), None)
+    return _completed(named, timeline) if named is not None and named.is_completed else text
+
+
+def _completed(instant: Instant, timeline: Timeline) -> str:
+    found = timeline.find(instant.requested_time, instant.action) or instant
+    if found.completion_time is None:
+        raise InvalidOptionError(
+            f"as_of={instant.requested_time} names an instant that has not completed",
+            instant=instant.requested_time,
+            hint="Read as of a completed instant; table.timeline.completed lists them.",
+        )
+    return found.completion_time

@@ -1,0 +1,74 @@
+"""Which files a scan reads, and why the others are not read: pruning by partition and by Parquet statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+import pyarrow as pa
+
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.model.partition_path import parse_partition
+from pyhudi_core.predicates import ColumnStats, Predicate, partition_stats
+from pyhudi_core.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of planning: how many of its items it kept."""
+
+    name: str
+    kept: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.kept:,} of {self.of:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What each step of a scan kept. Prints as a list, and as a table in notebooks."""
+
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps))
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{escape(s.name)}</td><td>{s.kept:,}</td><td>{s.of:,}</td></tr>" for s in self.steps)
+        return f"<table><tr><th>step</th><th>kept</th><th>of</th></tr>{rows}</table>"
+
+
+def choose_slices(snapshot: Snapshot, predicate: Predicate | None) -> tuple[list[FileSlice], Step]:
+    """The slices of the partitions that can hold a matching row."""
+    partitions = snapshot.view.partitions()
+    kept = [path for path in partitions if predicate is None or _partition_matches(snapshot, predicate, path)]
+    return snapshot.view.all_slices(kept), Step("partitions", len(kept), len(partitions))
+
+
+def _partition_matches(snapshot: Snapshot, predicate: Predicate, path: str) -> bool:
+    config = snapshot.config
+    stats = partition_stats(config.partition_fields, parse_partition(path, config), snapshot.schema)
+    return not stats or predicate.could_match(stats)
+
+
+def choose_row_groups(reader: BaseFileReader, predicate: Predicate | None, schema: pa.Schema) -> list[int]:
+    """The row groups of a file that can hold a matching row, by the statistics in its footer."""
+    rows = reader.row_group_rows
+    if predicate is None:
+        return list(range(len(rows)))
+    names = schema.names if predicate.columns is None else sorted(predicate.columns)
+    present = [name for name in names if name in reader.schema.names]
+    ranges = reader.row_group_statistics(present)
+    absent = [name for name in names if name not in reader.schema.names]
+    return [
+        number
+        for number, (count, known) in enumerate(zip(rows, ranges, strict=True))
+        if predicate.could_match(
+            {
+                **{name: ColumnStats(None, None, count, count) for name in absent},
+                **{name: ColumnStats(r.min, r.max, r.null_count, count) for name, r in known.items()},
+            }
+        )
+    ]

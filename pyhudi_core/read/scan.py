@@ -1,0 +1,174 @@
+"""Scans: read one snapshot of a table, whole, filtered, or only what changed. Arrow batches, an Arrow table, or a Spark DataFrame.
+
+A scan is a plan until it is read, and reads the same rows every time: the snapshot is pinned when the scan is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
+from pyhudi_core.model.schema import conform
+from pyhudi_core.predicates import Predicate
+from pyhudi_core.read.plan import Explanation, Step, choose_row_groups, choose_slices
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """What a scan reads of each file.
+
+    Attributes:
+        columns: the result's columns, in order.
+        schema: the snapshot's, with meta columns.
+        predicate: the condition, or None.
+        changed_by: requested times of the instants whose rows are wanted; None for all rows.
+        keys: record keys that are wanted; None for all.
+    """
+
+    columns: tuple[str, ...]
+    schema: pa.Schema
+    predicate: Predicate | None
+    changed_by: frozenset[str] | None = None
+    keys: pa.Array | None = None
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in self.columns])
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """The columns that must be read: the result's, and what the conditions look at."""
+        if self.predicate is not None and self.predicate.columns is None:
+            return self.schema
+        wanted = set(self.columns)
+        wanted.update(self.predicate.columns or () if self.predicate else ())
+        wanted.update([COMMIT_TIME] if self.changed_by is not None else ())
+        wanted.update([RECORD_KEY] if self.keys is not None else ())
+        return pa.schema([item for item in self.schema if item.name in wanted])
+
+    def read(self, storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
+        """The wanted rows of one base file."""
+        schema = self.read_schema
+        with storage.open_input(path) as source:
+            reader = BaseFileReader(source, path, columns=schema.names)
+            if not self.may_hold_keys(reader):
+                return
+            for batch in reader.iter_batches(choose_row_groups(reader, self.predicate, self.schema)):
+                kept = self._keep(conform(batch, schema))
+                if kept.num_rows:
+                    yield kept.select(list(self.columns))
+
+    def may_hold_keys(self, reader: BaseFileReader) -> bool:
+        """Whether a file can hold any wanted key, by its key range and its bloom filter."""
+        if self.keys is None:
+            return True
+        footer = reader.footer()
+        keys = self.keys
+        if footer.min_key is not None and footer.max_key is not None:
+            keys = keys.filter(pc.and_(pc.greater_equal(keys, footer.min_key), pc.less_equal(keys, footer.max_key)))
+        bloom = footer.bloom() if len(keys) else None
+        return bool(len(keys)) and (bloom is None or bool(bloom.might_contain(keys).any()))
+
+    def _keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.keys is not None:
+            batch = batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=self.keys))
+        if self.changed_by is not None:
+            times = pa.array(sorted(self.changed_by), pa.string())
+            batch = batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=times))
+        return batch if self.predicate is None else batch.filter(self.predicate.expression)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A read of one pinned snapshot.
+
+    ``written_by`` limits it to files that these instants wrote, ``partitions`` to these partitions.
+    """
+
+    snapshot: Snapshot
+    storage: Storage
+    executor: Executor
+    rows: RowFilter
+    written_by: frozenset[str] | None = None
+    partitions: frozenset[str] | None = None
+    _chosen: list[list[FileSlice]] = field(default_factory=list, repr=False)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The result's columns."""
+        return self.rows.result_schema
+
+    @property
+    def completion_time(self) -> str:
+        """The completion time of the newest commit that the scan sees; the cursor to pass as ``after`` next time."""
+        return self.snapshot.completion_time
+
+    def in_partitions(self, partitions: frozenset[str]) -> Scan:
+        """The same scan, limited to some partitions."""
+        return replace(self, partitions=partitions, _chosen=[])
+
+    def slices(self) -> list[FileSlice]:
+        """The file slices to read, after pruning by partition."""
+        if not self._chosen:
+            chosen, _ = choose_slices(self.snapshot, self.rows.predicate)
+            self._chosen.append([piece for piece in chosen if self._is_wanted(piece)])
+        return self._chosen[0]
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, a batch at a time; memory is bounded by one row group of one file."""
+        for piece in self.slices():
+            yield from self.rows.read(self.storage, piece.base.path)
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table; files are read in parallel."""
+        paths = [piece.base.path for piece in self.slices()]
+        read = self.executor.map(lambda path: list(self.rows.read(self.storage, path)), paths)
+        return pa.Table.from_batches([batch for batches in read for batch in batches], self.schema)
+
+    def to_spark(self, spark: Any) -> Any:
+        """The rows as a DataFrame of this Spark session, read by its executors when it is used."""
+        from pyhudi_core.read.spark_scan import to_spark  # noqa: PLC0415  (Spark is imported only where it is used)
+
+        return to_spark(self, spark)
+
+    def explain(self) -> Explanation:
+        """What each step of planning keeps; reads the footers of the files that are left."""
+        chosen, partitions = choose_slices(self.snapshot, self.rows.predicate)
+        wanted = [piece for piece in chosen if self._is_wanted(piece)]
+        groups = self.executor.map(self._row_groups, wanted)
+        all_slices = self.snapshot.view.all_slices()
+        return Explanation(
+            (
+                partitions,
+                Step("files", len(wanted), len(all_slices)),
+                Step("files after statistics", sum(1 for kept, _ in groups if kept), len(wanted)),
+                Step("row groups", sum(kept for kept, _ in groups), sum(total for _, total in groups)),
+                Step("columns", len(self.rows.read_schema.names), len(self.rows.schema.names)),
+            )
+        )
+
+    def _is_wanted(self, piece: FileSlice) -> bool:
+        if self.partitions is not None and piece.partition not in self.partitions:
+            return False
+        return self.written_by is None or piece.requested_time in self.written_by
+
+    def _row_groups(self, piece: FileSlice) -> tuple[int, int]:
+        with self.storage.open_input(piece.base.path) as source:
+            reader = BaseFileReader(source, piece.base.path)
+            total = len(reader.row_group_rows)
+            if not self.rows.may_hold_keys(reader):
+                return (0, total)
+            return (len(choose_row_groups(reader, self.rows.predicate, self.rows.schema)), total)
+
+    def __str__(self) -> str:
+        return f"Scan of {self.storage.location} as of {self.completion_time or 'its creation'}: {', '.join(self.rows.columns)}"

@@ -1,0 +1,30 @@
+"""The machine's clock and sources of chance."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(max(0.0, seconds))
+
+
+class RandomIds:
+    """Identifiers from the operating system's source of randomness."""
+
+    def uuid(self) -> str:
+        return str(uuid.uuid4())
+
+    def below(self, bound: int) -> int:
+        return secrets.randbelow(bound)

@@ -1,0 +1,57 @@
+"""Running a function over items: one after the other, or in threads.
+
+Executors hold no threads between calls, so they can travel to Spark's workers and nothing has to be shut down.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pyhudi_core.runtime.base import R, T
+
+
+@dataclass(frozen=True, slots=True)
+class SerialExecutor:
+    """Runs the calls one after the other, in the calling thread."""
+
+    @property
+    def workers(self) -> int:
+        return 1
+
+    def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
+        return [fn(item) for item in items]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadExecutor:
+    """Runs up to ``workers`` calls at once; after an error no further call is started."""
+
+    workers: int
+
+    def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
+        work = list(items)
+        width = min(self.workers, len(work))
+        if width <= 1:
+            return [fn(item) for item in work]
+        failed = threading.Event()
+
+        def run(item: T) -> R | None:
+            if failed.is_set():
+                return None
+            try:
+                return fn(item)
+            except BaseException:
+                failed.set()
+                raise
+
+        with ThreadPoolExecutor(width, thread_name_prefix="pyhudi") as pool:
+            futures = [pool.submit(run, item) for item in work]
+        # The pool is empty here: all calls have ended. A skipped call comes with an error, which result() raises first or later.
+        for future in futures:
+            error = future.exception()
+            if error is not None:
+                raise error
+        return [future.result() for future in futures]  # type: ignore[misc]

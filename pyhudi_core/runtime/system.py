@@ -1,0 +1,29 @@
+"""The real outside, put together."""
+
+from __future__ import annotations
+
+import os
+
+from pyhudi_core.runtime.base import Runtime
+from pyhudi_core.runtime.clock import RandomIds, SystemClock
+from pyhudi_core.runtime.executors import SerialExecutor, ThreadExecutor
+from pyhudi_core.runtime.process import SystemProcess
+from pyhudi_core.runtime.timer import ThreadTimer
+
+
+def system_runtime(workers: int | None = None) -> Runtime:
+    """The machine's clock, chance, threads and timers.
+
+    Args:
+        workers: calls that run at once; None is the number of cores that this process may use.
+    """
+    width = workers if workers is not None else available_cores()
+    executor = SerialExecutor() if width <= 1 else ThreadExecutor(width)
+    return Runtime(SystemClock(), RandomIds(), executor, ThreadTimer(), SystemProcess())
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,1 @@
+"""Snapshots: one state of a table."""

@@ -1,0 +1,276 @@
+"""Storage on a POSIX disk.
+
+Invariants: an object appears whole or not at all (temporary file, fsync, rename or link); `put_if_absent` is link(2); nothing
+outside the root is reached, not even through a symbolic link. Disks have no If-Match, so `put_if_match` is refused;
+`delete_if_match` excludes other processes of this machine that use this package (flock on the folder).
+"""
+
+from __future__ import annotations
+
+import builtins
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pyarrow as pa
+
+from pyhudi_core.errors import ObjectNotFoundError, PreconditionFailedError, StorageError, UnsafePathError
+from pyhudi_core.storage import local_files as files
+from pyhudi_core.storage.base import Folder, ObjectInfo, StorageSpec
+from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
+
+_WRITE_BUFFER = 1 << 20
+
+
+class LocalStorage:
+    """A folder of a disk.
+
+    Args:
+        root: the folder, as a path or a ``file:`` location; it need not be there yet.
+        fsync: whether what was written survives a power failure; without it, only the end of the process.
+    """
+
+    def __init__(self, root: str, *, fsync: bool = True) -> None:
+        self._location = parse_location(root).path
+        self._fsync = fsync
+        self._real_root = os.path.realpath(self._location)
+
+    @property
+    def location(self) -> str:
+        return self._location
+
+    @property
+    def supports_put_if_match(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"LocalStorage({self._location!r})"
+
+    def spec(self) -> StorageSpec:
+        return StorageSpec(self._location, {} if self._fsync else {"fsync": "false"})
+
+    def without_fsync(self) -> LocalStorage:
+        """The same folder for short-lived objects, such as locks, that mean nothing after a power failure."""
+        return LocalStorage(self._location, fsync=False)
+
+    def get(self, path: str) -> bytes:
+        with self._errors(path), open(self._resolve(path), "rb") as file:
+            return file.read()
+
+    def head(self, path: str) -> ObjectInfo | None:
+        with self._errors(path):
+            try:
+                found = os.stat(self._resolve(path))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return _info(path, found) if stat.S_ISREG(found.st_mode) else None
+
+    def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
+        check_prefix(prefix, self._location)
+        top = prefix.rpartition("/")[0]
+        found: list[ObjectInfo] = []
+        pending = [top]
+        while pending:
+            folder = self._children(pending.pop())
+            found.extend(o for o in folder.objects if o.path.startswith(prefix) and o.path > start_after)
+            pending.extend(f for f in folder.folders if _may_hold(f + "/", prefix, start_after))
+        return sorted(found, key=lambda info: info.path)
+
+    def list_folder(self, folder: str) -> Folder:
+        return self._children(check_folder(folder, self._location))
+
+    def put(self, path: str, data: bytes) -> ObjectInfo:
+        with self._errors(path):
+            target, temporary = self._write_beside(path, data)
+            found = os.stat(temporary)
+            files.publish_replacing(temporary, target, self._fsync)
+            return _info(path, found)
+
+    def put_if_absent(self, path: str, data: bytes) -> ObjectInfo:
+        with self._errors(path):
+            target, temporary = self._write_beside(path, data)
+            found = os.stat(temporary)
+            try:
+                files.publish_if_absent(temporary, target, self._fsync)
+            except FileExistsError:
+                raise PreconditionFailedError("The object is already there", table=self._location, path=path) from None
+            return _info(path, found)
+
+    def put_if_match(self, path: str, data: bytes, etag: str) -> ObjectInfo:
+        check_path(path, self._location)
+        raise StorageError(
+            "A disk cannot replace an object on condition of its tag",
+            table=self._location,
+            path=path,
+            hint="Ask supports_put_if_match first, and use numbered files made with put_if_absent here.",
+        )
+
+    def delete(self, path: str) -> None:
+        with self._errors(path):
+            target = self._resolve(path)
+            with suppress(FileNotFoundError, NotADirectoryError):
+                os.unlink(target)
+                files.remove_checksum(target)
+
+    def delete_if_match(self, path: str, etag: str) -> None:
+        with self._errors(path):
+            target = self._resolve(path)
+            try:
+                guard = os.open(os.path.dirname(target), os.O_RDONLY | os.O_CLOEXEC)
+            except (FileNotFoundError, NotADirectoryError):
+                raise self._not_as_expected(path) from None
+            try:
+                fcntl.flock(guard, fcntl.LOCK_EX)
+                found = self.head(path)
+                if found is None or found.etag != etag:
+                    raise self._not_as_expected(path)
+                os.unlink(target)
+            finally:
+                os.close(guard)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        with self._errors(path):
+            target = self._resolve(path)
+            if os.path.isdir(target):
+                raise IsADirectoryError
+            return pa.OSFile(target, "rb")
+
+    def open_output(self, path: str) -> LocalOutputFile:
+        with self._errors(path):
+            target = self._resolve(path)
+            self._make_room(path, target)
+            return LocalOutputFile(self, path, target, self._fsync)
+
+    def _resolve(self, path: str) -> str:
+        """The absolute path of an object, after the checks that keep it below the root."""
+        target = os.path.join(self._real_root, check_path(path, self._location))
+        if os.path.realpath(target) != target:
+            self._refuse_leaving(path, os.path.realpath(target))
+        return target
+
+    def _refuse_leaving(self, path: str, real: str) -> None:
+        if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):
+            raise UnsafePathError(
+                "A symbolic link leads out of the table's folder",
+                table=self._location,
+                path=path,
+                hint="Remove the link, or copy what it points to into the table's folder.",
+            )
+
+    def _make_room(self, path: str, target: str) -> None:
+        files.make_folders(os.path.dirname(target), self._fsync)
+        self._resolve(path)
+        if os.path.isdir(target):
+            raise StorageError("A folder is where the object should be", table=self._location, path=path)
+
+    def _write_beside(self, path: str, data: bytes) -> tuple[str, str]:
+        target = self._resolve(path)
+        try:
+            return target, files.write_temporary(target, data, self._fsync)
+        except FileNotFoundError:
+            self._make_room(path, target)
+        return target, files.write_temporary(target, data, self._fsync)
+
+    def _children(self, folder: str) -> Folder:
+        absolute = self._resolve(folder) if folder else self._real_root
+        base = folder + "/" if folder else ""
+        objects: list[ObjectInfo] = []
+        folders: list[str] = []
+        with self._errors(folder):
+            try:
+                with os.scandir(absolute) as entries:
+                    for entry in entries:
+                        self._sort_in(entry, base + entry.name, objects, folders)
+            except (FileNotFoundError, NotADirectoryError):
+                return Folder((), ())
+        return Folder(tuple(sorted(objects, key=lambda info: info.path)), tuple(sorted(folders)))
+
+    def _sort_in(
+        self, entry: os.DirEntry[str], path: str, objects: builtins.list[ObjectInfo], folders: builtins.list[str]
+    ) -> None:
+        if entry.is_symlink():
+            self._refuse_leaving(path, os.path.realpath(entry.path))
+            if entry.is_dir():
+                # Following it could walk in circles, and would show one object under two paths.
+                raise UnsafePathError("A folder is a symbolic link", table=self._location, path=path)
+        elif entry.is_dir(follow_symlinks=False):
+            folders.append(path)
+            return
+        if files.is_hidden(entry.name):
+            return
+        with suppress(FileNotFoundError):
+            found = entry.stat()
+            if stat.S_ISREG(found.st_mode):
+                objects.append(_info(path, found))
+
+    def _not_as_expected(self, path: str) -> PreconditionFailedError:
+        return PreconditionFailedError("The object is not the expected one", table=self._location, path=path)
+
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        """Turn errors of the operating system into those of the package."""
+        try:
+            yield
+        except (FileNotFoundError, IsADirectoryError) as error:
+            raise ObjectNotFoundError("There is no object", table=self._location, path=path) from error
+        except NotADirectoryError as error:
+            raise ObjectNotFoundError("A part of the path is a file", table=self._location, path=path) from error
+        except OSError as error:
+            raise StorageError(
+                f"The disk refused: {error.strerror or error}", table=self._location, path=path
+            ) from error
+
+
+class LocalOutputFile:
+    """A file in the making under a temporary name in its folder."""
+
+    def __init__(self, storage: LocalStorage, path: str, target: str, fsync: bool) -> None:
+        self._storage = storage
+        self._path = path
+        self._target = target
+        self._fsync = fsync
+        self._temporary = files.temporary_beside(target)
+        self._stream = pa.output_stream(self._temporary, compression=None, buffer_size=_WRITE_BUFFER)
+        self._open = True
+
+    @property
+    def stream(self) -> pa.NativeFile:
+        return self._stream
+
+    def close(self) -> ObjectInfo:
+        if not self._open:
+            raise StorageError("The file is closed already", table=self._storage.location, path=self._path)
+        self._open = False
+        try:
+            self._stream.close()
+            if self._fsync:
+                files.sync(self._temporary)
+            found = os.stat(self._temporary)
+            files.publish_replacing(self._temporary, self._target, self._fsync)
+        except OSError as error:
+            files.remove_quietly(self._temporary)
+            raise StorageError(
+                f"The disk refused: {error.strerror or error}", table=self._storage.location, path=self._path
+            ) from error
+        return _info(self._path, found)
+
+    def abort(self) -> None:
+        if self._open:
+            self._open = False
+            try:
+                self._stream.close()
+            finally:
+                files.remove_quietly(self._temporary)
+
+
+def _info(path: str, found: os.stat_result) -> ObjectInfo:
+    etag = f"{found.st_size:x}-{found.st_mtime_ns:x}-{found.st_ino:x}"
+    return ObjectInfo(path, found.st_size, found.st_mtime_ns // 1_000_000, etag)
+
+
+def _may_hold(folder: str, prefix: str, start_after: str) -> bool:
+    """Whether a path below the folder (with its slash) can start with the prefix and sort after the bound."""
+    fits = folder.startswith(prefix) or prefix.startswith(folder)
+    return fits and (folder > start_after or start_after.startswith(folder))

@@ -1,0 +1,205 @@
+"""Storage in the memory of one process, with the conditional writes of an object store.
+
+``memory://name/prefix`` names a bucket of this process: whoever opens the same name sees the same objects. Used for tests,
+examples and small tables of the local engine; Spark's workers cannot reach it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import threading
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyhudi_core.errors import ConfigError, ObjectNotFoundError, PreconditionFailedError, StorageError
+from pyhudi_core.runtime.base import Clock
+from pyhudi_core.storage.base import Folder, ObjectInfo, StorageSpec
+from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object's bytes, write time in epoch milliseconds and tag."""
+
+    data: bytes
+    modified_ms: int
+    etag: str
+
+
+class MemoryBucket:
+    """Objects by key, kept sorted; every method is one atomic step."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._objects: dict[str, StoredObject] = {}
+        self._keys: list[str] = []
+        self._writes = 0
+
+    def read(self, key: str) -> StoredObject | None:
+        return self._objects.get(key)
+
+    def write(
+        self, key: str, data: bytes, now_ms: int, *, if_etag: str | None = None, absent: bool = False
+    ) -> StoredObject:
+        """Store the object, on condition of a tag or of absence. Raises `PreconditionFailedError`."""
+        with self._lock:
+            old = self._objects.get(key)
+            if (absent and old is not None) or (if_etag is not None and (old is None or old.etag != if_etag)):
+                raise PreconditionFailedError("The object is not in the expected state", path=key)
+            self._writes += 1
+            stored = StoredObject(bytes(data), now_ms, f"{self._writes:x}")
+            self._objects[key] = stored
+            if old is None:
+                insort(self._keys, key)
+            return stored
+
+    def remove(self, key: str, if_etag: str | None = None) -> None:
+        """Forget the object, on condition of a tag. Raises `PreconditionFailedError`."""
+        with self._lock:
+            old = self._objects.get(key)
+            if if_etag is not None and (old is None or old.etag != if_etag):
+                raise PreconditionFailedError("The object is not in the expected state", path=key)
+            if old is not None:
+                del self._objects[key]
+                del self._keys[bisect_left(self._keys, key)]
+
+    def scan(self, prefix: str, start_after: str = "") -> list[tuple[str, StoredObject]]:
+        """The objects whose key starts with the prefix and sorts after the bound, sorted by key."""
+        found: list[tuple[str, StoredObject]] = []
+        with self._lock:
+            for index in range(bisect_left(self._keys, max(prefix, start_after)), len(self._keys)):
+                key = self._keys[index]
+                if not key.startswith(prefix):
+                    break
+                if key > start_after:
+                    found.append((key, self._objects[key]))
+        return found
+
+
+class MemoryStorage:
+    """A prefix of a bucket in memory.
+
+    Args:
+        location: ``memory://name`` or ``memory://name/prefix``.
+        bucket: the bucket itself; `memory_bucket` gives the one that the name stands for.
+        clock: gives the modification times.
+    """
+
+    def __init__(self, location: str, bucket: MemoryBucket, clock: Clock) -> None:
+        parsed = parse_location(location)
+        self._location = parsed.text
+        self._base = parsed.path + "/" if parsed.path else ""
+        self._bucket = bucket
+        self._clock = clock
+
+    @property
+    def location(self) -> str:
+        return self._location
+
+    @property
+    def supports_put_if_match(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"MemoryStorage({self._location!r})"
+
+    def spec(self) -> StorageSpec:
+        raise ConfigError(
+            "Storage in memory cannot be opened in another process",
+            table=self._location,
+            hint="Use the local engine (Arrow data) for this table, or keep the table on a disk or in a bucket.",
+        )
+
+    def get(self, path: str) -> bytes:
+        found = self._bucket.read(self._key(path))
+        if found is None:
+            raise ObjectNotFoundError("There is no object", table=self._location, path=path)
+        return found.data
+
+    def head(self, path: str) -> ObjectInfo | None:
+        found = self._bucket.read(self._key(path))
+        return None if found is None else _info(path, found)
+
+    def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
+        check_prefix(prefix, self._location)
+        bound = self._base + start_after if start_after else ""
+        cut = len(self._base)
+        return [_info(key[cut:], stored) for key, stored in self._bucket.scan(self._base + prefix, bound)]
+
+    def list_folder(self, folder: str) -> Folder:
+        prefix = check_folder(folder, self._location) + "/" if folder else ""
+        return folder_of(prefix, self.list(prefix))
+
+    def put(self, path: str, data: bytes) -> ObjectInfo:
+        return _info(path, self._bucket.write(self._key(path), data, self._clock.now_ms()))
+
+    def put_if_absent(self, path: str, data: bytes) -> ObjectInfo:
+        return _info(path, self._bucket.write(self._key(path), data, self._clock.now_ms(), absent=True))
+
+    def put_if_match(self, path: str, data: bytes, etag: str) -> ObjectInfo:
+        return _info(path, self._bucket.write(self._key(path), data, self._clock.now_ms(), if_etag=etag))
+
+    def delete(self, path: str) -> None:
+        self._bucket.remove(self._key(path))
+
+    def delete_if_match(self, path: str, etag: str) -> None:
+        self._bucket.remove(self._key(path), etag)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return pa.BufferReader(pa.py_buffer(self.get(path)))
+
+    def open_output(self, path: str) -> MemoryOutputFile:
+        self._key(path)
+        return MemoryOutputFile(self, path)
+
+    def _key(self, path: str) -> str:
+        return self._base + check_path(path, self._location)
+
+
+class MemoryOutputFile:
+    """A file in the making, as a growing buffer."""
+
+    def __init__(self, storage: MemoryStorage, path: str) -> None:
+        self._storage = storage
+        self._path = path
+        self._stream = pa.BufferOutputStream()
+        self._open = True
+
+    @property
+    def stream(self) -> pa.NativeFile:
+        return self._stream
+
+    def close(self) -> ObjectInfo:
+        if not self._open:
+            raise StorageError("The file is closed already", table=self._storage.location, path=self._path)
+        self._open = False
+        return self._storage.put(self._path, self._stream.getvalue().to_pybytes())
+
+    def abort(self) -> None:
+        self._open = False
+
+
+def folder_of(prefix: str, objects: list[ObjectInfo]) -> Folder:
+    """The direct children of a folder, from the objects below it; the prefix ends with a slash, or is empty."""
+    direct = tuple(info for info in objects if "/" not in info.path[len(prefix) :])
+    deeper = {info.path[len(prefix) :].partition("/")[0] for info in objects if "/" in info.path[len(prefix) :]}
+    return Folder(direct, tuple(sorted(prefix + name for name in deeper)))
+
+
+_buckets: dict[str, MemoryBucket] = {}
+
+
+def memory_bucket(name: str) -> MemoryBucket:
+    """The bucket of this process with the name; made when it is first asked for."""
+    return _buckets.setdefault(name, MemoryBucket())
+
+
+def forget_memory_bucket(name: str) -> None:
+    """Drop the bucket with the name, so that its memory is free and the name can be used anew."""
+    _buckets.pop(name, None)
+
+
+def _info(path: str, stored: StoredObject) -> ObjectInfo:
+    return ObjectInfo(path, len(stored.data), stored.modified_ms, stored.etag)

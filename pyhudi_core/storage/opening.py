@@ -1,0 +1,57 @@
+"""From a location and storage options to the storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
+from pyhudi_core.runtime.clock import SystemClock
+from pyhudi_core.storage.base import Storage, StorageSpec
+from pyhudi_core.storage.local import LocalStorage
+from pyhudi_core.storage.memory import MemoryStorage, memory_bucket
+from pyhudi_core.storage.paths import parse_location
+from pyhudi_core.storage.s3 import S3Storage
+
+
+def open_storage(location: str, options: Mapping[str, str] | None = None) -> Storage:
+    """Open the storage behind a location: a plain path, ``file:``, ``memory:``, ``s3:`` or ``s3a:``.
+
+    Args:
+        location: the table's folder; it need not be there.
+        options: storage options. Disks take ``fsync`` (``true`` or ``false``), S3 takes those of `S3Options`.
+
+    Raises:
+        UnknownOptionError: an option that the kind of storage does not take.
+        ConfigError: the location cannot be understood.
+    """
+    given = dict(options or {})
+    parsed = parse_location(location)
+    if parsed.scheme == "file":
+        _refuse_unknown(given, {"fsync"}, location)
+        return LocalStorage(parsed.path, fsync=_flag(given, "fsync", True))
+    if parsed.scheme == "memory":
+        _refuse_unknown(given, set(), location)
+        return MemoryStorage(parsed.text, memory_bucket(parsed.bucket), SystemClock())
+    return S3Storage(parsed.text, given)
+
+
+def storage_from_spec(spec: StorageSpec) -> Storage:
+    """Open the same storage again, for example in a task of another process."""
+    return open_storage(spec.location, spec.options)
+
+
+def _refuse_unknown(given: Mapping[str, str], known: set[str], location: str) -> None:
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise UnknownOptionError(
+            f"Unknown storage option '{unknown[0]}'",
+            table=location,
+            hint=f"Known here: {', '.join(sorted(known)) or 'none'}.",
+        )
+
+
+def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
+    text = str(given.get(name, default)).lower()
+    if text not in ("true", "false"):
+        raise InvalidOptionError(f"The storage option '{name}' is '{text}'", hint="Use true or false.")
+    return text == "true"

@@ -1,0 +1,135 @@
+"""Safe object paths, and what a location means.
+
+Every adapter checks each path here before it touches the outside, so that a path that was read from a table's own metadata can
+never lead out of the table's folder (trust.md, promise P8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from pyhudi_core.errors import ConfigError, UnsafePathError
+
+Scheme = Literal["file", "memory", "s3"]
+
+_SCHEMES: dict[str, Scheme] = {"file": "file", "memory": "memory", "s3": "s3", "s3a": "s3"}
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A parsed location.
+
+    Attributes:
+        scheme: the kind of storage.
+        bucket: the bucket (S3) or the name (memory); empty for disks.
+        path: the absolute folder (disks), or the key prefix without slashes at its ends.
+        text: the location as it is shown to users, without a slash at its end.
+    """
+
+    scheme: Scheme
+    bucket: str
+    path: str
+    text: str
+
+
+def parse_location(location: str) -> Location:
+    """Take a location apart: a plain path, ``file:``, ``memory:``, ``s3:`` or ``s3a:``.
+
+    Raises:
+        ConfigError: the scheme is unknown, or a part is missing.
+        UnsafePathError: the key prefix holds ``..`` or another unsafe part.
+    """
+    if not location or "\0" in location:
+        raise ConfigError("The location is empty or holds a NUL character", hint="Give a folder or an s3:// location.")
+    found = _SCHEME.match(location)
+    if found is None:
+        folder = os.path.abspath(location)
+        return Location("file", "", folder, folder)
+    scheme = _SCHEMES.get(found.group(1).lower())
+    rest = location[found.end() :]
+    if scheme is None:
+        raise ConfigError(
+            f"The location '{location}' has the unknown scheme '{found.group(1)}'",
+            hint=f"Known schemes: {', '.join(sorted(_SCHEMES))}. Write ./{location} for a relative path with a colon.",
+        )
+    return (
+        _file_location(location, rest) if scheme == "file" else _bucket_location(location, scheme, found.group(1), rest)
+    )
+
+
+def _file_location(location: str, rest: str) -> Location:
+    if rest.startswith("//"):
+        host, slash, path = rest[2:].partition("/")
+        if host not in ("", "localhost") or not slash:
+            raise ConfigError(f"The location '{location}' names a host", hint="Write file:/folder or a plain path.")
+        rest = slash + path
+    if not rest.startswith("/"):
+        raise ConfigError(f"The location '{location}' is not absolute", hint="Write file:/folder or a plain path.")
+    folder = os.path.normpath("/" + rest.lstrip("/"))
+    return Location("file", "", folder, folder)
+
+
+def _bucket_location(location: str, scheme: Scheme, written: str, rest: str) -> Location:
+    if scheme == "s3" and not rest.startswith("//"):
+        raise ConfigError(f"The location '{location}' names no bucket", hint="Write s3://bucket/prefix.")
+    bucket, _, key = rest.lstrip("/").partition("/")
+    key = key.strip("/")
+    if not bucket:
+        raise ConfigError(f"The location '{location}' names no bucket", hint=f"Write {written}://bucket/prefix.")
+    if key:
+        check_path(key, location)
+    return Location(scheme, bucket, key, f"{written}://{bucket}/{key}" if key else f"{written}://{bucket}")
+
+
+def check_path(path: str, table: str) -> str:
+    """Return an object's path when it is safe: relative, with no empty, ``.`` or ``..`` segment, no NUL, encodable.
+
+    Raises:
+        UnsafePathError: it is not.
+    """
+    if not path or "\0" in path or not _all_safe(path.split("/")):
+        raise _unsafe(path, table)
+    _check_encodable(path, table)
+    return path
+
+
+def check_prefix(prefix: str, table: str) -> str:
+    """Return a listing's prefix when it is safe; it may be empty, end with a slash or stop inside a name."""
+    if "\0" in prefix:
+        raise _unsafe(prefix, table)
+    *folders, last = prefix.split("/")
+    if not _all_safe(folders) or last in (".", ".."):
+        raise _unsafe(prefix, table)
+    _check_encodable(prefix, table)
+    return prefix
+
+
+def check_folder(folder: str, table: str) -> str:
+    """Return a folder's path when it is safe; ``""`` is the root."""
+    return folder if folder == "" else check_path(folder, table)
+
+
+def _all_safe(segments: list[str]) -> bool:
+    return all(segment not in ("", ".", "..") for segment in segments)
+
+
+def _check_encodable(path: str, table: str) -> None:
+    if path.isascii():
+        return
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        raise _unsafe(path, table) from None
+
+
+def _unsafe(path: str, table: str) -> UnsafePathError:
+    shown = path if len(path) <= 200 else path[:200] + "..."
+    return UnsafePathError(
+        f"The path {shown!r} is not a plain path below the table's folder",
+        table=table,
+        hint="Nothing was read or written. If a file of the table named this path, the file is damaged or hostile.",
+    )

@@ -1,0 +1,146 @@
+"""Storage in S3 and compatible stores, through boto3.
+
+Invariants: conditional writes use If-None-Match and If-Match and never hide a first success (``s3_writes``); what a reader opened does
+not change under it (``s3_files``). Tags are hashes of the content: equal bytes have equal tags, so bytes that are compared and swapped
+must carry a nonce. Keys that end with a slash (folder marks of other tools) are not objects.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from botocore.exceptions import ClientError
+
+from pyhudi_core.errors import ObjectNotFoundError
+from pyhudi_core.runtime.base import Clock, Ids
+from pyhudi_core.runtime.clock import RandomIds, SystemClock
+from pyhudi_core.storage.base import Folder, ObjectInfo, StorageSpec
+from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
+from pyhudi_core.storage.s3_client import S3Options, connect, s3_errors, status_of
+from pyhudi_core.storage.s3_files import READ_AHEAD, RangedReader, S3OutputFile, read_body, written_info
+from pyhudi_core.storage.s3_writes import ConditionalWriter, Target
+
+
+class S3Storage:
+    """A prefix of a bucket.
+
+    Args:
+        location: ``s3://bucket/prefix`` or ``s3a://bucket/prefix``.
+        options: storage options, see `S3Options`.
+        clock: waits between attempts.
+        ids: gives nonces and jitter.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        options: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> None:
+        parsed = parse_location(location)
+        self._location = parsed.text
+        self._bucket = parsed.bucket
+        self._base = parsed.path + "/" if parsed.path else ""
+        self._options = S3Options.parse(options or {}, parsed.text)
+        self._ids = ids or RandomIds()
+        clients = connect(self._options)
+        self._client = clients.patient
+        self._writer = ConditionalWriter(clients.once, clock or SystemClock(), self._ids)
+
+    @property
+    def location(self) -> str:
+        return self._location
+
+    @property
+    def supports_put_if_match(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"S3Storage({self._location!r})"
+
+    def spec(self) -> StorageSpec:
+        return StorageSpec(self._location, self._options.to_mapping())
+
+    def get(self, path: str) -> bytes:
+        return read_body(self._client, self._target(path))
+
+    def head(self, path: str) -> ObjectInfo | None:
+        target = self._target(path)
+        with s3_errors(self._location, path):
+            try:
+                found = self._client.head_object(Bucket=target.bucket, Key=target.key)
+            except ClientError as error:
+                # A HEAD answer has no body: a missing bucket looks the same, and the next write says so.
+                if status_of(error) == 404:
+                    return None
+                raise
+        return ObjectInfo(path, found["ContentLength"], _ms(found["LastModified"]), found["ETag"].strip('"'))
+
+    def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
+        check_prefix(prefix, self._location)
+        request = {"StartAfter": self._base + start_after} if start_after else {}
+        found = [info for page in self._pages(prefix, **request) for info in self._objects(page)]
+        # S3 sorts by bytes of the key's UTF-8, which is Python's order of texts; directory buckets do not sort at all.
+        return sorted(found, key=lambda info: info.path)
+
+    def list_folder(self, folder: str) -> Folder:
+        prefix = check_folder(folder, self._location) + "/" if folder else ""
+        objects: list[ObjectInfo] = []
+        folders: set[str] = set()
+        for page in self._pages(prefix, Delimiter="/"):
+            objects.extend(self._objects(page))
+            folders.update(p["Prefix"][len(self._base) : -1] for p in page.get("CommonPrefixes", ()))
+        return Folder(tuple(sorted(objects, key=lambda info: info.path)), tuple(sorted(folders)))
+
+    def put(self, path: str, data: bytes) -> ObjectInfo:
+        target = self._target(path)
+        with s3_errors(self._location, path, changes=True):
+            answer = self._client.put_object(Bucket=target.bucket, Key=target.key, Body=data)
+        return written_info(path, len(data), answer)
+
+    def put_if_absent(self, path: str, data: bytes) -> ObjectInfo:
+        return written_info(path, len(data), self._writer.put(self._target(path), data, None))
+
+    def put_if_match(self, path: str, data: bytes, etag: str) -> ObjectInfo:
+        return written_info(path, len(data), self._writer.put(self._target(path), data, etag))
+
+    def delete(self, path: str) -> None:
+        target = self._target(path)
+        with s3_errors(self._location, path, changes=True):
+            self._client.delete_object(Bucket=target.bucket, Key=target.key)
+
+    def delete_if_match(self, path: str, etag: str) -> None:
+        self._writer.delete(self._target(path), etag)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        found = self.head(path)
+        if found is None:
+            raise ObjectNotFoundError("There is no object", table=self._location, path=path)
+        raw = RangedReader(self._client, self._target(path), found.size, found.etag)
+        return pa.PythonFile(io.BufferedReader(raw, READ_AHEAD), mode="r")
+
+    def open_output(self, path: str) -> S3OutputFile:
+        return S3OutputFile(self._client, self._target(path), self._ids.uuid())
+
+    def _target(self, path: str) -> Target:
+        return Target(self._bucket, self._base + check_path(path, self._location), self._location, path)
+
+    def _pages(self, prefix: str, **request: str) -> Iterator[Any]:
+        with s3_errors(self._location, prefix):
+            paginator = self._client.get_paginator("list_objects_v2")
+            yield from paginator.paginate(Bucket=self._bucket, Prefix=self._base + prefix, **request)
+
+    def _objects(self, page: Any) -> Iterator[ObjectInfo]:
+        for found in page.get("Contents", ()):
+            if not found["Key"].endswith("/"):
+                path = found["Key"][len(self._base) :]
+                yield ObjectInfo(path, found["Size"], _ms(found["LastModified"]), found["ETag"].strip('"'))
+
+
+def _ms(time: Any) -> int:
+    return int(time.timestamp() * 1000)

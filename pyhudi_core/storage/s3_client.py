@@ -1,0 +1,157 @@
+"""How S3 is reached: storage options, boto3 clients, and what S3's errors mean.
+
+Two clients with different retries. Reads and idempotent writes leave retrying to the SDK. Conditional writes are sent once: an SDK that
+repeats one hides its own first success behind "412 Precondition Failed" (trust.md 3.7), so ``s3_writes`` repeats them and looks first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
+
+from pyhudi_core.errors import (
+    InvalidOptionError,
+    ObjectNotFoundError,
+    StorageError,
+    StorageStateUnknownError,
+    UnknownOptionError,
+)
+from pyhudi_core.storage.base import Secret
+
+_READ_ATTEMPTS = 5
+_SECRETS = ("secret_access_key", "session_token")
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """Storage options of S3; what is not given comes from boto3's own chain (environment, profile, role).
+
+    Attributes:
+        endpoint_url: address of an S3-compatible store; empty is Amazon's.
+        region: the bucket's region.
+        access_key_id, secret_access_key, session_token: explicit credentials.
+    """
+
+    endpoint_url: str = ""
+    region: str = ""
+    access_key_id: str = ""
+    secret_access_key: Secret = field(default=Secret(""))
+    session_token: Secret = field(default=Secret(""))
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], location: str) -> S3Options:
+        """Read storage options. Raises `UnknownOptionError` and `InvalidOptionError`."""
+        known = list(cls.__dataclass_fields__)
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            raise UnknownOptionError(
+                f"Unknown storage option '{unknown[0]}'", table=location, hint=f"Known for S3: {', '.join(known)}."
+            )
+        if bool(given.get("access_key_id")) != bool(given.get("secret_access_key")):
+            raise InvalidOptionError(
+                "Of 'access_key_id' and 'secret_access_key' only one is given",
+                table=location,
+                hint="Give both, or neither and let boto3 find the credentials.",
+            )
+        secrets = {name: Secret(given.get(name, "")) for name in _SECRETS}
+        return cls(**{name: str(text) for name, text in given.items() if name not in _SECRETS}, **secrets)
+
+    def to_mapping(self) -> dict[str, str]:
+        """The options that were given; secrets stay wrapped."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if getattr(self, name)}
+
+
+@dataclass(frozen=True, slots=True)
+class S3Clients:
+    """The client that repeats requests by itself, and the one that sends each once."""
+
+    patient: Any
+    once: Any
+
+
+def connect(options: S3Options) -> S3Clients:
+    """The clients for the options; nothing is sent yet. Making one takes a tenth of a second, so they are kept."""
+    surroundings = tuple(sorted((name, text) for name, text in os.environ.items() if name.startswith("AWS_")))
+    # A client must not be used on both sides of a fork.
+    return _connect(options, surroundings, os.getpid())
+
+
+@lru_cache(maxsize=16)
+def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid: int) -> S3Clients:
+    session = boto3.session.Session(
+        aws_access_key_id=options.access_key_id or None,
+        aws_secret_access_key=str(options.secret_access_key) or None,
+        aws_session_token=str(options.session_token) or None,
+        region_name=options.region or None,
+    )
+    region = session.region_name or ("us-east-1" if options.endpoint_url else None)
+
+    def client(attempts: int) -> Any:
+        own = {"s3": {"addressing_style": "path"}, "request_checksum_calculation": "when_required"}
+        config = Config(
+            retries={"total_max_attempts": attempts, "mode": "standard"},
+            connect_timeout=10,
+            read_timeout=60,
+            max_pool_connections=50,
+            # Other stores often know neither buckets as host names nor Amazon's newer checksums.
+            **(own if options.endpoint_url else {}),
+        )
+        return session.client("s3", region_name=region, endpoint_url=options.endpoint_url or None, config=config)
+
+    return S3Clients(client(_READ_ATTEMPTS), client(1))
+
+
+def status_of(error: ClientError) -> int:
+    """The HTTP status of an answer that is an error."""
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def may_have_happened(error: Exception) -> bool:
+    """Whether a request that ended with the error may have been carried out."""
+    if isinstance(error, ClientError):
+        return status_of(error) >= 500 or status_of(error) == 0
+    return isinstance(error, HTTPClientError)
+
+
+@contextmanager
+def s3_errors(table: str, path: str, *, changes: bool = False) -> Iterator[None]:
+    """Turn errors of boto3 into those of the package.
+
+    Args:
+        table: the storage's location.
+        path: the object.
+        changes: whether the request changes something, so that a missing answer leaves the state unknown.
+    """
+    try:
+        yield
+    except ClientError as error:
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        if code in ("NoSuchKey", "404", "NotFound"):
+            raise ObjectNotFoundError("There is no object", table=table, path=path) from error
+        raise _error(f"S3 refused: {code} {_text(error)}".strip(), error, (table, path), changes) from error
+    except NoCredentialsError as error:
+        raise StorageError(
+            "There are no credentials for S3",
+            table=table,
+            path=path,
+            hint="Set AWS_PROFILE or AWS_ACCESS_KEY_ID, or give storage options.",
+        ) from error
+    except BotoCoreError as error:
+        raise _error(f"S3 was not reached: {error}", error, (table, path), changes) from error
+
+
+def _error(message: str, error: Exception, where: tuple[str, str], changes: bool) -> StorageError:
+    kind = StorageStateUnknownError if changes and may_have_happened(error) else StorageError
+    return kind(message, table=where[0], path=where[1])
+
+
+def _text(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Message", ""))

@@ -1,0 +1,214 @@
+"""Reading an S3 object at any position, and writing a large one in parts.
+
+Reads are ranged requests, bound to the tag the object had when it was opened, so that a reader never mixes two objects. Writes hold at
+most one part in memory; a small file is one plain put.
+"""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError, ResponseStreamingError
+
+from pyhudi_core.errors import StorageError, StorageStateUnknownError
+from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.storage.s3_client import s3_errors, status_of
+from pyhudi_core.storage.s3_writes import NONCE, Target
+
+READ_AHEAD = 1 << 20
+PART_SIZE = 16 << 20
+_BODY_ATTEMPTS = 4
+_BROKEN_BODY = (ResponseStreamingError, OSError)
+
+
+def read_body(client: Any, target: Target, **request: str) -> bytes:
+    """Get an object or a range of it, and again when the connection breaks half way."""
+    for attempt in range(_BODY_ATTEMPTS):
+        with s3_errors(target.table, target.path):
+            answer = client.get_object(Bucket=target.bucket, Key=target.key, **request)
+            try:
+                data: bytes = answer["Body"].read()
+            except _BROKEN_BODY as error:
+                if attempt == _BODY_ATTEMPTS - 1:
+                    raise StorageError(
+                        f"The connection to S3 broke {_BODY_ATTEMPTS} times: {error}",
+                        table=target.table,
+                        path=target.path,
+                    ) from error
+                continue
+            return data
+    raise AssertionError("unreachable")
+
+
+class RangedReader(io.RawIOBase):
+    """The object as a raw file; wrap it in a buffered reader, which adds the read-ahead.
+
+    Args:
+        client: a client that repeats requests.
+        target: the object.
+        size: its size in bytes.
+        etag: its tag.
+    """
+
+    def __init__(self, client: Any, target: Target, size: int, etag: str) -> None:
+        super().__init__()
+        self._client = client
+        self._target = target
+        self._size = size
+        self._etag = etag
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        if start + offset < 0:
+            raise ValueError(f"A position before the start of {self._target.path}")
+        self._position = start + offset
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        wanted = min(len(buffer), self._size - self._position)
+        if wanted <= 0:
+            return 0
+        last = self._position + wanted - 1
+        data = read_body(self._client, self._target, Range=f"bytes={self._position}-{last}", IfMatch=self._etag)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+
+class UploadStream(io.RawIOBase):
+    """Takes bytes in order and uploads a part whenever enough have come together."""
+
+    def __init__(self, client: Any, target: Target, nonce: str) -> None:
+        super().__init__()
+        self._client = client
+        self._target = target
+        self._nonce = nonce
+        self._pending = bytearray()
+        self._parts: list[dict[str, object]] = []
+        self._upload = ""
+        self._written = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._written
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self._pending += view
+        self._written += len(view)
+        while len(self._pending) > PART_SIZE:
+            self._send_part(PART_SIZE)
+        return len(view)
+
+    def complete(self) -> Any:
+        """Publish what was written; returns an answer that holds ``ETag``."""
+        if not self._upload:
+            with s3_errors(self._target.table, self._target.path, changes=True):
+                return self._client.put_object(
+                    Bucket=self._target.bucket,
+                    Key=self._target.key,
+                    Body=bytes(self._pending),
+                    Metadata=self._metadata(),
+                )
+        self._send_part(len(self._pending))
+        with s3_errors(self._target.table, self._target.path, changes=True):
+            try:
+                return self._client.complete_multipart_upload(**self._ids(), MultipartUpload={"Parts": self._parts})
+            except (ClientError, BotoCoreError) as error:
+                return self._find_own(error)
+
+    def forget(self) -> None:
+        """Drop what was written, on S3 too. An upload that cannot be dropped costs space until the bucket's rules end it."""
+        self._pending.clear()
+        if self._upload:
+            with suppress(ClientError, BotoCoreError):
+                self._client.abort_multipart_upload(**self._ids())
+
+    def _metadata(self) -> dict[str, str]:
+        return {NONCE: self._nonce}
+
+    def _ids(self) -> dict[str, str]:
+        return {"Bucket": self._target.bucket, "Key": self._target.key, "UploadId": self._upload}
+
+    def _send_part(self, size: int) -> None:
+        with s3_errors(self._target.table, self._target.path):
+            if not self._upload:
+                begun = self._client.create_multipart_upload(
+                    Bucket=self._target.bucket, Key=self._target.key, Metadata=self._metadata()
+                )
+                self._upload = begun["UploadId"]
+            number = len(self._parts) + 1
+            body = bytes(self._pending[:size])
+            answer = self._client.upload_part(**self._ids(), PartNumber=number, Body=body)
+            del self._pending[:size]
+            self._parts.append({"ETag": answer["ETag"], "PartNumber": number})
+
+    def _find_own(self, error: Exception) -> Any:
+        """Completing is not repeatable: a repeated request does not find the upload that the first one has ended."""
+        try:
+            found = self._client.head_object(Bucket=self._target.bucket, Key=self._target.key)
+        except ClientError as missing:
+            if status_of(missing) == 404:
+                raise error from None
+            raise
+        if found.get("Metadata", {}).get(NONCE) == self._nonce:
+            return found
+        raise StorageStateUnknownError(
+            "S3 did not say whether the file was published", table=self._target.table, path=self._target.path
+        ) from error
+
+
+class S3OutputFile:
+    """A data file in the making."""
+
+    def __init__(self, client: Any, target: Target, nonce: str) -> None:
+        self._target = target
+        self._stream = UploadStream(client, target, nonce)
+        self._open = True
+
+    @property
+    def stream(self) -> UploadStream:
+        return self._stream
+
+    def close(self) -> ObjectInfo:
+        if not self._open:
+            raise StorageError("The file is closed already", table=self._target.table, path=self._target.path)
+        self._open = False
+        try:
+            answer = self._stream.complete()
+        except BaseException:
+            self._stream.forget()
+            raise
+        return written_info(self._target.path, self._stream.tell(), answer)
+
+    def abort(self) -> None:
+        if self._open:
+            self._open = False
+            self._stream.forget()
+
+
+def written_info(path: str, size: int, answer: Any) -> ObjectInfo:
+    """What an answer to a write says of the object; S3 counts whole seconds."""
+    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    return ObjectInfo(path, size, date_ms(headers), str(answer["ETag"]).strip('"'))
+
+
+def date_ms(headers: Any) -> int:
+    """The server's time of an answer, in epoch milliseconds; 0 when it does not say."""
+    text = headers.get("date")
+    return int(parsedate_to_datetime(text).timestamp() * 1000) if text else 0

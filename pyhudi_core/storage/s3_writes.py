@@ -1,0 +1,155 @@
+"""Conditional writes to S3 that never hide a first success.
+
+Every write carries a nonce of its own in the object's metadata. When an answer is lost, the object is looked at: the nonce says
+whether it is ours. What stays open raises `StorageStateUnknownError`. A "409 ConditionalRequestConflict" means that nothing was done:
+it is repeated, and is no lost race. (trust.md 3.7 and 4.4.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from pyhudi_core.errors import PreconditionFailedError, StorageError, StorageStateUnknownError
+from pyhudi_core.runtime.base import Clock, Ids
+from pyhudi_core.storage.s3_client import may_have_happened, s3_errors, status_of
+
+NONCE = "pyhudi-write"
+_ATTEMPTS = 8
+_FIRST_WAIT_MS = 50
+_LONGEST_WAIT_MS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The object that is written: bucket and key for S3, location and path for messages."""
+
+    bucket: str
+    key: str
+    table: str
+    path: str
+
+    def failed(self) -> PreconditionFailedError:
+        """The error of a lost race."""
+        return PreconditionFailedError("The object is not in the expected state", table=self.table, path=self.path)
+
+    def unknown(self) -> StorageStateUnknownError:
+        """The error of an outcome that nobody can tell."""
+        return StorageStateUnknownError(
+            "S3 did not say whether the write happened, and the object does not show it",
+            table=self.table,
+            path=self.path,
+            hint="Read the table's state before you try again.",
+        )
+
+
+class ConditionalWriter:
+    """Sends conditional requests once each, repeats them where that is safe, and finds out what happened.
+
+    Args:
+        once: a client that does not repeat requests by itself.
+        clock: waits between attempts.
+        ids: gives nonces and jitter.
+    """
+
+    def __init__(self, once: Any, clock: Clock, ids: Ids) -> None:
+        self._once = once
+        self._clock = clock
+        self._ids = ids
+
+    def put(self, target: Target, data: bytes, etag: str | None) -> Any:
+        """Put the object if its tag is ``etag``, or if there is none (``etag`` is None). Returns an answer that holds ``ETag``."""
+        nonce = self._ids.uuid()
+        condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
+
+        def send() -> Any:
+            return self._once.put_object(
+                Bucket=target.bucket, Key=target.key, Body=data, Metadata={NONCE: nonce}, **condition
+            )
+
+        def look() -> Any | None:
+            """Our own object; None when the condition still holds, so that the write may be repeated."""
+            found = self._head(target)
+            if found is not None and found.get("Metadata", {}).get(NONCE) == nonce:
+                return found
+            still = found is None if etag is None else found is not None and found["ETag"].strip('"') == etag
+            if still:
+                return None
+            raise target.unknown()
+
+        return self._repeat(target, send, look)
+
+    def delete(self, target: Target, etag: str) -> None:
+        """Remove the object if its tag is ``etag``."""
+
+        def send() -> Any:
+            return self._once.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=etag)
+
+        def look() -> Any | None:
+            found = self._head(target)
+            if found is not None and found["ETag"].strip('"') == etag:
+                return None
+            raise target.unknown()
+
+        self._repeat(target, send, look)
+
+    def _repeat(self, target: Target, send: Callable[[], Any], look: Callable[[], Any | None]) -> Any:
+        in_doubt = False
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                self._wait(attempt)
+            try:
+                if in_doubt:
+                    ours = look()
+                    if ours is not None:
+                        return ours
+                return send()
+            except (ClientError, BotoCoreError) as error:
+                in_doubt = self._judge(target, error, in_doubt, look)
+        raise target.unknown() if in_doubt else self._gave_up(target)
+
+    def _judge(
+        self, target: Target, error: ClientError | BotoCoreError, in_doubt: bool, look: Callable[[], Any | None]
+    ) -> bool:
+        """Whether the write may have happened after this error; raises when there is no point in going on."""
+        if may_have_happened(error):
+            return True
+        status = status_of(error) if isinstance(error, ClientError) else 0
+        if status == 409:
+            return in_doubt
+        if status in (404, 412) and _is_about_the_object(error):
+            if not in_doubt:
+                raise target.failed() from error
+            # Ours may have come first, and this may be its echo: the next look tells.
+            return True
+        with s3_errors(target.table, target.path, changes=True):
+            raise error
+        raise AssertionError("unreachable")
+
+    def _head(self, target: Target) -> Any | None:
+        try:
+            return self._once.head_object(Bucket=target.bucket, Key=target.key)
+        except ClientError as error:
+            if status_of(error) == 404:
+                return None
+            raise
+
+    def _wait(self, attempt: int) -> None:
+        bound_ms = min(_LONGEST_WAIT_MS, _FIRST_WAIT_MS << attempt)
+        self._clock.sleep((1 + self._ids.below(bound_ms)) / 1000)
+
+    def _gave_up(self, target: Target) -> StorageError:
+        return StorageError(
+            f"S3 refused the write {_ATTEMPTS} times because others write the same object",
+            table=target.table,
+            path=target.path,
+            hint="Nothing was written; try again later.",
+        )
+
+
+def _is_about_the_object(error: Exception) -> bool:
+    """A missing bucket is an error of its own, not a lost race."""
+    return not (isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") == "NoSuchBucket")

@@ -1,0 +1,255 @@
+"""Every interleaving of a few actors, every crash and every fault within bounds, on the real code.
+
+The search is stateless: a greenlet cannot be copied, so each schedule is executed from the start of a new world. A state that was
+reached before with as much budget left is not explored again. After a run's end the check looks at the world and its history.
+
+Bounds and what they mean: ``preemptions`` is how often an actor may be interrupted although it could go on (None: always);
+``crashes`` how many actors may vanish; ``faults`` how often each fault (`Fault` names) or disturbance (such as ``expire_lock``) may happen.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from typing import Generic, Protocol, TypeVar
+
+from pyhudi_core.testing.history import History
+from pyhudi_core.testing.scheduler import CRASH, Call, Decision, RunBounds, Scheduler, Strategy
+from pyhudi_core.testing.schedules import Violation, parse_schedule, shrink
+
+PREEMPTION = "preemption"
+
+
+class World(Protocol):
+    """What an exploration needs of a world: a new scheduler that all its parts share."""
+
+    scheduler: Scheduler
+
+
+W = TypeVar("W", bound=World)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How far an exploration goes; see the module's text. ``every_call`` also crashes and switches at private objects."""
+
+    preemptions: int | None = None
+    crashes: int = 0
+    faults: Mapping[str, int] = field(default_factory=dict)
+    every_call: bool = False
+    schedules: int | None = None
+    steps: int = 20_000
+
+    def of_run(self) -> RunBounds:
+        """The bounds of one run."""
+        budgets = dict(self.faults)
+        if self.crashes:
+            budgets[CRASH] = self.crashes
+        if self.preemptions is not None:
+            budgets[PREEMPTION] = self.preemptions
+        return RunBounds(budgets, self.every_call, self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario(Generic[W]):
+    """What is explored: how a world is made, what the actors do in it, and what must hold at the end.
+
+    Attributes:
+        world: makes a new world in its starting state.
+        actors: called with the world; the first is named ``a``, the next ``b``, and so on.
+        check: raises an error (such as AssertionError) when the world or the history is not as promised.
+    """
+
+    world: Callable[[], W]
+    actors: Sequence[Callable[[W], object]]
+    check: Callable[[W, History], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an exploration did.
+
+    Attributes:
+        schedules: runs that were started.
+        complete: runs that went to the end and were checked.
+        states: different states that were seen at scheduling points.
+        crash_points: calls at which an actor was crashed, by verb and name.
+        trace_hash: names everything that happened; equal explorations have equal hashes.
+        exhausted: whether nothing within the bounds was left out.
+        violation: the first violation, shrunk; None when there was none.
+    """
+
+    schedules: int
+    complete: int
+    states: int
+    crash_points: Mapping[tuple[str, str], int]
+    trace_hash: str
+    exhausted: bool
+    violation: Violation | None
+
+    def assert_clean(self) -> Report:
+        """Return the report. Raises AssertionError with the schedule and a test to copy when there was a violation."""
+        if self.violation is not None:
+            raise AssertionError(self.violation.text()) from self.violation.error
+        return self
+
+
+def explore(
+    world: Callable[[], W],
+    actors: Sequence[Callable[[W], object]],
+    check: Callable[[W, History], None],
+    bounds: Bounds | None = None,
+) -> Report:
+    """Try every schedule within the bounds; stop at the first violation."""
+    search = _Search(Scenario(world, actors, check), bounds or Bounds())
+    visited: dict[int, list[tuple[int, ...]]] = {}
+    budgets = tuple(search.bounds.budgets)
+    pending: list[tuple[str, ...]] = [()]
+    while pending and not search.over():
+        prefix = pending.pop()
+        path = list(prefix)
+
+        def choose(decision: Decision, prefix: tuple[str, ...] = prefix, path: list[str] = path) -> str | None:
+            if decision.step < len(prefix):
+                return prefix[decision.step]
+            used = tuple(decision.used.get(name, 0) for name in budgets)
+            seen = visited.setdefault(decision.key, [])
+            if any(all(u <= v for u, v in zip(before, used, strict=True)) for before in seen):
+                return None
+            seen.append(used)
+            pending.extend((*path, other) for other in reversed(decision.options[1:]))
+            path.append(decision.options[0])
+            return decision.options[0]
+
+        search.run(choose)
+    return search.report(len(visited), exhausted=not pending)
+
+
+def explore_randomly(
+    world: Callable[[], W],
+    actors: Sequence[Callable[[W], object]],
+    check: Callable[[W, History], None],
+    bounds: Bounds,
+    seed: int,
+) -> Report:
+    """Run ``bounds.schedules`` random schedules (1,000 unless told); equal seeds give equal runs."""
+    search = _Search(Scenario(world, actors, check), bounds)
+    chance = random.Random(seed)
+    states: set[int] = set()
+
+    def choose(decision: Decision) -> str:
+        states.add(decision.key)
+        # Staying with an actor for a while reaches deeper orders than a coin toss at every step.
+        if len(decision.options) == 1 or chance.random() < 0.6:
+            return decision.options[0]
+        return chance.choice(decision.options)
+
+    for _ in range(bounds.schedules or 1000):
+        if search.violation is not None:
+            break
+        search.run(choose)
+    return search.report(len(states), exhausted=False)
+
+
+def replay(
+    world: Callable[[], W],
+    actors: Sequence[Callable[[W], object]],
+    check: Callable[[W, History], None],
+    schedule: str,
+    bounds: Bounds | None = None,
+) -> Report:
+    """Run one schedule, as a violation prints it, and then on without preemption to the end."""
+    search = _Search(Scenario(world, actors, check), bounds or Bounds())
+    search.run_listed(parse_schedule(schedule))
+    return search.report(0, exhausted=False, shrinking=False)
+
+
+class _Search(Generic[W]):
+    """Runs schedules, keeps count, and holds the first violation."""
+
+    def __init__(self, scenario: Scenario[W], bounds: Bounds) -> None:
+        self._scenario = scenario
+        self._limit = bounds.schedules
+        self.bounds = bounds.of_run()
+        self.violation: Violation | None = None
+        self._schedules = 0
+        self._complete = 0
+        self._crashes: Counter[tuple[str, str]] = Counter()
+        self._trace = blake2b(digest_size=8)
+
+    def over(self) -> bool:
+        return self.violation is not None or (self._limit is not None and self._schedules >= self._limit)
+
+    def run(self, choose: Strategy) -> None:
+        """One run; counted, traced, and checked when it went to the end."""
+        self._schedules += 1
+        violation = self._execute(choose, self.bounds)
+        if violation is not None and self.violation is None:
+            self.violation = violation
+
+    def run_listed(self, choices: Sequence[str]) -> None:
+        """One run along the choices as far as they are possible, with whatever faults they name."""
+        self._schedules += 1
+        self.violation = self._attempt(choices)
+
+    def report(self, states: int, exhausted: bool, shrinking: bool = True) -> Report:
+        found = shrink(self.violation, self._attempt) if self.violation is not None and shrinking else self.violation
+        return Report(
+            self._schedules,
+            self._complete,
+            states,
+            dict(self._crashes),
+            self._trace.hexdigest(),
+            exhausted and self.violation is None,
+            found,
+        )
+
+    def _attempt(self, choices: Sequence[str]) -> Violation | None:
+        """Run along the choices, leaving out those that are not possible; then without preemption to the end."""
+        wanted = list(choices)
+
+        def choose(decision: Decision) -> str:
+            while wanted:
+                choice = wanted.pop(0)
+                if choice in decision.options:
+                    return choice
+            return decision.options[0]
+
+        budgets = Counter(choice.partition("!")[2] for choice in choices if "!" in choice)
+        return self._execute(choose, RunBounds(dict(budgets), self.bounds.every_call, self.bounds.steps))
+
+    def _execute(self, choose: Strategy, bounds: RunBounds) -> Violation | None:
+        world = self._scenario.world()
+        scheduler = world.scheduler
+        taken: list[str] = []
+        lines: list[str] = []
+        names = [chr(ord("a") + n) for n in range(len(self._scenario.actors))]
+        actors = [(name, partial(actor, world)) for name, actor in zip(names, self._scenario.actors, strict=True)]
+
+        def on_step(choice: str, call: Call | None) -> None:
+            taken.append(choice)
+            lines.append(f"{choice:<14} {call.verb} {call.name}" if call else choice)
+            if choice.endswith("!" + CRASH) and call is not None:
+                self._crashes[call.verb, call.name] += 1
+
+        scheduler.history = History()
+        scheduler.on_step = on_step
+        error: BaseException | None = None
+        try:
+            if not scheduler.run(actors, choose, bounds):
+                return None
+            scheduler.on_step = None
+            self._complete += 1
+            broken = scheduler.history.of("broken")
+            if broken and isinstance(broken[0].value, BaseException):
+                raise broken[0].value
+            self._scenario.check(world, scheduler.history)
+        except Exception as found:  # noqa: BLE001 (what a check raises is the violation)
+            error = found
+        finally:
+            self._trace.update("\n".join([*lines, repr(scheduler.time_ms), ""]).encode("utf-8", "replace"))
+        return None if error is None else Violation(tuple(taken), error, tuple(lines))

@@ -1,0 +1,51 @@
+"""What actors did, in the order in which the world saw it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event: the actor, what kind (``invoke``, ``ok``, ``failed``, ``broken``, ``crashed`` or the actor's own), and its value."""
+
+    actor: str
+    kind: str
+    value: object
+
+
+@dataclass(slots=True)
+class History:
+    """The events of one run, oldest first."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def add(self, actor: str, kind: str, value: object) -> None:
+        self.events.append(Event(actor, kind, value))
+
+    def order(self) -> tuple[tuple[str, int], ...]:
+        """How many events each actor has had so far."""
+        counts: dict[str, int] = {}
+        for event in self.events:
+            counts[event.actor] = counts.get(event.actor, 0) + 1
+        return tuple(sorted(counts.items()))
+
+    def of(self, kind: str) -> list[Event]:
+        """The events of a kind."""
+        return [event for event in self.events if event.kind == kind]
+
+    def outcome(self, actor: str) -> str:
+        """How the actor ended: ``ok``, ``failed``, ``broken`` or ``crashed``; empty when it did not."""
+        ends = [e.kind for e in self.events if e.actor == actor and e.kind in ("ok", "failed", "broken", "crashed")]
+        return ends[-1] if ends else ""
+
+    def result(self, actor: str) -> object:
+        """What the actor returned; None when it did not."""
+        return next((e.value for e in self.events if e.actor == actor and e.kind == "ok"), None)
+
+    def error(self, actor: str) -> BaseException | None:
+        """What the actor raised; None when it did not."""
+        for event in self.events:
+            if event.actor == actor and isinstance(event.value, BaseException):
+                return event.value
+        return None

@@ -1,0 +1,144 @@
+"""A proxy in front of an object store that loses answers on demand.
+
+Adapters that let their client library repeat conditional writes report "somebody else was first" after such a loss, although they won
+(trust.md 3.7). Point a storage's ``endpoint_url`` at the proxy, plan faults, and see what it says.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal
+from urllib.parse import urlsplit
+
+FaultKind = Literal["lost_ack", "refused", "503_after", "503_before", "409"]
+
+
+@dataclass(slots=True)
+class PlannedFault:
+    """A fault for the next requests of a method whose path holds a text.
+
+    ``lost_ack``: the store does it, the answer is lost. ``refused``: the connection breaks before the store sees the request.
+    ``503_after`` and ``503_before``: the same two with an answer that says "503 Slow Down". ``409``: the store is not asked, the answer
+    is "409 ConditionalRequestConflict".
+    """
+
+    kind: FaultKind
+    method: str
+    path: str
+    times: int = 1
+
+
+class LostAckProxy:
+    """Forwards requests to a store; a context manager that runs it in threads of its own.
+
+    Attributes:
+        seen: method and path of every request, in order.
+    """
+
+    def __init__(self, store_url: str) -> None:
+        self._store = urlsplit(store_url)
+        self._faults: list[PlannedFault] = []
+        self._lock = threading.Lock()
+        self.seen: list[tuple[str, str]] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        """What clients connect to."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def plan(self, kind: FaultKind, method: str, path: str, times: int = 1) -> None:
+        """Let the fault happen to the next matching requests."""
+        with self._lock:
+            self._faults.append(PlannedFault(kind, method, path, times))
+
+    def clear(self) -> None:
+        """Forget all planned faults and seen requests."""
+        with self._lock:
+            self._faults.clear()
+            self.seen.clear()
+
+    def __enter__(self) -> LostAckProxy:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def next_fault(self, method: str, path: str) -> FaultKind | None:
+        """The planned fault of this request, which is counted."""
+        with self._lock:
+            self.seen.append((method, path))
+            for fault in self._faults:
+                if fault.times > 0 and fault.method == method and fault.path in path:
+                    fault.times -= 1
+                    return fault.kind
+        return None
+
+    def ask_store(
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        """Pass a request on; returns the store's status, headers and body."""
+        connection = HTTPConnection(self._store.hostname or "", self._store.port or 80, timeout=30)
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.getheaders(), answer.read()
+        finally:
+            connection.close()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_any(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                fault = proxy.next_fault(self.command, self.path)
+                if fault == "refused":
+                    return self.break_off()
+                if fault in ("503_before", "409"):
+                    return self.answer_fault(fault)
+                # The body is passed on whole, so the client's wish to be asked before it sends one is not.
+                skipped = ("expect", "connection", "content-length")
+                headers = {name: text for name, text in self.headers.items() if name.lower() not in skipped}
+                status, found, data = proxy.ask_store(self.command, self.path, body, headers)
+                if fault == "lost_ack":
+                    return self.break_off()
+                if fault == "503_after":
+                    return self.answer_fault(fault)
+                return self.answer(status, found, data)
+
+            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
+
+            def break_off(self) -> None:
+                self.close_connection = True
+
+            def answer_fault(self, fault: str) -> None:
+                code, name = (409, "ConditionalRequestConflict") if fault == "409" else (503, "SlowDown")
+                body = f"<Error><Code>{name}</Code><Message>planned</Message></Error>".encode()
+                self.answer(code, [("Content-Type", "application/xml")], body)
+
+            def answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+                self.send_response_only(status)
+                for name, text in headers:
+                    if name.lower() not in ("transfer-encoding", "connection", "content-length"):
+                        self.send_header(name, text)
+                length = next((t for n, t in headers if n.lower() == "content-length"), str(len(body)))
+                self.send_header("Content-Length", length if self.command == "HEAD" else str(len(body)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Quiet: tests read `seen` instead."""
+
+        return Handler

@@ -1,0 +1,337 @@
+"""One run of several actors under a schedule that somebody chooses, in one thread.
+
+An actor is ordinary synchronous code in a greenlet. It runs until it is about to do something that others can see (a call of the
+simulated storage, lock or clock); there it parks, and the strategy says who goes on and what happens to the call. So a run is a
+pure function of the world and the choices.
+
+Choices are texts: ``a`` (actor a does its call), ``a!lost_ack`` (it does, with that fault), ``a!crash`` (it vanishes before its call),
+``!expire`` (the disturbance of that name happens to the world).
+
+Invariants: simulated time moves only in sleeps and when nobody can run; a crashed actor changes nothing any more, even while its
+``finally`` blocks run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import greenlet
+
+from pyhudi_core.errors import HudiError
+from pyhudi_core.testing.history import History
+
+CRASH = "crash"
+
+
+class ActorCrashed(BaseException):
+    """Unwinds a crashed actor; not an `Exception`, so that no ordinary handler stops it."""
+
+
+class SimulationError(Exception):
+    """The simulation itself is used wrongly, or its actors are not deterministic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why an actor does not go on: until ``ready()``, or until the time when nobody else can run."""
+
+    ready: Callable[[], bool]
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a parked actor does next: verb, object, and the faults that may happen to it."""
+
+    verb: str
+    name: str
+    faults: tuple[str, ...] = ()
+    wait: Wait | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A place where the strategy chooses.
+
+    Attributes:
+        options: the choices, the one without a preemption first.
+        key: names the state of world and actors; equal keys have equal futures.
+        used: how many preemptions, crashes, faults and disturbances there were, by name.
+        step: number of choices made before.
+    """
+
+    options: tuple[str, ...]
+    key: int
+    used: Mapping[str, int]
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """Something that may happen to the world at any time, such as the expiry of a lease."""
+
+    possible: Callable[[], bool]
+    happen: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunBounds:
+    """What a run may hold: budgets by name (``preemption``, ``crash``, faults, disturbances; absent is none), and steps.
+
+    ``every_call`` makes calls on private objects scheduling points, too. Without an entry, preemptions are not bounded.
+    """
+
+    budgets: Mapping[str, int] = field(default_factory=dict)
+    every_call: bool = False
+    steps: int = 20_000
+
+
+Strategy = Callable[[Decision], str | None]
+"""Chooses one of the options, or None to give up the run."""
+
+
+class _Actor:
+    def __init__(self, name: str, scheduler: Scheduler, work: Callable[[], object]) -> None:
+        self.name = name
+        self.digest = stable_hash(name)
+        self.pending: Call | None = Call("start", "")
+        self.fault = ""
+        self.crashed = False
+        self.greenlet = greenlet.greenlet(lambda: scheduler.body(self, work))
+
+    @property
+    def alive(self) -> bool:
+        return self.pending is not None
+
+
+class Scheduler:
+    """The stage that a world's simulated parts share; idle (calls just happen) outside of `run`."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.disturbances: dict[str, Disturbance] = {}
+        self.time_ms = 0
+        self.changes = 0
+        self.on_step: Callable[[str, Call | None], None] | None = None
+        self._bounds = RunBounds()
+        self._digests: list[Callable[[], int]] = []
+        self._actors: dict[str, _Actor] = {}
+        self._current: _Actor | None = None
+        self._last = ""
+        self._used: dict[str, int] = {}
+        self._hub: Any = None
+
+    @property
+    def actor(self) -> str:
+        """Name of the running actor; empty outside of a run."""
+        return self._current.name if self._current else ""
+
+    def watch(self, digest: Callable[[], int]) -> None:
+        """Make a part's state a part of the key."""
+        self._digests.append(digest)
+
+    def may_happen(self, name: str) -> bool:
+        """Whether the run's budgets allow the fault or disturbance at all."""
+        return self._bounds.budgets.get(name, 0) > 0
+
+    def visit(self, call: Call, private: bool = False) -> str:
+        """Park the running actor before a call; returns the fault that happens to it, or an empty text."""
+        actor = self._current
+        if actor is None:
+            return ""
+        if actor.crashed:
+            raise ActorCrashed
+        if private and not self._bounds.every_call:
+            return ""
+        actor.pending = call
+        self._hub.switch()
+        if actor.crashed:
+            raise ActorCrashed
+        return actor.fault
+
+    def saw(self, value: int) -> None:
+        """Mix what the running actor learnt into its part of the key."""
+        if self._current is not None:
+            self._current.digest = hash((self._current.digest, value))
+
+    def changed(self) -> None:
+        """Tell sleepers that something others can see is different."""
+        self.changes += 1
+
+    def note(self, kind: str, value: object = None) -> None:
+        """Record an event of the running actor; its order among the events of others becomes part of the key."""
+        self.history.add(self.actor, kind, value)
+        self.saw(stable_hash(repr((kind, self.history.order()))))
+
+    def crash_here(self) -> None:
+        """Let the running actor vanish in the middle of a call (torn writes)."""
+        if self._current is not None:
+            self._current.crashed = True
+        raise ActorCrashed
+
+    def run(self, actors: Sequence[tuple[str, Callable[[], object]]], choose: Strategy, bounds: RunBounds) -> bool:
+        """Run the actors to their ends; returns False when the strategy gave up."""
+        self._bounds = bounds
+        self._hub = greenlet.getcurrent()
+        self._actors = {name: _Actor(name, self, work) for name, work in actors}
+        self._used = {}
+        self._last = ""
+        step = 0
+        try:
+            while any(actor.alive for actor in self._actors.values()):
+                options = self._options()
+                choice = choose(Decision(options, self._key(), self._used, step))
+                if choice is None:
+                    return False
+                if choice not in options:
+                    raise SimulationError(
+                        f"The choice {choice!r} is not one of {options}; is an actor not deterministic?"
+                    )
+                self._perform(choice)
+                step += 1
+                if step > bounds.steps:
+                    raise SimulationError(f"The run has not ended after {bounds.steps} steps")
+            return True
+        finally:
+            self._end()
+
+    def body(self, actor: _Actor, work: Callable[[], object]) -> None:
+        """What an actor's greenlet does."""
+        self.note("invoke")
+        try:
+            result = work()
+            if CRASH in self._bounds.budgets:
+                # The work is done, but nobody has heard of it: crashing here is different from success.
+                self.visit(Call("return", ""))
+            self.note("ok", result)
+        except ActorCrashed:
+            actor.crashed = True
+        except HudiError as error:
+            if not actor.crashed:
+                self.note("failed", error)
+        except Exception as error:  # noqa: BLE001 (whatever an actor raises is for the check to judge)
+            if not actor.crashed:
+                self.note("broken", error)
+        finally:
+            actor.pending = None
+            if actor.crashed:
+                self.history.add(actor.name, "crashed", None)
+
+    def _options(self) -> tuple[str, ...]:
+        ready = [a for a in self._actors.values() if a.alive and (_wait(a) is None or _wait(a).ready())]  # type: ignore[union-attr]
+        if not ready:
+            ready = [min((a for a in self._actors.values() if a.alive), key=lambda a: _wait(a).until_ms)]  # type: ignore[union-attr]
+        names = [actor.name for actor in ready]
+        running = self._last in names
+        if running:
+            names = [self._last] + ([n for n in names if n != self._last] if self._left("preemption", True) else [])
+        options = list(names)
+        for name in names:
+            call = self._actors[name].pending
+            options.extend(f"{name}!{fault}" for fault in (call.faults if call else ()) if self._left(fault))
+        last = self._actors.get(self._last)
+        if last is not None and last.alive and self._left(CRASH):
+            # A parked actor that crashes now or later is the same to everybody else; so only the one that has just parked may.
+            options.append(f"{last.name}!{CRASH}")
+        options.extend(f"!{n}" for n, d in self.disturbances.items() if self._left(n) and d.possible())
+        return tuple(options)
+
+    def _left(self, name: str, unbounded: bool = False) -> bool:
+        budget = self._bounds.budgets.get(name)
+        return unbounded if budget is None else self._used.get(name, 0) < budget
+
+    def _perform(self, choice: str) -> None:
+        name, _, event = choice.partition("!")
+        if event:
+            self._used[event] = self._used.get(event, 0) + 1
+        if not name:
+            self._report(choice, None)
+            self.disturbances[event].happen()
+            self.changed()
+            return
+        actor = self._actors[name]
+        self._report(choice, actor.pending)
+        if event == CRASH:
+            self._kill(actor)
+            return
+        if self._preempts(name):
+            self._used["preemption"] = self._used.get("preemption", 0) + 1
+        wait = _wait(actor)
+        if wait is not None and not wait.ready():
+            self.time_ms = max(self.time_ms, wait.until_ms)
+        actor.fault = event
+        self._last = name
+        self._resume(actor)
+
+    def _preempts(self, name: str) -> bool:
+        last = self._actors.get(self._last)
+        if last is None or name == self._last or not last.alive:
+            return False
+        wait = _wait(last)
+        return wait is None or wait.ready()
+
+    def _report(self, choice: str, call: Call | None) -> None:
+        if self.on_step is not None:
+            self.on_step(choice, call)
+
+    def _resume(self, actor: _Actor) -> None:
+        self._current = actor
+        try:
+            actor.greenlet.switch()
+        finally:
+            self._current = None
+
+    def _kill(self, actor: _Actor) -> None:
+        actor.crashed = True
+        self._current = actor
+        try:
+            # One that has not started has nothing to unwind.
+            if actor.greenlet:
+                actor.greenlet.throw(ActorCrashed)
+            else:
+                actor.pending = None
+                self.history.add(actor.name, "crashed", None)
+        finally:
+            self._current = None
+        self.changed()
+
+    def _key(self) -> int:
+        actors = tuple(
+            (a.digest, a.alive, a.crashed, w is None or w.ready()) for a in self._actors.values() for w in (_wait(a),)
+        )
+        # Who ran last decides what counts as a preemption, and who may crash.
+        last = self._last if ("preemption" in self._bounds.budgets or CRASH in self._bounds.budgets) else ""
+        world = tuple(digest() for digest in self._digests)
+        return hash((actors, world, self.time_ms, stable_hash(last)))
+
+    def _end(self) -> None:
+        for actor in self._actors.values():
+            if actor.alive:
+                self._kill(actor)
+        self._actors = {}
+        self._last = ""
+
+
+def _wait(actor: _Actor) -> Wait | None:
+    return actor.pending.wait if actor.pending is not None else None
+
+
+_hashes: dict[str, int] = {}
+
+
+def stable_hash(text: str) -> int:
+    """A hash that is the same in every process, unlike Python's own for texts."""
+    found = _hashes.get(text)
+    if found is None:
+        if len(_hashes) > 200_000:
+            _hashes.clear()
+        found = _hashes[text] = hash_bytes(text.encode("utf-8", "surrogatepass"))
+    return found
+
+
+def hash_bytes(data: bytes) -> int:
+    """A 60-bit hash of bytes that is the same in every process."""
+    return int.from_bytes(blake2b(data, digest_size=8).digest()) >> 4

@@ -1,0 +1,114 @@
+"""Schedules as text, violations, and how a violation's schedule is made small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+Attempt = Callable[[Sequence[str]], "Violation | None"]
+_ATTEMPTS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A run that broke a promise.
+
+    Attributes:
+        choices: the schedule that leads there; behind its end the run goes on without preemption.
+        error: what the check (or an actor, or the simulation) raised.
+        steps: what happened, one line a step.
+    """
+
+    choices: tuple[str, ...]
+    error: BaseException
+    steps: tuple[str, ...]
+
+    @property
+    def schedule(self) -> str:
+        """The schedule as text, for `replay`."""
+        return format_schedule(self.choices)
+
+    def as_test(self) -> str:
+        """A test to copy; put in the scenario's own world, actors and check."""
+        return (
+            "def test_this_schedule_keeps_the_promise() -> None:\n"
+            f'    replay(make_world, ACTORS, check, "{self.schedule}").assert_clean()\n'
+        )
+
+    def text(self) -> str:
+        """The violation for people: what is wrong, the steps, and the test."""
+        steps = "\n".join(f"  {line}" for line in self.steps)
+        return f"{type(self.error).__name__}: {self.error}\n\nSteps of the smallest schedule found:\n{steps}\n\n{self.as_test()}"
+
+
+def format_schedule(choices: Sequence[str]) -> str:
+    """``a a b a!crash`` as ``a*2 b a!crash``."""
+    runs = [(choice, len(list(group))) for choice, group in groupby(choices)]
+    return " ".join(choice if count == 1 else f"{choice}*{count}" for choice, count in runs)
+
+
+def parse_schedule(text: str) -> list[str]:
+    """The opposite of `format_schedule`."""
+    choices: list[str] = []
+    for word in text.split():
+        choice, _, count = word.partition("*")
+        choices.extend([choice] * int(count or 1))
+    return choices
+
+
+def shrink(violation: Violation, attempt: Attempt) -> Violation:
+    """A violation with fewer faults, crashes and preemptions where one is found by leaving parts out.
+
+    Args:
+        violation: the one to make small.
+        attempt: runs choices as far as they are possible and then without preemption; returns the violation if there is one.
+    """
+    best = violation
+    left = _ATTEMPTS
+    better = True
+    while better and left > 0:
+        better = False
+        for candidate in _smaller(best.choices):
+            left -= 1
+            found = attempt(candidate)
+            if found is not None and _size(found.choices) < _size(best.choices):
+                best, better = found, True
+                break
+            if left <= 0:
+                break
+    return _without_tail(best, attempt)
+
+
+def _smaller(choices: Sequence[str]) -> list[list[str]]:
+    """Schedules with one part left out: a fault or crash, a stretch of one actor, or the switch back to it."""
+    stretches = [list(group) for _, group in groupby(choices, key=lambda choice: choice)]
+    found: list[list[str]] = []
+    for at, stretch in enumerate(stretches):
+        before = [c for s in stretches[:at] for c in s]
+        after = [c for s in stretches[at + 1 :] for c in s]
+        found.append(before + after)
+        name, mark, _ = stretch[0].partition("!")
+        if mark and name:
+            found.append([*before, name, *after])
+        if at + 1 < len(stretches):
+            following = [c for s in stretches[at + 2 :] for c in s]
+            found.append(before + stretches[at + 1] + stretch + following)
+    return found
+
+
+def _size(choices: Sequence[str]) -> tuple[int, int, int]:
+    events = sum("!" in choice for choice in choices)
+    actors = [choice.partition("!")[0] for choice in choices]
+    switches = sum(a != b for a, b in pairwise(actors))
+    return events, switches, len(choices)
+
+
+def _without_tail(violation: Violation, attempt: Attempt) -> Violation:
+    """Cut off the end of the schedule that happens by itself."""
+    choices = list(violation.choices)
+    for end in range(len(choices)):
+        found = attempt(choices[:end])
+        if found is not None:
+            return Violation(tuple(choices[:end]), found.error, found.steps)
+    return violation

@@ -1,0 +1,320 @@
+"""Storage in memory that parks the running actor before every call that others can see, and fails on demand.
+
+It stands for a whole adapter, not for a server: what an adapter hides (retries, HTTP codes) does not appear here, what it may raise does.
+
+Objects that only one actor can name need no scheduling. The ``shared`` predicate says which can be named by several; it is checked:
+an actor that changes a private object after another has looked at it gets a `SimulationError`. Listings are not checked: they show
+private objects as they are at that moment.
+"""
+
+from __future__ import annotations
+
+import builtins
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+
+from pyhudi_core.errors import (
+    ConfigError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageError,
+)
+from pyhudi_core.storage.base import Folder, ObjectInfo, StorageSpec
+from pyhudi_core.storage.memory import folder_of
+from pyhudi_core.storage.paths import check_folder, check_path, check_prefix
+from pyhudi_core.testing.faults import FAULTS, Fault, Injection, Journal, raise_after, raise_before
+from pyhudi_core.testing.scheduler import Call, Scheduler, SimulationError, hash_bytes, stable_hash
+
+
+class Profile(Enum):
+    """Kinds of storage.
+
+    S3 has tags that are the content's hash, GCS and AZURE have versions; LOCAL_POSIX has no conditional replacement; NO_CAS has no
+    conditional write at all, so its `put_if_absent` is a look and then a write.
+    """
+
+    S3 = "s3"
+    GCS = "gcs"
+    AZURE = "azure"
+    LOCAL_POSIX = "local_posix"
+    NO_CAS = "no_cas"
+
+    @property
+    def tag_is_content(self) -> bool:
+        return self is Profile.S3
+
+    @property
+    def put_if_match(self) -> bool:
+        return self not in (Profile.LOCAL_POSIX, Profile.NO_CAS)
+
+    @property
+    def atomic_create(self) -> bool:
+        return self is not Profile.NO_CAS
+
+
+@dataclass(frozen=True, slots=True)
+class SimObject:
+    """An object's bytes, write time, tag and their hash."""
+
+    data: bytes
+    modified_ms: int
+    etag: str
+    digest: int
+
+
+_FAULT_NAMES = {verb: tuple(fault.value for fault in faults) for verb, faults in FAULTS.items()}
+Image = Mapping[str, SimObject]
+
+
+def everything_is_shared(path: str) -> bool:
+    """The predicate that makes every call a scheduling point."""
+    return True
+
+
+class SimStorage:
+    """The simulated storage.
+
+    Args:
+        scheduler: the world's scheduler.
+        profile: what kind of storage is played.
+        shared: whether several actors can name the path (or listed prefix).
+        image: objects to start with, from `image` of another one.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        profile: Profile = Profile.S3,
+        shared: Callable[[str], bool] = everything_is_shared,
+        image: Image | None = None,
+    ) -> None:
+        self._scheduler = scheduler
+        self._profile = profile
+        self._shared = shared
+        self._objects: dict[str, SimObject] = dict(image or {})
+        self._versions: dict[str, int] = {}
+        self._digest = 0
+        self._mutex = threading.Lock()
+        self._journal = Journal()
+        self._lookers: dict[str, set[str]] = {}
+        self.injections: list[Injection] = []
+        for path, stored in self._objects.items():
+            self._digest ^= _entry(path, stored)
+            self._versions[path] = 0 if profile.tag_is_content else int(stored.etag, 16)
+        scheduler.watch(lambda: self._digest)
+        # What stale answers are made from matters only where there may be any; else it would keep equal states apart.
+        stale = (Fault.STALE_LIST.value, Fault.STALE_MISS.value)
+        scheduler.watch(lambda: self._journal.digest() if any(map(scheduler.may_happen, stale)) else 0)
+
+    @property
+    def location(self) -> str:
+        return "sim://table"
+
+    @property
+    def supports_put_if_match(self) -> bool:
+        return self._profile.put_if_match
+
+    def spec(self) -> StorageSpec:
+        raise ConfigError("Simulated storage cannot be opened in another process", table=self.location)
+
+    def image(self) -> Image:
+        """The objects as they are, to start other worlds from."""
+        return dict(self._objects)
+
+    @property
+    def digest(self) -> int:
+        """A hash of all objects."""
+        return self._digest
+
+    def inject(self, fault: Fault, verb: str, path: str = "*", times: int = 1) -> None:
+        """Let the fault happen to the next calls of the verb on matching paths (shell patterns), whoever makes them."""
+        self.injections.append(Injection(fault, verb, path, times))
+
+    def get(self, path: str) -> bytes:
+        return self._read("get", path).data
+
+    def head(self, path: str) -> ObjectInfo | None:
+        fault = self._enter("head", path)
+        raise_before(fault, path)
+        found = None if fault is Fault.STALE_MISS and self._journal.is_new(path) else self._objects.get(path)
+        self._scheduler.saw(found.digest if found else 0)
+        return None if found is None else _info(path, found)
+
+    def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
+        check_prefix(prefix, self.location)
+        fault = self._visit("list", prefix, self._shared(prefix))
+        raise_before(fault, prefix)
+        objects = self._journal.rewound(self._objects) if fault is Fault.STALE_LIST else self._objects
+        paths = sorted(path for path in objects if path.startswith(prefix) and path > start_after)
+        self._scheduler.saw(hash(tuple(_entry(path, objects[path]) for path in paths)))
+        return [_info(path, objects[path]) for path in paths]
+
+    def list_folder(self, folder: str) -> Folder:
+        prefix = check_folder(folder, self.location) + "/" if folder else ""
+        return folder_of(prefix, self.list(prefix))
+
+    def put(self, path: str, data: bytes) -> ObjectInfo:
+        return self._write("put", path, data, lambda: None)
+
+    def put_if_absent(self, path: str, data: bytes) -> ObjectInfo:
+        if not self._profile.atomic_create:
+            if self.head(path) is not None:
+                raise PreconditionFailedError("The object is already there", path=path)
+            return self._write("put", path, data, lambda: None)
+        return self._write("put_if_absent", path, data, lambda: self._must_be_absent(path))
+
+    def put_if_match(self, path: str, data: bytes, etag: str) -> ObjectInfo:
+        check_path(path, self.location)
+        if not self._profile.put_if_match:
+            raise StorageError("This kind of storage has no If-Match", path=path)
+        return self._write("put_if_match", path, data, lambda: self._must_match(path, etag))
+
+    def delete(self, path: str) -> None:
+        self._remove("delete", path, lambda: None)
+
+    def delete_if_match(self, path: str, etag: str) -> None:
+        self._remove("delete_if_match", path, lambda: self._must_match(path, etag))
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        # Arrow reads from threads of its own, which the scheduler cannot park: so the whole object is taken now.
+        return pa.BufferReader(pa.py_buffer(self._read("open_input", path).data))
+
+    def open_output(self, path: str) -> SimOutputFile:
+        check_path(path, self.location)
+        return SimOutputFile(self, path)
+
+    def _read(self, verb: str, path: str) -> SimObject:
+        fault = self._enter(verb, path)
+        raise_before(fault, path)
+        found = None if fault is Fault.STALE_MISS and self._journal.is_new(path) else self._objects.get(path)
+        self._scheduler.saw(found.digest if found else 0)
+        if found is None:
+            raise ObjectNotFoundError("There is no object", table=self.location, path=path)
+        return found
+
+    def _write(self, verb: str, path: str, data: bytes, condition: Callable[[], None]) -> ObjectInfo:
+        fault = self._enter(verb, path)
+        raise_before(fault, path)
+        with self._step(condition):
+            if fault is Fault.TORN:
+                self._store(path, bytes(data)[: len(data) // 2])
+                self._scheduler.crash_here()
+            stored = self._store(path, bytes(data))
+        raise_after(fault, path)
+        self._scheduler.saw(stored.digest)
+        return _info(path, stored)
+
+    def _remove(self, verb: str, path: str, condition: Callable[[], None]) -> None:
+        fault = self._enter(verb, path)
+        raise_before(fault, path)
+        with self._step(condition):
+            old = self._objects.pop(path, None)
+            if old is not None:
+                self._digest ^= _entry(path, old)
+                self._journal.add(path, old)
+                self._tell(path)
+        raise_after(fault, path)
+        self._scheduler.saw(2)
+
+    @contextmanager
+    def _step(self, condition: Callable[[], None]) -> Iterator[None]:
+        """One change on a condition; atomic for threads, too, that use the storage without a scheduler."""
+        with self._mutex:
+            try:
+                condition()
+            except PreconditionFailedError:
+                self._scheduler.saw(1)
+                raise
+            yield
+
+    def _store(self, path: str, data: bytes) -> SimObject:
+        old = self._objects.get(path)
+        content = hash_bytes(data)
+        self._versions[path] = version = self._versions.get(path, 0) + 1
+        etag = f"{content:x}" if self._profile.tag_is_content else f"{version:x}"
+        # The version counts on after a delete, so it is part of what later calls can see, unless tags are content.
+        digest = hash((content, len(data), 0 if self._profile.tag_is_content else version, self._scheduler.time_ms))
+        stored = SimObject(data, self._scheduler.time_ms, etag, digest)
+        if old is not None:
+            self._digest ^= _entry(path, old)
+        self._objects[path] = stored
+        self._digest ^= _entry(path, stored)
+        self._journal.add(path, old)
+        self._tell(path)
+        return stored
+
+    def _must_be_absent(self, path: str) -> None:
+        if path in self._objects:
+            raise PreconditionFailedError("The object is already there", table=self.location, path=path)
+
+    def _must_match(self, path: str, etag: str) -> None:
+        found = self._objects.get(path)
+        if found is None or found.etag != etag:
+            raise PreconditionFailedError("The object is not the expected one", table=self.location, path=path)
+
+    def _enter(self, verb: str, path: str) -> Fault | None:
+        check_path(path, self.location)
+        shared = self._shared(path)
+        fault = self._visit(verb, path, shared)
+        if not shared:
+            self._check_privacy(verb, path)
+        return fault
+
+    def _visit(self, verb: str, path: str, shared: bool) -> Fault | None:
+        happens = self._scheduler.visit(Call(verb, path, _FAULT_NAMES[verb]), private=not shared)
+        self._scheduler.saw(stable_hash(f"{verb} {path} {happens}"))
+        if happens:
+            return Fault(happens)
+        return next((i.fault for i in self.injections if i.strikes(verb, path)), None)
+
+    def _check_privacy(self, verb: str, path: str) -> None:
+        actor = self._scheduler.actor
+        if not actor:
+            return
+        lookers = self._lookers.setdefault(path, set())
+        if verb not in ("get", "head", "open_input") and lookers - {actor}:
+            others = ", ".join(sorted(lookers - {actor}))
+            raise SimulationError(
+                f"{actor} changes the private object {path} after {others} looked at it: it is shared"
+            )
+        lookers.add(actor)
+
+    def _tell(self, path: str) -> None:
+        if self._shared(path):
+            self._scheduler.changed()
+
+
+class SimOutputFile:
+    """A file in the making; it becomes an object in one step, when it is closed."""
+
+    def __init__(self, storage: SimStorage, path: str) -> None:
+        self._storage = storage
+        self._path = path
+        self._stream = pa.BufferOutputStream()
+        self._open = True
+
+    @property
+    def stream(self) -> pa.NativeFile:
+        return self._stream
+
+    def close(self) -> ObjectInfo:
+        if not self._open:
+            raise StorageError("The file is closed already", table=self._storage.location, path=self._path)
+        self._open = False
+        return self._storage.put(self._path, self._stream.getvalue().to_pybytes())
+
+    def abort(self) -> None:
+        self._open = False
+
+
+def _entry(path: str, stored: SimObject) -> int:
+    return hash((stable_hash(path), stored.digest))
+
+
+def _info(path: str, stored: SimObject) -> ObjectInfo:
+    return ObjectInfo(path, len(stored.data), stored.modified_ms, stored.etag)

@@ -1,0 +1,297 @@
+"""What every storage must do, as tests to inherit from.
+
+Subclass `StorageKit` in a test module under a name that starts with ``Test`` and give it a fixture ``storage`` that returns an empty
+storage. Each case states one promise of ``storage/base.py``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pyhudi_core.errors import (
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageError,
+    UnsafePathError,
+)
+from pyhudi_core.storage.base import ObjectInfo, Storage
+
+UNSAFE_PATHS = ["", "/a", "a/", "a//b", "..", "../a", "a/../b", "a/..", ".", "./a", "a/./b", "a\0b", "/", "a/\ud800"]
+ODD_PATHS = [
+    "a b/c",
+    "day=2026-01-01/x.parquet",
+    ".hoodie/.aux/x",
+    "a\\b",
+    "\u00e9/\u4e2d/\U0001f600",
+    "100%/%2F",
+    "a..b/..c",
+    "~",
+    "a:b",
+]
+
+
+class StorageKit:
+    """The conformance suite; see the module's text."""
+
+    def test_an_object_reads_back_as_it_was_written(self, storage: Storage) -> None:
+        info = storage.put("a/b.bin", b"one")
+        assert storage.get("a/b.bin") == b"one"
+        assert (info.path, info.size) == ("a/b.bin", 3)
+        assert _same(storage.head("a/b.bin"), info)
+
+    def test_an_empty_object_is_an_object(self, storage: Storage) -> None:
+        storage.put("empty", b"")
+        assert storage.get("empty") == b""
+        assert [o.size for o in storage.list("")] == [0]
+        assert storage.open_input("empty").read() == b""
+
+    def test_put_replaces_and_gives_a_new_tag(self, storage: Storage) -> None:
+        first = storage.put("a", b"one")
+        second = storage.put("a", b"other")
+        assert storage.get("a") == b"other"
+        assert first.etag != second.etag
+        assert _same(storage.head("a"), second)
+
+    def test_a_missing_object_is_not_found(self, storage: Storage) -> None:
+        storage.put("folder/a", b"")
+        for path in ("b", "folder/b", "folder", "folder/a/b"):
+            assert storage.head(path) is None
+            with pytest.raises(ObjectNotFoundError) as caught:
+                storage.get(path)
+            assert caught.value.path == path
+            with pytest.raises(ObjectNotFoundError):
+                storage.open_input(path).read()
+
+    def test_put_if_absent_writes_once(self, storage: Storage) -> None:
+        info = storage.put_if_absent("x/once", b"first")
+        with pytest.raises(PreconditionFailedError):
+            storage.put_if_absent("x/once", b"second")
+        assert storage.get("x/once") == b"first"
+        assert _same(storage.head("x/once"), info)
+
+    def test_put_if_absent_works_again_after_a_delete(self, storage: Storage) -> None:
+        storage.put_if_absent("once", b"first")
+        storage.delete("once")
+        storage.put_if_absent("once", b"second")
+        assert storage.get("once") == b"second"
+
+    def test_of_many_that_put_if_absent_at_once_one_succeeds(self, storage: Storage) -> None:
+        for turn in range(5):
+            won = _race(8, lambda me, turn=turn: storage.put_if_absent(f"race/{turn}", str(me).encode()))  # type: ignore[misc]
+            assert len(won) == 1
+            assert storage.get(f"race/{turn}") == str(won[0]).encode()
+
+    def test_put_if_match_replaces_only_what_was_seen(self, storage: Storage) -> None:
+        if not storage.supports_put_if_match:
+            pytest.skip("no conditional replacement here")
+        first = storage.put("a", b"one")
+        second = storage.put_if_match("a", b"two", first.etag)
+        with pytest.raises(PreconditionFailedError):
+            storage.put_if_match("a", b"three", first.etag)
+        assert storage.get("a") == b"two"
+        assert second.etag != first.etag
+        with pytest.raises(PreconditionFailedError):
+            storage.put_if_match("missing", b"x", first.etag)
+        assert storage.head("missing") is None
+
+    def test_of_many_that_put_if_match_at_once_one_succeeds(self, storage: Storage) -> None:
+        if not storage.supports_put_if_match:
+            pytest.skip("no conditional replacement here")
+        seen = storage.put("a", b"seen")
+        won = _race(8, lambda me: storage.put_if_match("a", str(me).encode(), seen.etag))
+        assert len(won) == 1
+        assert storage.get("a") == str(won[0]).encode()
+
+    def test_put_if_match_is_refused_where_it_would_not_be_atomic(self, storage: Storage) -> None:
+        if storage.supports_put_if_match:
+            pytest.skip("conditional replacement works here")
+        seen = storage.put("a", b"one")
+        with pytest.raises(StorageError):
+            storage.put_if_match("a", b"two", seen.etag)
+        assert storage.get("a") == b"one"
+
+    def test_delete_is_silent_about_missing_objects(self, storage: Storage) -> None:
+        storage.put("a/b", b"")
+        storage.delete("a/b")
+        storage.delete("a/b")
+        storage.delete("never/there")
+        assert storage.head("a/b") is None
+        assert storage.list("") == []
+
+    def test_delete_if_match_spares_a_newer_object(self, storage: Storage) -> None:
+        first = storage.put("a", b"one")
+        second = storage.put("a", b"other")
+        with pytest.raises(PreconditionFailedError):
+            storage.delete_if_match("a", first.etag)
+        assert storage.get("a") == b"other"
+        storage.delete_if_match("a", second.etag)
+        assert storage.head("a") is None
+        with pytest.raises(PreconditionFailedError):
+            storage.delete_if_match("a", second.etag)
+
+    def test_listings_are_sorted_by_path_at_any_depth(self, storage: Storage) -> None:
+        paths = ["b", "a/c", "a/b/d", "a.x", "a/b.x", "B", "a/b/c/e", "\u00e9", "z/\U0001f600", "z/\uffee"]
+        infos = [storage.put(path, path.encode()) for path in paths]
+        listed = storage.list("")
+        assert [o.path for o in listed] == sorted(paths)
+        assert all(_same(o, info) for o, info in zip(listed, sorted(infos, key=lambda i: i.path), strict=True))
+
+    def test_a_prefix_may_end_anywhere(self, storage: Storage) -> None:
+        for path in ("a/1", "a/12", "a/2", "ab", "b/1"):
+            storage.put(path, b"")
+        assert _paths(storage, "a") == ["a/1", "a/12", "a/2", "ab"]
+        assert _paths(storage, "a/") == ["a/1", "a/12", "a/2"]
+        assert _paths(storage, "a/1") == ["a/1", "a/12"]
+        assert _paths(storage, "missing/") == []
+
+    def test_start_after_leaves_out_what_sorts_before_it(self, storage: Storage) -> None:
+        for path in ("a/1", "a/2", "a/2/x", "a/3", "b"):
+            if path != "a/2":
+                storage.put(path, b"")
+        assert [o.path for o in storage.list("a/", "a/1")] == ["a/2/x", "a/3"]
+        assert [o.path for o in storage.list("a/", "a/2")] == ["a/2/x", "a/3"]
+        assert [o.path for o in storage.list("a/", "a/3")] == []
+        assert [o.path for o in storage.list("", "a/2/x")] == ["a/3", "b"]
+        assert [o.path for o in storage.list("b", "a/2")] == ["b"]
+
+    def test_more_objects_than_one_page_are_all_listed(self, storage: Storage) -> None:
+        paths = [f"many/{n:05d}" for n in range(1203)]
+        for path in paths:
+            storage.put(path, b"")
+        assert _paths(storage, "many/") == paths
+        assert len(storage.list_folder("many").objects) == 1203
+
+    def test_a_folder_shows_its_direct_children(self, storage: Storage) -> None:
+        for path in ("t/a", "t/b/c", "t/b/d/e", "t/f/g", "tt/x", "root"):
+            storage.put(path, b"")
+        folder = storage.list_folder("t")
+        assert [o.path for o in folder.objects] == ["t/a"]
+        assert folder.folders == ("t/b", "t/f")
+        top = storage.list_folder("")
+        assert ([o.path for o in top.objects], top.folders) == (["root"], ("t", "tt"))
+        missing = storage.list_folder("nothing")
+        assert (missing.objects, missing.folders) == ((), ())
+
+    @pytest.mark.parametrize("path", UNSAFE_PATHS)
+    def test_an_unsafe_path_is_refused_by_every_verb(self, storage: Storage, path: str) -> None:
+        calls: list[Callable[[], object]] = [
+            lambda: storage.get(path),
+            lambda: storage.head(path),
+            lambda: storage.put(path, b""),
+            lambda: storage.put_if_absent(path, b""),
+            lambda: storage.delete(path),
+            lambda: storage.delete_if_match(path, "x"),
+            lambda: storage.open_input(path),
+            lambda: storage.open_output(path),
+        ]
+        if storage.supports_put_if_match:
+            calls.append(lambda: storage.put_if_match(path, b"", "x"))
+        if path:
+            calls.append(lambda: storage.list_folder(path))
+        for call in calls:
+            with pytest.raises(UnsafePathError):
+                call()
+        assert storage.list("") == []
+
+    @pytest.mark.parametrize("prefix", ["..", "../", "/", "a/../", "a//", "a/..", "\0"])
+    def test_an_unsafe_prefix_is_refused(self, storage: Storage, prefix: str) -> None:
+        with pytest.raises(UnsafePathError):
+            storage.list(prefix)
+
+    @pytest.mark.parametrize("path", ODD_PATHS)
+    def test_an_odd_but_safe_path_works(self, storage: Storage, path: str) -> None:
+        info = storage.put_if_absent(path, b"x")
+        assert storage.get(path) == b"x"
+        assert _same(storage.list("")[0], info)
+        assert len(storage.list("")) == 1
+        storage.delete(path)
+        assert storage.list("") == []
+
+    def test_an_input_reads_at_any_position(self, storage: Storage) -> None:
+        data = bytes(range(256)) * 4000
+        storage.put("big", data)
+        with storage.open_input("big") as file:
+            assert file.size() == len(data)
+            assert file.read_at(10, 500_000) == data[500_000:500_010]
+            file.seek(len(data) - 5)
+            assert file.read(100) == data[-5:]
+            file.seek(3)
+            assert file.read(4) == data[3:7]
+            assert file.tell() == 7
+
+    def test_an_output_appears_when_it_is_closed(self, storage: Storage) -> None:
+        output = storage.open_output("new/folder/file.bin")
+        output.stream.write(b"ab")
+        assert storage.head("new/folder/file.bin") is None
+        assert storage.list("") == []
+        assert storage.list_folder("new/folder").objects == ()
+        output.stream.write(b"cd")
+        info = output.close()
+        output.abort()
+        assert storage.get("new/folder/file.bin") == b"abcd"
+        assert _same(storage.head("new/folder/file.bin"), info)
+
+    def test_an_aborted_output_leaves_nothing(self, storage: Storage) -> None:
+        output = storage.open_output("gone")
+        output.stream.write(b"ab")
+        output.abort()
+        output.abort()
+        assert storage.head("gone") is None
+        assert storage.list("") == []
+        with pytest.raises(StorageError):
+            output.close()
+
+    def test_parquet_is_written_and_read_through_the_storage(self, storage: Storage) -> None:
+        table = pa.table({"id": list(range(10_000)), "name": [f"name {n}" for n in range(10_000)]})
+        output = storage.open_output("p/data.parquet")
+        with pq.ParquetWriter(output.stream, table.schema) as writer:
+            writer.write_table(table, row_group_size=1000)
+        info = output.close()
+        assert info.size > 0
+        with storage.open_input("p/data.parquet") as file:
+            read = pq.ParquetFile(file)
+            assert read.num_row_groups == 10
+            assert read.read_row_group(7, columns=["id"]).column("id").to_pylist() == list(range(7000, 8000))
+        with storage.open_input("p/data.parquet") as file:
+            assert pq.read_table(file).equals(table)
+
+    def test_times_are_epoch_milliseconds_of_now(self, storage: Storage) -> None:
+        storage.put("a", b"")
+        storage.put("b", b"")
+        first, second = storage.list("")
+        assert 1_500_000_000_000 < first.modified_ms <= second.modified_ms < 5_000_000_000_000
+
+
+def _same(found: ObjectInfo | None, written: ObjectInfo) -> bool:
+    """Whether it is the written object; its time may be that of an answer, which object stores give in whole seconds."""
+    return found is not None and (found.path, found.size, found.etag) == (written.path, written.size, written.etag)
+
+
+def _paths(storage: Storage, prefix: str) -> list[str]:
+    return [info.path for info in storage.list(prefix)]
+
+
+def _race(contenders: int, attempt: Callable[[int], object]) -> list[int]:
+    """Run the attempt in as many threads at once and return those that did not fail its precondition."""
+    won: list[int] = []
+    start = threading.Barrier(contenders)
+
+    def run(me: int) -> None:
+        start.wait()
+        try:
+            attempt(me)
+        except PreconditionFailedError:
+            return
+        won.append(me)
+
+    threads = [threading.Thread(target=run, args=(me,)) for me in range(contenders)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return won

@@ -1,0 +1,1 @@
+"""The timeline: what happened to a table, in order."""

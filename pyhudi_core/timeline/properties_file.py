@@ -1,0 +1,84 @@
+"""``.hoodie/hoodie.properties`` on disk: reading with the backup as a fall-back, and Hudi's update protocol.
+
+An update is: repair what an earlier, interrupted update left; write the backup; replace the file; read it again; remove the backup. At
+every moment one of the two files is whole, and readers (Hudi's too) take the file first and then the backup. Updates happen under the table's
+lock only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyhudi_core.errors import CorruptPropertiesError, ObjectNotFoundError, TableNotFoundError
+from pyhudi_core.model import properties as text
+from pyhudi_core.storage.base import Storage
+
+PATH = ".hoodie/hoodie.properties"
+BACKUP = ".hoodie/hoodie.properties.backup"
+
+
+def read(storage: Storage) -> dict[str, str]:
+    """The table's properties. Raises `TableNotFoundError` and `CorruptPropertiesError`."""
+    damage: CorruptPropertiesError | None = None
+    found = False
+    for path in (PATH, BACKUP):
+        try:
+            properties = text.parse(storage.get(path), path=path)
+        except ObjectNotFoundError:
+            continue
+        except CorruptPropertiesError as error:
+            damage, found = error, True
+            continue
+        found = True
+        if text.verify(properties):
+            return properties
+    if not found:
+        raise TableNotFoundError(
+            "There is no Hudi table here: .hoodie/hoodie.properties is missing",
+            table=storage.location,
+            hint="Check the location, or make a table with create_table.",
+        )
+    raise CorruptPropertiesError(
+        damage.message if damage else "The checksum in hoodie.properties does not match the table's name",
+        table=storage.location,
+        path=PATH,
+        hint="Restore the file from a copy; nothing was changed.",
+    )
+
+
+def create(storage: Storage, properties: Mapping[str, str], comment: str) -> None:
+    """Write the first properties. Raises `PreconditionFailedError` where there are some."""
+    storage.put_if_absent(PATH, text.render(properties, comment))
+
+
+def update(storage: Storage, changes: Mapping[str, str | None], comment: str) -> dict[str, str]:
+    """Set the given properties (None removes one) and return all. The caller holds the table's lock."""
+    _recover(storage)
+    current = read(storage)
+    wanted = {key: value for key, value in current.items() if changes.get(key, value) is not None}
+    wanted.update({key: value for key, value in changes.items() if value is not None})
+    wanted["hoodie.table.checksum"] = text.checksum(wanted)
+    storage.put_if_absent(BACKUP, storage.get(PATH))
+    # Hudi deletes and creates; a storage whose put is atomic closes that gap, and readers of either kind are content.
+    storage.put(PATH, text.render(wanted, comment))
+    written = read(storage)
+    storage.delete(BACKUP)
+    return written
+
+
+def _recover(storage: Storage) -> None:
+    """Finish or undo an update that was interrupted."""
+    if storage.head(BACKUP) is None:
+        return
+    if not _is_whole(storage, PATH) and _is_whole(storage, BACKUP):
+        storage.put(PATH, storage.get(BACKUP))
+    if _is_whole(storage, PATH):
+        storage.delete(BACKUP)
+
+
+def _is_whole(storage: Storage, path: str) -> bool:
+    try:
+        properties = text.parse(storage.get(path), path=path)
+    except (ObjectNotFoundError, CorruptPropertiesError):
+        return False
+    return "hoodie.table.checksum" in properties and text.verify(properties)

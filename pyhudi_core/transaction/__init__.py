@@ -1,0 +1,1 @@
+"""The commit protocol: how writers and services change the timeline."""

@@ -1,0 +1,217 @@
+"""THE commit: the one way to finish an instant, for writers and services alike.
+
+Before the lock, the completed file's bytes are staged. Under the lock, in this order and nowhere else:
+
+1. read the commit record and publish whatever its intent still names (a predecessor may have died between deciding and publishing);
+2. load the timeline, see that our own instant is still wanted, and check what completed since our start;
+3. take the metadata table off the list if the table has one (it would hide our rows from its readers);
+4. choose the completion time: above every time on the timeline;
+5. swap the intent into the commit record: this is the decision. Before it we may give up freely, after it there is only forward;
+6. publish, release.
+
+Safety rests on step 5's compare-and-swap, not on the lock: a writer whose lock expired loses the swap, or has its decided commit published by the
+next one. After an unclear answer at step 5 the record, and then the timeline, are read to find out; only when neither shows our
+commit is it given up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from pyhudi_core.errors import (
+    CommitAbortedError,
+    CommitStateUnknownError,
+    HudiError,
+    LockTimeoutError,
+    ObjectNotFoundError,
+    StorageError,
+)
+from pyhudi_core.model.instant import Instant, State, time_after
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import layout, markers, metadata_removal
+from pyhudi_core.transaction.begin import Transaction, check_skew
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.publication import create_once
+from pyhudi_core.transaction.record import Intent, Publication, Record, RecordStore, record_store, swap_settled
+from pyhudi_core.transaction.rollback_plans import names_rolled_back
+
+_log = logging.getLogger(__name__)
+_DECISIONS = 5
+
+Gate = Callable[[], object]
+Encode = Callable[[Mapping[str, str]], bytes]
+Check = Callable[[Timeline], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A published instant; lock times in seconds."""
+
+    instant: Instant
+    lock_wait: float
+    lock_held: float
+
+
+def finish(transaction: Transaction, encode: Encode, check: Check, gate: Gate | None = None) -> Finished:
+    """Publish the transaction's completed file, or raise and publish nothing.
+
+    Args:
+        encode: the completed file's bytes, given what the protocol adds to the commit's extra metadata.
+        check: raises `CommitError` if the commit may not stand on the timeline that was found under the lock.
+        gate: asked just before the lock; False or an exception gives the commit up.
+
+    Raises `CommitAbortedError`, `CommitConflictError` (nothing published) or `CommitStateUnknownError`.
+    """
+    context = transaction.context
+    clock = context.runtime.clock
+    notes = metadata_removal.notes(context.config)
+    staged = layout.staged(transaction.requested_time, transaction.nonce)
+    context.storage.put(staged, encode(notes))
+    _pass_gate(context, transaction, gate)
+    asked = clock.monotonic()
+    session = _acquire(context, transaction)
+    acquired = clock.monotonic()
+    try:
+        completed = _decide(transaction, encode, check, notes, staged)
+    finally:
+        released = clock.monotonic()
+        session.release()
+    _clean_up(transaction, staged)
+    return Finished(completed, acquired - asked, released - acquired)
+
+
+def _pass_gate(context: TableContext, transaction: Transaction, gate: Gate | None) -> None:
+    if gate is not None and gate() is False:
+        raise CommitAbortedError(
+            "The gate refused the commit",
+            table=context.table,
+            instant=transaction.requested_time,
+            hint="Nothing was published; ask whoever set the gate why.",
+        )
+
+
+def _acquire(context: TableContext, transaction: Transaction):  # type: ignore[no-untyped-def]
+    try:
+        return context.lock.acquire(context.options.lock_wait_ms / 1000, f"commit {transaction.requested_time}")
+    except LockTimeoutError as error:
+        raise context.where(error) from error
+
+
+def _decide(transaction: Transaction, encode: Encode, check: Check, notes: Mapping[str, str], staged: str) -> Instant:
+    """Steps 1 to 6. Runs again when another writer decided between our read and our swap (it held no or an expired lock)."""
+    context = transaction.context
+    store = record_store(context.storage)
+    for _ in range(_DECISIONS):
+        record = store.read() if context.protections.commit_record else None
+        if record is not None and context.protections.roll_forward:
+            publish_intent(context, record.intent)
+        timeline = context.folder.load()
+        still_wanted(transaction, timeline)
+        check(timeline)
+        found = metadata_removal.take_off_the_list(context)
+        if found.keys() - notes.keys():
+            notes = {**notes, **found}
+            context.storage.put(staged, encode(notes))
+        intent = _intent(transaction, timeline, staged)
+        if _swap(context, store, record, intent) or _is_published(transaction):
+            return _publish(transaction, intent)
+    raise CommitAbortedError(
+        f"Other writers decided their commits {_DECISIONS} times while this one held the lock",
+        table=context.table,
+        instant=transaction.requested_time,
+        hint="Give all writers of the table the same lock provider; nothing was published.",
+    )
+
+
+def _swap(context: TableContext, store: RecordStore, record: Record | None, intent: Intent) -> bool:
+    if not context.protections.commit_record:
+        return True
+    return swap_settled(store, record, Record(intent, context.lock.identity))
+
+
+def still_wanted(transaction: Transaction, timeline: Timeline) -> None:
+    """Raise `CommitAbortedError` unless our instant is inflight and no rollback names it."""
+    context = transaction.context
+    found = timeline.find(transaction.requested_time, transaction.requested.action)
+    gone = found is None or found.state is not State.INFLIGHT
+    if gone or transaction.requested_time in names_rolled_back(context, timeline, transaction.requested_time):
+        raise CommitAbortedError(
+            "Another writer rolled this write back, because it looked dead",
+            table=context.table,
+            instant=transaction.requested_time,
+            hint="Nothing was published; write again. If the writer was alive, raise hoodie.client.heartbeat.interval_in_ms.",
+        )
+
+
+def _intent(transaction: Transaction, timeline: Timeline, staged: str) -> Intent:
+    context = transaction.context
+    highest = max(timeline.high_water_mark, transaction.requested_time)
+    check_skew(context, highest)
+    completion_time = max(context.now(), time_after(highest))
+    completed = replace(transaction.requested, state=State.COMPLETED, completion_time=completion_time)
+    return Intent(
+        transaction.requested_time,
+        completion_time,
+        str(transaction.requested.action),
+        context.folder.file(transaction.inflight),
+        transaction.token,
+        (Publication(context.folder.file(completed), staged),),
+    )
+
+
+def _is_published(transaction: Transaction) -> bool:
+    """Whether our completed file is on the timeline: somebody rolled our decided commit forward."""
+    found = transaction.context.folder.load().find(transaction.requested_time, transaction.requested.action)
+    return found is not None and found.is_completed
+
+
+def _publish(transaction: Transaction, intent: Intent) -> Instant:
+    context = transaction.context
+    try:
+        publish_intent(context, intent)
+        completed = context.folder.load().find(transaction.requested_time, transaction.requested.action)
+    except StorageError as error:
+        raise CommitStateUnknownError(
+            "The commit is decided, but the storage failed while it was published",
+            token=transaction.token,
+            table=context.table,
+            instant=transaction.requested_time,
+            hint="The next writer publishes it; ask table.commit_status(token) until it says committed.",
+        ) from error
+    if completed is None or not completed.is_completed:
+        raise CommitAbortedError(
+            "A writer that does not know the commit record rolled the decided commit back",
+            table=context.table,
+            instant=transaction.requested_time,
+            hint="Give Hudi's own writers the LAZY failed-writes policy and the table's lock provider, then write again.",
+        )
+    return completed
+
+
+def publish_intent(context: TableContext, intent: Intent) -> None:
+    """Create every file that a decided commit names and that is not there yet. Any process may do it, any number of times."""
+    for publication in intent.publications:
+        if context.storage.head(publication.path) is not None:
+            continue
+        if context.storage.head(intent.inflight) is None:
+            return  # void: rolled back, restored or archived
+        if intent.requested_time in names_rolled_back(context, context.folder.load(), intent.requested_time):
+            return
+        try:
+            data = context.storage.get(publication.staged)
+        except ObjectNotFoundError:
+            continue  # its writer published it and swept up between our two calls
+        create_once(context.storage, publication.path, data)
+
+
+def _clean_up(transaction: Transaction, staged: str) -> None:
+    """What stays behind if this fails is harmless, so a failure must not make a commit look undone."""
+    context = transaction.context
+    try:
+        transaction.heartbeat.stop(context)
+        markers.remove(context.storage, transaction.requested_time)
+        context.storage.delete(staged)
+    except HudiError as error:
+        _log.warning("could not sweep up after commit %s of %s: %s", transaction.requested_time, context.table, error)

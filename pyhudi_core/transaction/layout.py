@@ -1,0 +1,24 @@
+"""Paths of a transaction's own files under ``.hoodie``."""
+
+from __future__ import annotations
+
+HEARTBEATS = ".hoodie/.heartbeat"
+MARKERS = ".hoodie/.temp"
+PRIVATE = ".hoodie/.aux/.pyhudi"
+COMMIT_RECORD = f"{PRIVATE}/commit_record"
+STAGED = f"{PRIVATE}/staged"
+
+
+def heartbeat(requested_time: str) -> str:
+    """The heartbeat of a pending instant, which is also the reservation of its requested time."""
+    return f"{HEARTBEATS}/{requested_time}"
+
+
+def markers(requested_time: str) -> str:
+    """The folder that names the files of a write."""
+    return f"{MARKERS}/{requested_time}"
+
+
+def staged(requested_time: str, nonce: str) -> str:
+    """The bytes of a completed file that waits for its name."""
+    return f"{STAGED}/{requested_time}-{nonce}"

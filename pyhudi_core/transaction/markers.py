@@ -1,0 +1,50 @@
+"""Markers: the names of the files that a write is about to create, so that a dead write's files can be found and removed.
+
+Hudi's DIRECT layout: one empty object ``.hoodie/.temp/<requested time>/<partition>/<file>.marker.<CREATE|MERGE>`` for each file, made before
+the file. Folders that Hudi's timeline server wrote (``MARKERS.type`` and ``MARKERS<n>`` text files) are read too.
+"""
+
+from __future__ import annotations
+
+from pyhudi_core.errors import UnsafePathError
+from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.transaction import layout
+
+_SERVER_TYPE = "MARKERS.type"
+
+
+def create(storage: Storage, requested_time: str, path: str, kind: str) -> None:
+    """Announce a data file (path relative to the table) before it is written."""
+    storage.put(f"{layout.markers(requested_time)}/{path}.marker.{kind}", b"")
+
+
+def announced(storage: Storage, requested_time: str) -> list[str]:
+    """The data files that an instant's markers name; paths relative to the table. Names that leave the table are passed over."""
+    folder = layout.markers(requested_time)
+    found: list[str] = []
+    for info in storage.list(f"{folder}/"):
+        name = info.path[len(folder) + 1 :]
+        if name == _SERVER_TYPE:
+            continue
+        if name.startswith("MARKERS") and "/" not in name:
+            found.extend(storage.get(info.path).decode("utf-8", "replace").splitlines())
+        else:
+            found.append(name)
+    return sorted({path for path in map(_data_file, found) if path is not None})
+
+
+def _data_file(marker: str) -> str | None:
+    path, separator, _ = marker.rpartition(".marker.")
+    if not separator:
+        return None
+    try:
+        return safe_relative_path(path)
+    except UnsafePathError:
+        return None
+
+
+def remove(storage: Storage, requested_time: str) -> None:
+    """Remove an instant's markers."""
+    for info in storage.list(f"{layout.markers(requested_time)}/"):
+        storage.delete(info.path)

@@ -1,0 +1,162 @@
+"""The commit record: where a commit is decided.
+
+The record holds the intent of the latest commit: the completed files it wants published and where their bytes are staged. It is changed
+by compare-and-swap only and never cleared, so of two writers that both believe to hold the lock only one can decide, and everybody who comes
+later finishes the decided commit before deciding another. A storage with If-Match keeps one object; a POSIX disk keeps numbered files that
+are made with link(2), newest wins.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from pyhudi_core.errors import (
+    CorruptTimelineError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageStateUnknownError,
+)
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.transaction.layout import COMMIT_RECORD
+
+_KEPT = 8
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A file that a decided commit creates: its path, and the staged object that holds its bytes."""
+
+    path: str
+    staged: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A decided commit. ``inflight`` must exist for the intent to count: a foreign rollback voids it by removing that file."""
+
+    requested_time: str
+    completion_time: str
+    action: str
+    inflight: str
+    token: str
+    publications: tuple[Publication, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The record's content; ``position`` is what a swap must find unchanged (a number or an entity tag)."""
+
+    intent: Intent
+    lock_identity: str
+    position: str = ""
+
+    def encode(self) -> bytes:
+        body = {"version": _FORMAT, "lock": self.lock_identity, "intent": asdict(self.intent)}
+        return json.dumps(body, sort_keys=True).encode()
+
+    @classmethod
+    def decode(cls, data: bytes, path: str, position: str) -> Record:
+        try:
+            body: dict[str, Any] = json.loads(data)
+            fields = dict(body["intent"])
+            publications = tuple(Publication(str(p["path"]), str(p["staged"])) for p in fields.pop("publications"))
+            return cls(Intent(publications=publications, **fields), str(body["lock"]), position)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptTimelineError(
+                "The commit record cannot be read",
+                path=path,
+                detail=str(error),
+                hint="No commit is possible until it is repaired: restore the file, or remove it while no writer runs.",
+            ) from error
+
+
+class RecordStore(Protocol):
+    """Reads and swaps the record of one table."""
+
+    def read(self) -> Record | None: ...
+
+    def swap(self, previous: Record | None, record: Record) -> None:
+        """Replace ``previous`` (None: no record yet). Raises `PreconditionFailedError` or `StorageStateUnknownError`."""
+        ...
+
+
+def record_store(storage: Storage) -> RecordStore:
+    """The way of keeping the record that fits the storage."""
+    return TaggedRecordStore(storage) if storage.supports_put_if_match else NumberedRecordStore(storage)
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedRecordStore:
+    """One object, replaced by If-Match."""
+
+    storage: Storage
+
+    @property
+    def path(self) -> str:
+        return f"{COMMIT_RECORD}.json"
+
+    def read(self) -> Record | None:
+        while True:
+            before = self.storage.head(self.path)
+            if before is None:
+                return None
+            data = self.storage.get(self.path)
+            after = self.storage.head(self.path)
+            # The bytes belong to the tag only if it did not change around the read.
+            if after is not None and after.etag == before.etag:
+                return Record.decode(data, self.path, after.etag)
+
+    def swap(self, previous: Record | None, record: Record) -> None:
+        if previous is None:
+            self.storage.put_if_absent(self.path, record.encode())
+        else:
+            self.storage.put_if_match(self.path, record.encode(), previous.position)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedRecordStore:
+    """Files ``commit_record.<number>.json``; the greatest number is the record."""
+
+    storage: Storage
+
+    def _path(self, number: int) -> str:
+        return f"{COMMIT_RECORD}.{number:012d}.json"
+
+    def _numbers(self) -> list[int]:
+        listed = self.storage.list(f"{COMMIT_RECORD}.")
+        texts = (info.path[len(COMMIT_RECORD) + 1 :].removesuffix(".json") for info in listed)
+        return sorted(int(text) for text in texts if text.isdigit())
+
+    def read(self) -> Record | None:
+        while True:
+            numbers = self._numbers()
+            if not numbers:
+                return None
+            path = self._path(numbers[-1])
+            try:
+                return Record.decode(self.storage.get(path), path, str(numbers[-1]))
+            except ObjectNotFoundError:
+                continue  # it was superseded and swept between the two calls
+
+    def swap(self, previous: Record | None, record: Record) -> None:
+        number = int(previous.position) + 1 if previous else 1
+        self.storage.put_if_absent(self._path(number), record.encode())
+        numbers = self._numbers()
+        if numbers[-1] != number:
+            # Either our number had been used and swept long ago, or others went on after us; the caller finds out which.
+            raise StorageStateUnknownError("The commit record moved on", path=self._path(number))
+        for old in numbers[:-_KEPT]:
+            self.storage.delete(self._path(old))
+
+
+def swap_settled(store: RecordStore, previous: Record | None, record: Record) -> bool:
+    """Swap and find out what happened: True if our intent was decided and is still the record, False if it was not found there."""
+    try:
+        store.swap(previous, record)
+    except (PreconditionFailedError, StorageStateUnknownError):
+        found = store.read()
+        return found is not None and found.intent == record.intent
+    return True

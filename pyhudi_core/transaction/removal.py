@@ -1,0 +1,23 @@
+"""The only place that deletes data files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyhudi_core.model.file_names import parse_data_file, split
+from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.storage.base import Storage
+
+
+def delete_data_files(storage: Storage, paths: Iterable[str]) -> list[str]:
+    """Delete data files; paths are relative to the table. Returns those that were named, in order.
+
+    Raises `UnsafePathError` before anything is deleted if a path leaves the table or does not name a data file.
+    """
+    safe = [safe_relative_path(path) for path in paths]
+    wrong = [path for path in safe if parse_data_file(split(path)[1]) is None or path.startswith(".hoodie/")]
+    if wrong:
+        raise ValueError(f"not data files: {wrong[:3]}")
+    for path in safe:
+        storage.delete(path)
+    return safe

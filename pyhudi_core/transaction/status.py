@@ -1,0 +1,39 @@
+"""What became of a write whose outcome its caller does not know."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.instant import is_time
+from pyhudi_core.transaction.commit import publish_intent
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.record import record_store
+
+
+class CommitStatus(StrEnum):
+    """Only ``undecided`` may change later."""
+
+    COMMITTED = "committed"
+    NOT_COMMITTED = "not_committed"
+    UNDECIDED = "undecided"
+
+
+def commit_status(context: TableContext, token: str) -> CommitStatus:
+    """Answer for a commit token: ``<requested time>-<nonce>``. A decided commit that was not published is published now."""
+    requested_time, _, nonce = token.partition("-")
+    if not is_time(requested_time) or len(nonce) != 32:
+        raise InvalidOptionError(f"{token!r} is not a commit token", table=context.table, hint="Use commit.token.")
+    record = record_store(context.storage).read()
+    if record is not None and record.intent.token == token:
+        publish_intent(context, record.intent)
+    found = context.folder.load().find(requested_time)
+    if found is None:
+        return CommitStatus.NOT_COMMITTED
+    if found.is_pending:
+        return CommitStatus.UNDECIDED
+    return (
+        CommitStatus.COMMITTED
+        if context.folder.read_commit(found).extra.get("pyhudi.commit_token") == token
+        else CommitStatus.NOT_COMMITTED
+    )

@@ -1,0 +1,87 @@
+"""Merge new versions of rows into the batches of a base file. Arrow in, Arrow out.
+
+Rows keep their places: an updated row stands where the old one stood. What is not found in the file remains to be inserted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.merge.ordering import incoming_wins
+from pyhudi_core.model.meta_fields import RECORD_KEY
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Which rows of a batch have a new version (``hits``), and at which place of the incoming rows it is."""
+
+    hits: Mask
+    places: npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Incoming:
+    """New versions of rows of one file group, one a key, with prepared columns."""
+
+    rows: pa.Table
+    keys: pa.Array = field(init=False)
+    matched: Mask = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keys = self.rows.column(RECORD_KEY).combine_chunks()
+        self.matched = np.zeros(len(self.rows), bool)
+
+    def match(self, batch: pa.RecordBatch) -> Match | None:
+        """The rows of a batch of the file that have a new version; None if there are none."""
+        found = pc.index_in(batch.column(RECORD_KEY), value_set=self.keys)
+        if found.null_count == len(found):
+            return None
+        hits = found.is_valid().to_numpy(zero_copy_only=False)
+        places = found.drop_null().to_numpy().astype(np.int64)
+        self.matched[places] = True
+        return Match(hits, places)
+
+    def winners(self, batch: pa.RecordBatch, match: Match, ordering: tuple[str, ...]) -> Match | None:
+        """The part of a match in which the new version wins; None if it never does."""
+        if not ordering:
+            return match
+        existing = pa.Table.from_batches([batch.select(list(ordering)).filter(pa.array(match.hits))])
+        wins = incoming_wins(self.rows.select(list(ordering)).take(pa.array(match.places)), existing, ordering)
+        if not wins.any():
+            return None
+        hits = match.hits.copy()
+        hits[np.flatnonzero(match.hits)[~wins]] = False
+        return Match(hits, match.places[wins])
+
+    def unmatched(self) -> pa.Table:
+        """The rows whose keys were in no batch so far."""
+        return self.rows.filter(pa.array(~self.matched))
+
+
+def replace_rows(batch: pa.RecordBatch, hits: Mask, new: pa.Table) -> pa.RecordBatch:
+    """The batch with the rows under the mask replaced by ``new``, in order; same columns."""
+    new = new.combine_chunks()
+    mask = pa.array(hits)
+    take = np.arange(len(batch))
+    take[hits] = len(batch) + np.arange(len(new))
+    indices = pa.array(take)
+    columns = []
+    for name, old in zip(batch.schema.names, batch.columns, strict=True):
+        values = _whole(new.column(name))
+        if pa.types.is_nested(old.type) or pa.types.is_decimal(old.type):
+            columns.append(pa.concat_arrays([old, values]).take(indices))
+        else:
+            columns.append(pc.replace_with_mask(old, mask, values))
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)

@@ -1,0 +1,130 @@
+"""First step of every write: bring the input to the table's schema, give each row its key and partition, and count.
+
+All that can be wrong with rows is found here, before anything is written: the input is evaluated, checked and counted once, and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.engine.base import Dataset, TaskInfo
+from pyhudi_core.errors import EmptyBatchError, SchemaMismatchError
+from pyhudi_core.model.meta_fields import PARTITION_PATH
+from pyhudi_core.model.partition_path import partition_paths
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.record_key import record_keys
+from pyhudi_core.model.schema import cast_batch, normalise, reconcile
+from pyhudi_core.write.rows import prepared_schema
+
+_ROWS, _BYTES = "rows", "bytes"
+_PROFILE = pa.schema([(PARTITION_PATH, pa.string()), (_ROWS, pa.int64()), (_BYTES, pa.int64())])
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """How much of the input goes to one partition; bytes as Arrow holds them."""
+
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The input, checked and kept; ``schema`` is the table's after this write (unchanged by deletes)."""
+
+    rows: Dataset
+    schema: pa.Schema
+    volumes: dict[str, Volume]
+
+    @property
+    def total(self) -> int:
+        return sum(volume.rows for volume in self.volumes.values())
+
+
+def prepare(data: Dataset, config: TableConfig, table_schema: pa.Schema, table: str) -> Prepared:
+    """Prepare rows to be written. Raises `DataError` and its kinds; nothing was written then."""
+    incoming = normalise(data.schema, known=table_schema)
+    _refuse_missing(incoming, table_schema, table)
+    schema = reconcile(table_schema, incoming)
+    columns = pa.schema([schema.field(field.name) for field in schema])
+    return _run(data.map(_Prepare(config, columns, False), prepared_schema(columns)), schema, table)
+
+
+def prepare_keys(data: Dataset, config: TableConfig, table_schema: pa.Schema, table: str) -> Prepared:
+    """Prepare keys to be deleted: rows that hold the key columns, and the partition columns."""
+    names = dict.fromkeys((*config.record_key_fields, *config.partition_fields))
+    missing = [name for name in names if name not in data.schema.names]
+    if missing:
+        raise SchemaMismatchError(
+            f"The rows to delete have no column {', '.join(map(repr, missing))}",
+            table=table,
+            hint="Give the key columns and the partition columns, or delete(where=...) to find rows by other columns.",
+        )
+    columns = pa.schema([table_schema.field(name) for name in names])
+    return _run(data.map(_Prepare(config, columns, True), prepared_schema(None)), table_schema, table)
+
+
+def _refuse_missing(incoming: pa.Schema, table_schema: pa.Schema, table: str) -> None:
+    missing = [name for name in table_schema.names if name not in incoming.names]
+    if missing:
+        raise SchemaMismatchError(
+            f"The data has no column {', '.join(map(repr, missing))}, which the table has",
+            table=table,
+            hint="Add the columns (nulls are fine): a row is written whole, so a missing one would wipe out values.",
+        )
+
+
+def _run(rows: Dataset, schema: pa.Schema, table: str) -> Prepared:
+    kept = rows.persist()
+    try:
+        counted = kept.map(_profile, _PROFILE).collect().group_by(PARTITION_PATH)
+        total = counted.aggregate([(_ROWS, "sum"), (_BYTES, "sum")])
+    except BaseException:
+        kept.release()
+        raise
+    columns = (total.column(name).to_pylist() for name in (PARTITION_PATH, f"{_ROWS}_sum", f"{_BYTES}_sum"))
+    volumes = {path: Volume(count, size) for path, count, size in sorted(zip(*columns, strict=True))}
+    if not volumes:
+        kept.release()
+        raise EmptyBatchError(
+            "The batch has no rows",
+            table=table,
+            hint="Nothing was written, and no commit was made; skip empty batches.",
+        )
+    return Prepared(kept, schema, volumes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepare:
+    """Task function: raw batches in, prepared batches out."""
+
+    config: TableConfig
+    columns: pa.Schema
+    keys_only: bool
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        position = task.number << 40
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            rows = cast_batch(batch, self.columns)
+            places = pa.array(np.arange(position, position + len(rows), dtype=np.int64))
+            position += len(rows)
+            own = [record_keys(rows, self.config), partition_paths(rows, self.config), places]
+            columns = own if self.keys_only else [*own, *rows.columns]
+            schema = prepared_schema(None if self.keys_only else self.columns)
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _profile(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows and bytes by partition, one row each for every batch."""
+    for batch in batches:
+        counts = pc.value_counts(batch.column(PARTITION_PATH))
+        rows = counts.field("counts").cast(pa.int64())
+        size = pc.cast(pc.multiply(rows.cast(pa.float64()), batch.nbytes / max(1, len(batch))), pa.int64(), safe=False)
+        yield pa.RecordBatch.from_arrays([counts.field("values"), rows, size], schema=_PROFILE)

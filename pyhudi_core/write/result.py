@@ -1,0 +1,90 @@
+"""What a commit did, as a value that prints well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStats:
+    """Counts of one commit: rows, files, bytes. ``files`` has every written file; ``replaced`` the groups taken away."""
+
+    rows_inserted: int
+    rows_updated: int
+    rows_deleted: int
+    rows_written: int
+    bytes_written: int
+    files: tuple[WriteStat, ...]
+    replaced: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, commit: CommitMetadata) -> CommitStats:
+        """Add up what a commit's metadata says."""
+        stats = commit.stats
+        return cls(
+            rows_inserted=sum(stat.inserts for stat in stats),
+            rows_updated=sum(stat.updates for stat in stats),
+            rows_deleted=sum(stat.deletes for stat in stats),
+            rows_written=sum(stat.rows for stat in stats),
+            bytes_written=sum(stat.size for stat in stats),
+            files=stats,
+            replaced=tuple(sorted((partition, name) for partition, ids in commit.replaced.items() for name in ids)),
+        )
+
+    @property
+    def files_written(self) -> int:
+        return len(self.files)
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Every partition that was written to or had groups taken away; sorted."""
+        return tuple(sorted({stat.partition for stat in self.files} | {partition for partition, _ in self.replaced}))
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that is in the table.
+
+    Attributes:
+        instant: its requested time (Hudi's commit time), 17 digits.
+        completion_time: when it became visible, 17 digits; the cursor for `incremental`.
+        token: names the attempt; ``table.commit_status(token)`` answers for it.
+        operation: what it did, in Hudi's words.
+        retries: how often it was planned anew because another commit came first.
+        stats: what it wrote.
+        lock_wait, lock_held: seconds spent waiting for the table's lock, and holding it.
+        notes: what the protocol added to the commit's extra metadata.
+    """
+
+    instant: str
+    completion_time: str
+    token: str
+    operation: str
+    retries: int
+    stats: CommitStats
+    lock_wait: float
+    lock_held: float
+    notes: tuple[tuple[str, str], ...] = ()
+
+    def _rows(self) -> list[tuple[str, str]]:
+        stats = self.stats
+        return [
+            ("operation", self.operation),
+            ("instant", self.instant),
+            ("completed", self.completion_time),
+            ("rows", f"{stats.rows_inserted} inserted, {stats.rows_updated} updated, {stats.rows_deleted} deleted"),
+            ("files", f"{stats.files_written} in {len(stats.partitions)} partitions, {stats.bytes_written:,} bytes"),
+            ("retries", str(self.retries)),
+            ("lock", f"waited {self.lock_wait * 1000:.1f} ms, held {self.lock_held * 1000:.1f} ms"),
+            *self.notes,
+        ]
+
+    def __str__(self) -> str:
+        return "Commit\n" + "\n".join(f"  {name:12}{value}" for name, value in self._rows())
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._rows())
+        return f"<table>{cells}</table>"

@@ -1,0 +1,218 @@
+"""Timeline files: what Hudi wrote is read, what is written is what Hudi would have written."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from pyhudi_core.errors import CorruptAvroError, DataError, LimitExceededError
+from pyhudi_core.formats.avro import decode_record, encode_record, sync_marker_of
+from pyhudi_core.model.records import AVRO_SCHEMAS
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "formats"
+FILES = sorted(GOLDEN.glob("*.avro"), key=lambda path: path.name)
+SYNC = bytes(range(16))
+STAT_FIELDS = [
+    field["name"] for field in AVRO_SCHEMAS["HoodieCommitMetadata"]["fields"][0]["type"][1]["values"]["items"]["fields"]
+]
+
+
+def without_docs(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {key: without_docs(value) for key, value in schema.items() if key != "doc"}
+    return [without_docs(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def container(schema: Any, *records: dict[str, Any], codec: str = "null") -> bytes:
+    out = io.BytesIO()
+    fastavro.writer(out, schema, records, codec=codec, sync_marker=SYNC)
+    return out.getvalue()
+
+
+@pytest.mark.row("B6")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_of_hudi_reads_as_the_reference_decoder_reads_it(path: Path) -> None:
+    data = path.read_bytes()
+    assert decode_record(data, path.stem) == next(fastavro.reader(io.BytesIO(data)))
+
+
+@pytest.mark.row("B6")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_record_is_written_byte_for_byte_as_hudi_wrote_it(path: Path) -> None:
+    data = path.read_bytes()
+    sync = sync_marker_of(data)
+    again = encode_record(path.stem, decode_record(data, path.stem), sync_marker=sync)
+    assert again.split(sync, 1)[1] == data.split(sync, 1)[1]
+    ours, theirs = (fastavro.reader(io.BytesIO(file)).metadata for file in (again, data))
+    assert set(ours) == set(theirs) == {"avro.schema"}
+    assert json.loads(ours["avro.schema"]) == without_docs(json.loads(theirs["avro.schema"]))
+
+
+def test_the_sync_marker_of_a_written_file_is_the_callers() -> None:
+    data = encode_record("HoodieCommitMetadata", {}, sync_marker=SYNC)
+    assert sync_marker_of(data) == SYNC
+    assert data.count(SYNC) == 2
+
+
+def test_left_out_fields_take_the_defaults_that_hudi_knows() -> None:
+    record = decode_record(encode_record("HoodieCompactionPlan", {}, sync_marker=SYNC), "HoodieCompactionPlan")
+    assert record["version"] == 1
+    assert record["preserveHoodieMetadata"] is False
+    assert record["operations"] is None
+
+
+def test_a_missing_field_without_default_is_refused_when_writing() -> None:
+    with pytest.raises(DataError, match="HoodieSavepointMetadata"):
+        encode_record("HoodieSavepointMetadata", {"savepointedBy": "me"}, sync_marker=SYNC)
+
+
+def test_a_value_of_another_type_is_refused_when_writing() -> None:
+    with pytest.raises(DataError, match="HoodieCommitMetadata"):
+        encode_record("HoodieCommitMetadata", {"operationType": 7}, sync_marker=SYNC)
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+def test_a_foreign_file_with_fewer_and_more_fields_is_filled_and_kept(codec: str) -> None:
+    stat = {"type": "record", "name": "S", "fields": [{"name": "path", "type": "string"}]}
+    schema = {
+        "type": "record",
+        "name": "Other",
+        "namespace": "some.where.else",
+        "fields": [
+            {"name": "partitionToWriteStats", "type": {"type": "map", "values": {"type": "array", "items": stat}}},
+            {"name": "newer", "type": "int"},
+        ],
+    }
+    data = container(schema, {"partitionToWriteStats": {"p": [{"path": "p/f"}]}, "newer": 5}, codec=codec)
+    record = decode_record(data, "HoodieCommitMetadata")
+    assert record["version"] == 1
+    assert record["newer"] == 5
+    stat = record["partitionToWriteStats"]["p"][0]
+    assert stat["path"] == "p/f"
+    assert stat["numWrites"] is None
+    assert set(stat) == set(STAT_FIELDS)
+
+
+def test_without_an_expectation_a_record_is_what_the_file_says() -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": ["int", "null"]}]}
+    assert decode_record(container(schema, {"a": 1})) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("int", 1), (["null", "long"], 2), ({"type": "array", "items": "string"}, ["x"]), ("bytes", b"x")],
+)
+def test_a_field_of_another_type_than_expected_is_corrupt(kind: Any, value: Any) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "operationType", "type": kind}]}
+    with pytest.raises(CorruptAvroError, match="where string is expected"):
+        decode_record(container(schema, {"operationType": value}), "HoodieCommitMetadata", path="x.commit")
+
+
+def test_null_where_a_value_must_be_is_corrupt() -> None:
+    fields = [
+        {"name": "savepointedBy", "type": ["null", "string"]},
+        {"name": "savepointedAt", "type": "int"},
+        {"name": "comments", "type": "string"},
+        {"name": "partitionMetadata", "type": {"type": "map", "values": "int"}},
+    ]
+    record = {"savepointedBy": None, "savepointedAt": 1, "comments": "", "partitionMetadata": {}}
+    schema = {"type": "record", "name": "R", "fields": fields[:3]}
+    with pytest.raises(CorruptAvroError, match="partitionMetadata is missing"):
+        decode_record(container(schema, record), "HoodieSavepointMetadata")
+    fields[3]["type"] = {"type": "map", "values": {"type": "record", "name": "P", "fields": PARTITION_FIELDS}}
+    schema = {"type": "record", "name": "R", "fields": fields}
+    with pytest.raises(CorruptAvroError, match="is null"):
+        decode_record(container(schema, record), "HoodieSavepointMetadata")
+    assert decode_record(container(schema, record | {"savepointedBy": "me"}), "HoodieSavepointMetadata")
+
+
+PARTITION_FIELDS = [
+    {"name": "partitionPath", "type": "string"},
+    {"name": "savepointDataFile", "type": {"type": "array", "items": "string"}},
+]
+
+NULLS = {"type": "array", "items": "null"}
+EMPTY = {"type": "record", "name": "E", "fields": []}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [NULLS, "null", {"type": "array", "items": EMPTY}, {"type": "fixed", "name": "F", "size": 0}, "R", ["null", "R"]],
+    ids=["nulls", "null", "empty records", "empty fixed", "itself", "itself or null"],
+)
+def test_a_schema_whose_values_could_be_endless_is_refused(kind: Any) -> None:
+    # One block that says 2^62 items follow, which take no bytes.
+    schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}).encode()
+    body = b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\x00"
+    head = b"Obj\x01\x02\x16avro.schema" + _long(len(schema)) + schema + b"\x00" + SYNC
+    with pytest.raises(CorruptAvroError):
+        decode_record(head + b"\x02" + _long(len(body)) + body + SYNC)
+
+
+def _long(value: int) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, "long", value)
+    return out.getvalue()
+
+
+def test_a_schema_nested_too_deeply_is_refused() -> None:
+    kind: Any = "int"
+    for _ in range(40):
+        kind = {"type": "array", "items": kind}
+    data = container({"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}, {"a": []})
+    with pytest.raises(CorruptAvroError, match="nested"):
+        decode_record(data)
+
+
+def test_what_inflates_beyond_the_limit_is_refused_before_it_is_inflated() -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "bytes"}]}
+    data = container(schema, {"a": bytes(1 << 22)}, codec="deflate")
+    assert len(data) < 1 << 16
+    with pytest.raises(LimitExceededError) as raised:
+        decode_record(data, max_bytes=1 << 20)
+    assert (raised.value.limit, raised.value.seen) == (1 << 20, (1 << 20) + 1)
+
+
+def test_a_file_beyond_the_limit_is_refused() -> None:
+    with pytest.raises(LimitExceededError):
+        decode_record(bytes(100), max_bytes=99)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:-1],
+        lambda data: data[:200],
+        lambda data: data + b"\x00",
+        lambda data: data[:-16] + bytes(16),
+        lambda data: b'{"partitionToWriteStats": {}}',
+        lambda data: data.replace(b"avro.schema", b"avro.schemb"),
+        lambda data: data + data[-16:],
+    ],
+    ids=["empty", "cut by one", "cut in header", "longer", "other sync", "json", "no schema", "twice"],
+)
+def test_a_damaged_file_names_itself_and_says_what_to_do(damage: Any) -> None:
+    data = encode_record("HoodieCommitMetadata", {"operationType": "UPSERT"}, sync_marker=SYNC)
+    with pytest.raises(CorruptAvroError) as raised:
+        decode_record(damage(data), "HoodieCommitMetadata", path=".hoodie/timeline/1_2.commit")
+    assert raised.value.path == ".hoodie/timeline/1_2.commit"
+    assert raised.value.hint
+
+
+def test_two_records_are_not_one() -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+    with pytest.raises(CorruptAvroError, match="2 records"):
+        decode_record(container(schema, {"a": 1}, {"a": 2}))
+
+
+def test_an_unknown_codec_is_refused_by_name() -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+    data = container(schema, {"a": 1}, codec="deflate").replace(b"\x0edeflate", b"\x0edeflata")
+    with pytest.raises(CorruptAvroError, match="deflata"):
+        decode_record(data)

@@ -1,0 +1,319 @@
+"""Base files: Hudi's are read, ours have what Hudi reads, and memory stays bounded."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import io
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pyhudi_core.errors import CorruptBaseFileError, ObjectNotFoundError
+from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter, ColumnRange, conform, read_footer
+from pyhudi_core.formats.bloom import BloomFilter
+from pyhudi_core.model.meta_fields import META_FIELDS, with_meta_fields
+from pyhudi_core.model.schema import from_avro, normalise, to_avro
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "formats" / "rich_types.parquet"
+SCHEMA = with_meta_fields(pa.schema([("id", pa.int64()), ("note", pa.string()), ("amount", pa.decimal128(10, 2))]))
+
+
+def opened(data: bytes) -> pa.NativeFile:
+    return pa.BufferReader(data)
+
+
+def golden() -> BaseFileReader:
+    return BaseFileReader(opened(GOLDEN.read_bytes()), GOLDEN.name)
+
+
+def rows(count: int, start: int = 0) -> pa.RecordBatch:
+    numbers = range(start, start + count)
+    columns = [
+        pa.array(["20260101000000000"] * count),
+        pa.array([f"20260101000000000_0_{number}" for number in numbers]),
+        pa.array([f"{number:08d}" for number in numbers]),
+        pa.array(["day=1"] * count),
+        pa.array(["f_0-0-0_20260101000000000.parquet"] * count),
+        pa.array(numbers, pa.int64()),
+        pa.array([None if number % 3 else f"note {number % 7}" for number in numbers], pa.string()),
+        pa.array([Decimal(number) / 4 for number in numbers], pa.decimal128(10, 2)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def written(*batches: pa.RecordBatch | pa.Table, bloom: BloomFilter | None = None, **options: Any) -> bytes:
+    out = io.BytesIO()
+    writer = BaseFileWriter(out, SCHEMA, avro_schema=to_avro(SCHEMA, "t"), bloom=bloom, **options)
+    for batch in batches:
+        writer.write(batch)
+        writer.add_keys(batch["_hoodie_record_key"])
+    writer.close()
+    return out.getvalue()
+
+
+@pytest.mark.row("E1")
+def test_the_footer_of_hudis_file_tells_its_keys() -> None:
+    footer = read_footer(opened(GOLDEN.read_bytes()), GOLDEN.name)
+    keys = sorted(pq.read_table(GOLDEN, columns=["_hoodie_record_key"])[0].to_pylist(), key=str.encode)
+    assert (footer.rows, footer.min_key, footer.max_key) == (len(keys), keys[0], keys[-1])
+    bloom = footer.bloom()
+    assert bloom is not None
+    assert bloom.might_contain(pa.array(keys)).all()
+    assert from_avro(footer.key_value["parquet.avro.schema"]).names == footer.schema.names[len(META_FIELDS) :]
+
+
+@pytest.mark.row("E9")
+def test_hudis_rows_of_all_types_are_conformed_to_the_tables_schema() -> None:
+    reader = golden()
+    schema = with_meta_fields(from_avro(reader.footer().key_value["parquet.avro.schema"]))
+    table = pa.Table.from_batches([conform(batch, schema) for batch in reader.iter_batches()])
+    table.validate(full=True)
+    assert table.schema == schema
+    first = table.slice(0, 1).to_pylist()[0]
+    assert first["amount"] == Decimal("42472.2810")
+    assert first["tags"] == ["jade36", "jade72"]
+    assert first["attrs"] == [("north14", 1), ("cedar83", 5)]
+    assert first["addr"]["geo"]["lat"] == 0.45277275093611535
+    assert first["_hoodie_record_key"] == "a:2,b:b/2 x"
+
+
+@pytest.mark.row("E1")
+def test_a_rewritten_file_holds_the_same_rows_and_footers() -> None:
+    reader = golden()
+    footer = reader.footer()
+    logical = normalise(reader.schema)
+    schema = with_meta_fields(logical)
+    table = pa.Table.from_batches([conform(batch, schema) for batch in reader.iter_batches()])
+    out = io.BytesIO()
+    avro = to_avro(logical, "cow_rich_types", meta_fields=True)
+    writer = BaseFileWriter(out, schema, avro_schema=avro, bloom=BloomFilter.empty())
+    writer.write(table)
+    writer.add_keys(table["_hoodie_record_key"])
+    stats = writer.close()
+    assert not out.closed
+    again = BaseFileReader(opened(out.getvalue()), "new")
+    assert again.schema == schema
+    assert pa.Table.from_batches(again.iter_batches()).cast(schema).equals(table)
+    ours = again.footer()
+    assert dict(ours.key_value) == dict(footer.key_value)
+    assert (stats.rows, stats.min_key, stats.max_key) == (footer.rows, footer.min_key, footer.max_key)
+    assert pq.read_metadata(opened(out.getvalue())).metadata[b"writer.model.name"] == b"avro"
+
+
+def test_types_are_stored_as_spark_reads_them() -> None:
+    schema = with_meta_fields(
+        pa.schema(
+            [
+                ("amount", pa.decimal128(9, 2)),
+                ("at", pa.timestamp("us", "UTC")),
+                ("local", pa.timestamp("us")),
+                ("tags", pa.list_(pa.string())),
+            ]
+        )
+    )
+    out = io.BytesIO()
+    writer = BaseFileWriter(out, schema, avro_schema="{}", bloom=None)
+    writer.write(schema.empty_table())
+    writer.close()
+    parquet = pq.ParquetFile(opened(out.getvalue()))
+    columns = {parquet.schema.column(index).path: parquet.schema.column(index) for index in range(len(parquet.schema))}
+    assert columns["amount"].physical_type == "FIXED_LEN_BYTE_ARRAY"
+    assert columns["at"].physical_type == columns["local"].physical_type == "INT64"
+    assert "tags.list.element" in columns
+    assert parquet.schema_arrow.remove_metadata() == schema
+    assert b"ARROW:schema" not in (parquet.metadata.metadata or {})
+
+
+def test_no_filter_is_written_when_none_is_given() -> None:
+    footer = read_footer(opened(written(rows(3))), "x")
+    assert footer.bloom() is None
+    assert "hoodie_bloom_filter_type_code" not in footer.key_value
+    assert (footer.min_key, footer.max_key) == ("00000000", "00000002")
+
+
+def test_a_file_without_rows_can_be_read() -> None:
+    reader = BaseFileReader(opened(written()), "x")
+    assert (reader.rows, list(reader.iter_batches()), reader.footer().min_key) == (0, [], None)
+    assert reader.schema == SCHEMA
+
+
+def test_keys_range_over_the_bytes_of_utf8_and_over_the_seed() -> None:
+    out = io.BytesIO()
+    writer = BaseFileWriter(out, SCHEMA, avro_schema="{}", bloom=None)
+    writer.add_keys(pa.array(["b", "\uffff", "\U00010000"]))
+    writer.add_keys(pa.array([], pa.string()))
+    writer.seed_keys("c", "d")
+    writer.seed_keys(None, None)
+    stats = writer.close()
+    # UTF-16 would put the character of two surrogates first.
+    assert (stats.min_key, stats.max_key) == ("b", "\U00010000")
+    other = BaseFileWriter(io.BytesIO(), SCHEMA, avro_schema="{}", bloom=None)
+    other.seed_keys("c", "d")
+    other.add_keys(pa.array(["a"]))
+    assert other.close().min_key == "a"
+
+
+def test_a_filter_that_is_seeded_keeps_the_old_keys() -> None:
+    old = read_footer(opened(written(rows(10), bloom=BloomFilter.empty(50))), "x").bloom()
+    both = read_footer(opened(written(rows(10, start=10), bloom=old)), "x").bloom()
+    assert both is not None
+    assert both.might_contain(pa.array([f"{number:08d}" for number in range(20)])).all()
+
+
+def test_rows_are_grouped_by_number_however_they_arrive() -> None:
+    table = pa.Table.from_batches([rows(1_000)])
+    for pieces in ([table], table.to_batches(max_chunksize=7), [table.slice(0, 999), table.slice(999)]):
+        data = written(*pieces, row_group_rows=300)
+        reader = BaseFileReader(opened(data), "x")
+        assert reader.row_group_rows == [300, 300, 300, 100]
+        assert pa.Table.from_batches(reader.iter_batches()).cast(SCHEMA).equals(table)
+
+
+def test_wide_rows_make_row_groups_of_about_the_size_asked_for() -> None:
+    batch = rows(4_000)
+    noise = pa.array([f"{number * 7919 % 1000003:07d}" * 40 for number in range(4_000)])
+    batch = pa.RecordBatch.from_arrays([*batch.columns[:6], noise, batch.column(7)], schema=SCHEMA)
+    data = written(batch, row_group_bytes=64 << 10, codec="none")
+    parquet = pq.ParquetFile(opened(data))
+    sizes = [parquet.metadata.row_group(number).total_byte_size for number in range(parquet.num_row_groups)]
+    assert 10 < len(sizes) < 40
+    assert max(sizes) < 4 * (64 << 10)
+
+
+def test_the_size_so_far_follows_what_is_written() -> None:
+    out = io.BytesIO()
+    writer = BaseFileWriter(out, SCHEMA, avro_schema="{}", bloom=None, row_group_rows=1_000)
+    seen = [writer.bytes_written]
+    for number in range(8):
+        writer.write(rows(700, start=700 * number))
+        seen.append(writer.bytes_written)
+    writer.close()
+    assert seen[0] == 0
+    assert seen == sorted(seen)
+    assert 0.5 < seen[-1] / len(out.getvalue()) < 2
+
+
+def test_columns_whose_values_repeat_get_a_dictionary_and_others_do_not() -> None:
+    metadata = pq.read_metadata(opened(written(rows(20_000)))).row_group(0)
+    encodings = {
+        metadata.column(number).path_in_schema: metadata.column(number).encodings
+        for number in range(metadata.num_columns)
+    }
+    plain = {name for name, used in encodings.items() if "RLE_DICTIONARY" not in used}
+    assert plain == {"_hoodie_commit_seqno", "_hoodie_record_key", "id"}
+
+
+def test_an_abandoned_file_gets_no_footer(tmp_path: Path) -> None:
+    target = tmp_path / "file.parquet"
+    stream = pa.OSFile(str(target), "wb")
+    writer = BaseFileWriter(stream, SCHEMA, avro_schema="{}", bloom=None, row_group_rows=10)
+    writer.write(rows(25))
+    size = stream.tell()
+    writer.abandon()
+    stream.close()
+    del writer
+    gc.collect()
+    assert target.stat().st_size == size
+
+
+@pytest.mark.row("D10")
+def test_columns_that_are_asked_for_are_read_and_missing_ones_are_null() -> None:
+    data = written(rows(5))
+    reader = BaseFileReader(opened(data), "x", columns=["later", "id"])
+    batches = list(reader.iter_batches())
+    assert batches[0].schema.names == ["id"]
+    wanted = pa.schema([("later", pa.list_(pa.string())), ("id", pa.float64())])
+    assert conform(batches[0], wanted).to_pydict() == {"later": [None] * 5, "id": [0.0, 1.0, 2.0, 3.0, 4.0]}
+    none = list(BaseFileReader(opened(data), "x", columns=["later"]).iter_batches())
+    assert conform(none[0], pa.schema([("later", pa.int32())])).to_pydict() == {"later": [None] * 5}
+
+
+def test_row_groups_can_be_chosen_and_batches_are_bounded() -> None:
+    reader = BaseFileReader(opened(written(rows(100), row_group_rows=40)), "x", columns=["id"])
+    batches = list(reader.iter_batches([2, 0], batch_rows=25))
+    assert [batch.column(0).to_pylist() for batch in batches] == [
+        list(range(80, 100)),
+        list(range(25)),
+        list(range(25, 40)),
+    ]
+    assert pa.Table.from_batches(reader.iter_batches(use_threads=True)).num_rows == 100
+
+
+def test_statistics_tell_ranges_and_nulls_of_each_row_group() -> None:
+    reader = BaseFileReader(opened(written(rows(100), row_group_rows=60)), "x")
+    first, second = reader.row_group_statistics(["id", "note", "amount", "nowhere"])
+    assert first["id"] == ColumnRange(0, 59, 0)
+    assert second["amount"] == ColumnRange(Decimal("15.00"), Decimal("24.75"), 0)
+    assert second["note"] == ColumnRange("note 0", "note 6", 26)
+    assert "nowhere" not in first
+    assert golden().row_group_statistics(["d", "ev", "tags"])[0].keys() == {"d", "ev"}
+
+
+def test_statistics_that_python_has_no_value_for_are_left_out() -> None:
+    table = pa.table(
+        {"at": pa.array([2**62], pa.timestamp("us")), "day": pa.array([2**30], pa.int32()).cast(pa.date32())}
+    )
+    out = io.BytesIO()
+    pq.write_table(table, out)
+    found = BaseFileReader(opened(out.getvalue()), "x").row_group_statistics(["at", "day"])[0]
+    assert found["at"] == found["day"] == ColumnRange(None, None, 0)
+
+
+def test_times_and_zones_come_back_as_they_were_written() -> None:
+    logical = pa.schema([("t", pa.time64("us")), ("local", pa.timestamp("us")), ("at", pa.timestamp("us", "UTC"))])
+    schema = with_meta_fields(logical)
+    moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 6)
+    values = {"t": [moment.time()], "local": [moment], "at": [moment.replace(tzinfo=datetime.UTC)]}
+    meta = {name: ["x"] for name in META_FIELDS}
+    table = pa.table({**meta, **values}, schema=schema)
+    out = io.BytesIO()
+    writer = BaseFileWriter(out, schema, avro_schema="{}", bloom=None)
+    writer.write(table)
+    writer.close()
+    reader = BaseFileReader(opened(out.getvalue()), "x")
+    assert pa.Table.from_batches(reader.iter_batches()).equals(table)
+
+
+def test_an_error_of_the_storage_is_not_called_damage() -> None:
+    class Broken(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def seekable(self) -> bool:
+            return True
+
+        def seek(self, offset: int, whence: int = 0) -> int:
+            return 1 << 20
+
+        def tell(self) -> int:
+            return 1 << 20
+
+        def read(self, size: int = -1) -> bytes:
+            raise ObjectNotFoundError("It is gone", path="x")
+
+    with pytest.raises(ObjectNotFoundError):
+        read_footer(pa.PythonFile(Broken(), mode="r"), "x")
+
+
+@pytest.mark.parametrize("cut", [0, 3, 100, -1, -9])
+def test_a_cut_file_names_itself_and_says_what_to_do(cut: int) -> None:
+    data = written(rows(10))[:cut]
+    with pytest.raises(CorruptBaseFileError) as raised:
+        read_footer(opened(data), "p/file.parquet")
+    assert raised.value.path == "p/file.parquet"
+    assert raised.value.hint
+    with pytest.raises(CorruptBaseFileError):
+        BaseFileReader(opened(data), "p/file.parquet")
+
+
+def test_a_damaged_page_is_found_when_it_is_read() -> None:
+    data = bytearray(written(rows(5_000), codec="snappy"))
+    data[4:60] = b"\xff" * 56
+    reader = BaseFileReader(opened(bytes(data)), "p/file.parquet")
+    with pytest.raises(CorruptBaseFileError):
+        list(reader.iter_batches())

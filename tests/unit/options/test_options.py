@@ -1,0 +1,208 @@
+"""Options: known, typed, in agreement with the table, documented from one source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyhudi_core.errors import HudiError, InvalidOptionError, UnknownOptionError
+from pyhudi_core.model.new_table import new_table_config
+from pyhudi_core.model.properties import TableConfig, TableType
+from pyhudi_core.options import OPTIONS, Option, TableOptions, WriteOptions, render_docs
+from pyhudi_core.options.definitions import LOCK_OPTIONS, TABLE_OPTIONS, WRITE_OPTIONS
+from pyhudi_core.options.registry import read_value
+
+IDS = [option.key for option in OPTIONS]
+
+
+def table() -> TableConfig:
+    return new_table_config("t", ["id"], ["a", "b"], ["ts"], TableType.COPY_ON_WRITE, None)
+
+
+def test_every_option_has_a_typed_attribute_and_every_attribute_an_option() -> None:
+    assert [field.name for field in fields(WriteOptions)] == [o.attribute for o in WRITE_OPTIONS + LOCK_OPTIONS]
+    assert [field.name for field in fields(TableOptions)] == [o.attribute for o in TABLE_OPTIONS]
+
+
+def test_a_key_names_one_option() -> None:
+    keys = Counter(key for option in OPTIONS for key in (option.key, *option.aliases))
+    assert max(keys.values()) == 1
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=IDS)
+def test_the_default_of_an_option_is_one_of_its_values(option: Option) -> None:
+    if option.default is not None:
+        assert read_value(option, option.default, option.key) == option.default
+        assert type(option.default) is option.kind
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=IDS)
+def test_every_option_is_documented(option: Option) -> None:
+    docs = render_docs()
+    assert option.doc in docs
+    assert all(f"`{key}`" in docs for key in (option.key, *option.aliases))
+
+
+def test_without_options_the_defaults_of_hudi_and_of_the_design_hold() -> None:
+    options = WriteOptions.parse({})
+    assert (options.max_file_size, options.small_file_limit) == (125829120, 104857600)
+    assert (options.compression, options.failed_writes_policy, options.lock_provider) == (
+        "snappy",
+        "LAZY",
+        "file_system",
+    )
+    assert (options.heartbeat_interval_ms, options.heartbeat_tolerable_misses) == (60000, 2)
+    assert (options.bloom_entries, options.bloom_fpp, options.bloom_max_entries) == (60000, 1e-9, 100000)
+    assert (options.lock_wait_ms, options.max_expected_clock_skew_ms, options.commit_retries) == (60000, 200, 5)
+
+
+def test_values_may_be_text_or_python_values() -> None:
+    text = WriteOptions.parse({"hoodie.combine.before.insert": "TRUE", "hoodie.parquet.block.size": "4096"})
+    typed = WriteOptions.parse({"hoodie.combine.before.insert": True, "hoodie.parquet.block.size": 4096})
+    assert text == typed
+    assert text.combine_before_insert and text.row_group_bytes == 4096
+
+
+def test_a_smaller_target_size_brings_the_small_file_limit_down_with_it() -> None:
+    options = WriteOptions.parse({"hoodie.parquet.max.file.size": 1_200_000})
+    assert options.small_file_limit == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [
+        ("hoodie.parquet.max.file.sise", "hoodie.parquet.max.file.size"),
+        ("hoodie.Index.type", "hoodie.index.type"),
+        ("isolaton", "isolation"),
+    ],
+)
+def test_a_misspelt_key_is_refused_with_the_nearest_known_one(key: str, nearest: str) -> None:
+    with pytest.raises(UnknownOptionError, match=f"Did you mean {nearest}"):
+        WriteOptions.parse({key: "1"})
+
+
+def test_a_key_like_no_other_is_refused_too() -> None:
+    with pytest.raises(UnknownOptionError, match="xyz"):
+        WriteOptions.parse({"xyz": "1"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.parquet.max.file.size", "12MB"),
+        ("hoodie.parquet.max.file.size", "-1"),
+        ("hoodie.parquet.max.file.size", "1_000_000"),
+        ("hoodie.parquet.compression.codec", "lzo"),
+        ("hoodie.combine.before.upsert", "yes"),
+        ("hoodie.index.bloom.fpp", "nan"),
+        ("hoodie.index.bloom.fpp", "1"),
+        ("hoodie.time.generator.max_expected_clock_skew_ms", "-1"),
+        ("isolation", "dirty"),
+        ("hoodie.write.lock.filesystem.path", "../x"),
+        ("hoodie.write.lock.filesystem.path", "a\nb"),
+        ("hoodie.write.lock.provider", "org.example.Mine"),
+    ],
+)
+def test_a_bad_value_is_refused_and_the_possible_ones_are_told(key: str, value: str) -> None:
+    with pytest.raises(InvalidOptionError) as error:
+        WriteOptions.parse({key: value})
+    assert key in str(error.value)
+    assert error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.index.type", "BLOOM"),
+        ("hoodie.metadata.enable", True),
+        ("hoodie.write.record.merge.mode", "CUSTOM"),
+        ("lock", "dynamodb"),
+    ],
+)
+def test_what_is_not_there_yet_is_refused_as_such(key: str, value: object) -> None:
+    with pytest.raises(InvalidOptionError, match="not supported yet"):
+        WriteOptions.parse({key: value})
+
+
+@pytest.mark.parametrize(
+    ("given_name", "meaning"),
+    [
+        ("in_process", "in_process"),
+        ("org.apache.hudi.client.transaction.lock.InProcessLockProvider", "in_process"),
+        ("org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider", "file_system"),
+    ],
+)
+def test_hudis_lock_classes_are_understood(given_name: str, meaning: str) -> None:
+    assert WriteOptions.parse({"hoodie.write.lock.provider": given_name}).lock_provider == meaning
+    assert WriteOptions.parse({"lock": given_name}).lock_provider == meaning
+
+
+def test_two_keys_of_one_option_must_agree() -> None:
+    same = {"lock": "in_process", "hoodie.write.lock.provider": "IN_PROCESS"}
+    assert WriteOptions.parse(same).lock_provider == "in_process"
+    with pytest.raises(InvalidOptionError, match="one option"):
+        WriteOptions.parse({**same, "lock": "file_system"})
+
+
+def test_a_small_file_limit_above_the_target_size_is_refused() -> None:
+    with pytest.raises(InvalidOptionError, match=r"small\.file\.limit"):
+        WriteOptions.parse({"hoodie.parquet.small.file.limit": 200 << 20})
+
+
+@pytest.mark.row("P14")
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.table.name", "other"),
+        ("hoodie.database.name", "db"),
+        ("hoodie.table.type", "MERGE_ON_READ"),
+        ("hoodie.datasource.write.table.type", "mor"),
+        ("hoodie.datasource.write.recordkey.field", "ids"),
+        ("hoodie.datasource.write.partitionpath.field", "a"),
+        ("hoodie.datasource.write.precombine.field", "id"),
+        ("hoodie.datasource.write.hive_style_partitioning", "false"),
+        ("hoodie.datasource.write.partitionpath.urlencode", "false"),
+        ("hoodie.write.record.merge.mode", "COMMIT_TIME_ORDERING"),
+        ("hoodie.table.timeline.timezone", "LOCAL"),
+        ("pyhudi.partition.random.prefix", "2"),
+    ],
+)
+def test_an_option_that_contradicts_the_table_is_refused(key: str, value: str) -> None:
+    with pytest.raises(InvalidOptionError, match="contradicts the table"):
+        WriteOptions.parse({key: value}, config=table())
+
+
+def test_options_that_agree_with_the_table_are_fine() -> None:
+    agreeing = {
+        "hoodie.table.name": "t",
+        "hoodie.table.type": "cow",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "a:SIMPLE, b",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.write.record.merge.mode": "event_time_ordering",
+        "hoodie.write.table.version": 8,
+    }
+    assert WriteOptions.parse(agreeing, config=table()) == WriteOptions.parse({})
+
+
+def test_one_mapping_serves_the_new_table_and_its_writers() -> None:
+    options = {"hoodie.database.name": "db", "pyhudi.partition.random.prefix": 2, "isolation": "serializable"}
+    made = TableOptions.parse(options)
+    assert (made.database, made.prefix_width, made.hive_style, made.merge_mode) == ("db", 2, True, None)
+    assert made.extra_properties()["pyhudi.partition.random.prefix"] == "2"
+    assert WriteOptions.parse(options).isolation == "serializable"
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.one_of(st.sampled_from(IDS), st.text(max_size=20)), st.text(max_size=20), max_size=4))
+def test_any_mapping_gives_options_or_a_typed_error(options: dict[str, str]) -> None:
+    try:
+        WriteOptions.parse(options, config=table())
+        TableOptions.parse(options)
+    except HudiError as error:
+        assert error.hint

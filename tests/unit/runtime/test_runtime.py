@@ -1,0 +1,163 @@
+"""The real clock, chance, threads and timers do what their protocols say."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+
+import pytest
+
+from pyhudi_core.runtime import (
+    Executor,
+    RandomIds,
+    SerialExecutor,
+    SystemClock,
+    ThreadExecutor,
+    ThreadTimer,
+    available_cores,
+    system_runtime,
+)
+
+
+@pytest.mark.parametrize(
+    "executor", [SerialExecutor(), ThreadExecutor(1), ThreadExecutor(3), ThreadExecutor(50)], ids=repr
+)
+def test_results_come_in_the_order_of_the_items(executor: Executor) -> None:
+    assert executor.map(lambda n: n * n, range(20)) == [n * n for n in range(20)]
+    assert executor.map(str, iter("")) == []
+
+
+def test_calls_run_at_the_same_time_up_to_the_number_of_workers() -> None:
+    together = threading.Barrier(3)
+    assert len(ThreadExecutor(3).map(lambda _: together.wait(10), range(3))) == 3
+
+
+def test_the_first_error_by_item_is_raised_after_all_running_calls_ended() -> None:
+    ended: list[int] = []
+    started = threading.Barrier(2)
+
+    def call(n: int) -> int:
+        started.wait(10)
+        if n == 1:
+            raise ValueError("second item")
+        time.sleep(0.05)
+        ended.append(n)
+        raise KeyError("first item")
+
+    with pytest.raises(KeyError, match="first item"):
+        ThreadExecutor(2).map(call, [0, 1])
+    assert ended == [0]
+
+
+def test_after_an_error_no_further_call_is_started() -> None:
+    called: list[int] = []
+
+    def call(n: int) -> None:
+        called.append(n)
+        if n == 0:
+            raise ValueError("stop")
+        time.sleep(0.02)
+
+    with pytest.raises(ValueError, match="stop"):
+        ThreadExecutor(2).map(call, range(100))
+    assert len(called) < 100
+
+
+def test_a_map_inside_a_map_does_not_block() -> None:
+    executor = ThreadExecutor(2)
+    assert executor.map(lambda n: sum(executor.map(lambda m: n * m, range(4))), range(4)) == [0, 6, 12, 18]
+
+
+def test_executors_travel_between_processes() -> None:
+    assert pickle.loads(pickle.dumps(ThreadExecutor(2))).map(abs, [-1, -2]) == [1, 2]
+
+
+def test_a_timer_calls_until_it_is_cancelled() -> None:
+    called = threading.Semaphore(0)
+    handle = ThreadTimer().every(0.001, called.release, "beat")
+    for _ in range(3):
+        assert called.acquire(timeout=10)
+    handle.cancel()
+    while called.acquire(blocking=False):
+        pass
+    time.sleep(0.02)
+    assert not called.acquire(blocking=False)
+    handle.cancel()
+
+
+def test_a_timer_survives_an_error_and_remembers_it() -> None:
+    calls = threading.Semaphore(0)
+
+    def fail() -> None:
+        calls.release()
+        raise RuntimeError("no route")
+
+    handle = ThreadTimer().every(0.001, fail, "beat")
+    assert calls.acquire(timeout=10)
+    assert calls.acquire(timeout=10)
+    handle.cancel()
+    assert isinstance(handle.error, RuntimeError)
+
+
+def test_a_call_that_went_well_clears_the_error() -> None:
+    outcomes = iter([RuntimeError("once")])
+    done = threading.Semaphore(0)
+
+    def call() -> None:
+        error = next(outcomes, None)
+        done.release()
+        if error:
+            raise error
+
+    handle = ThreadTimer().every(0.001, call, "beat")
+    for _ in range(3):
+        assert done.acquire(timeout=10)
+    handle.cancel()
+    assert handle.error is None
+
+
+def test_cancel_waits_for_the_running_call() -> None:
+    entered = threading.Event()
+    ended: list[bool] = []
+
+    def slow() -> None:
+        entered.set()
+        time.sleep(0.05)
+        ended.append(True)
+
+    handle = ThreadTimer().every(0.001, slow, "beat")
+    assert entered.wait(10)
+    handle.cancel()
+    assert ended
+
+
+def test_a_call_may_cancel_its_own_timer() -> None:
+    cancelled = threading.Event()
+    ready = threading.Event()
+
+    def call() -> None:
+        ready.wait(10)
+        handle.cancel()
+        cancelled.set()
+
+    handle = ThreadTimer().every(0.001, call, "beat")
+    ready.set()
+    assert cancelled.wait(10)
+
+
+def test_the_system_clock_and_ids_are_sound() -> None:
+    clock, ids = SystemClock(), RandomIds()
+    before = clock.monotonic()
+    clock.sleep(0.01)
+    clock.sleep(-1)
+    assert clock.monotonic() - before >= 0.01
+    assert abs(clock.now_ms() - time.time() * 1000) < 1000
+    assert len({ids.uuid() for _ in range(100)}) == 100
+    assert {ids.below(3) for _ in range(200)} == {0, 1, 2}
+
+
+def test_the_system_runtime_uses_the_cores_of_the_process() -> None:
+    assert system_runtime(4).executor == ThreadExecutor(4)
+    assert system_runtime(1).executor == SerialExecutor()
+    assert available_cores() >= 1

@@ -1,0 +1,165 @@
+"""Storage on a disk keeps the promises of every storage, and its own."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pyhudi_core.errors import PreconditionFailedError, StorageError, UnsafePathError
+from pyhudi_core.storage import LocalStorage, storage_from_spec
+from pyhudi_core.testing.storage_kit import StorageKit
+
+
+@pytest.fixture(params=[True, False], ids=["fsync", "no-fsync"])
+def storage(tmp_path: Path, request: pytest.FixtureRequest) -> LocalStorage:
+    return LocalStorage(str(tmp_path / "table"), fsync=request.param)
+
+
+@pytest.mark.row("B5")
+class TestLocalStorage(StorageKit):
+    pass
+
+
+def test_a_stale_checksum_file_goes_before_new_bytes_appear(storage: LocalStorage) -> None:
+    root = Path(storage.location)
+    storage.put("a/data", b"old")
+    for write in (storage.put, storage.put_if_absent):
+        (root / "a/.data.crc").write_bytes(b"sum of other bytes")
+        if write == storage.put_if_absent:
+            (root / "a/data").unlink()
+        write("a/data", b"new")
+        assert not (root / "a/.data.crc").exists()
+    (root / "a/.data.crc").write_bytes(b"sum")
+    storage.delete("a/data")
+    assert os.listdir(root / "a") == []
+
+
+def test_an_output_removes_a_stale_checksum_file(storage: LocalStorage) -> None:
+    root = Path(storage.location)
+    storage.put("data", b"old")
+    (root / ".data.crc").write_bytes(b"sum")
+    output = storage.open_output("data")
+    output.stream.write(b"new")
+    output.close()
+    assert sorted(os.listdir(root)) == ["data"]
+
+
+def test_a_refused_put_if_absent_leaves_the_checksum_of_the_winner(storage: LocalStorage) -> None:
+    storage.put("data", b"theirs")
+    crc = Path(storage.location) / ".data.crc"
+    crc.write_bytes(b"sum")
+    with pytest.raises(PreconditionFailedError):
+        storage.put_if_absent("data", b"ours")
+    assert crc.read_bytes() == b"sum"
+
+
+def test_listings_hide_checksums_and_files_in_the_making(storage: LocalStorage) -> None:
+    storage.put("f/a", b"")
+    (Path(storage.location) / "f/.a.crc").write_bytes(b"sum")
+    output = storage.open_output("f/b")
+    assert len(os.listdir(Path(storage.location) / "f")) == 3
+    assert [o.path for o in storage.list("")] == ["f/a"]
+    assert [o.path for o in storage.list_folder("f").objects] == ["f/a"]
+    output.abort()
+    assert sorted(os.listdir(Path(storage.location) / "f")) == [".a.crc", "a"]
+
+
+def test_hidden_log_files_and_hoodie_files_are_listed(storage: LocalStorage) -> None:
+    for path in (".hoodie/hoodie.properties", "p/.f_1.log.1_0-1-1", "p/.hoodie_partition_metadata"):
+        storage.put(path, b"x")
+    assert len(storage.list("")) == 3
+
+
+def test_writes_leave_no_temporary_file(storage: LocalStorage) -> None:
+    storage.put("a", b"x")
+    storage.put_if_absent("b", b"x")
+    with pytest.raises(PreconditionFailedError):
+        storage.put_if_absent("b", b"x")
+    (Path(storage.location) / "folder").mkdir()
+    with pytest.raises(StorageError):
+        storage.put("folder", b"x")
+    with pytest.raises(StorageError):
+        storage.put_if_absent("a/below-a-file", b"x")
+    assert sorted(os.listdir(storage.location)) == ["a", "b", "folder"]
+
+
+def test_a_link_out_of_the_root_is_refused(storage: LocalStorage, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_bytes(b"secret")
+    storage.put("f/a", b"")
+    root = Path(storage.location)
+    (root / "f/link").symlink_to(outside)
+    (root / "f/file").symlink_to(outside / "secret")
+    for path in ("f/link/secret", "f/file", "f/link/new"):
+        calls: list[Callable[[str], object]] = [storage.get, storage.head, storage.open_input, storage.open_output]
+        for call in (*calls, storage.delete):
+            with pytest.raises(UnsafePathError):
+                call(path)
+        with pytest.raises(UnsafePathError):
+            storage.put(path, b"x")
+        with pytest.raises(UnsafePathError):
+            storage.put_if_absent(path, b"x")
+    with pytest.raises(UnsafePathError):
+        storage.list("f/")
+    with pytest.raises(UnsafePathError):
+        storage.list_folder("f")
+    assert os.listdir(outside) == ["secret"]
+
+
+def test_the_root_itself_may_be_a_link_and_links_inside_work(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    storage = LocalStorage(str(tmp_path / "link"))
+    storage.put("a", b"x")
+    (tmp_path / "real/b").symlink_to("a")
+    assert storage.get("b") == b"x"
+    assert [o.path for o in storage.list("")] == ["a", "b"]
+    assert storage.location == str(tmp_path / "link")
+
+
+def test_a_dangling_link_inside_the_root_is_no_object(storage: LocalStorage) -> None:
+    storage.put("a", b"x")
+    (Path(storage.location) / "b").symlink_to("missing")
+    assert [o.path for o in storage.list("")] == ["a"]
+    assert storage.head("b") is None
+
+
+def test_new_files_follow_the_umask_like_any_program(storage: LocalStorage) -> None:
+    old = os.umask(0o022)
+    try:
+        storage.put("a", b"")
+        storage.put_if_absent("b", b"")
+        storage.open_output("c").close()
+    finally:
+        os.umask(old)
+    assert [(Path(storage.location) / name).stat().st_mode & 0o777 for name in "abc"] == [0o644] * 3
+
+
+def test_a_name_that_the_disk_refuses_is_a_storage_error(storage: LocalStorage) -> None:
+    with pytest.raises(StorageError, match="too long") as caught:
+        storage.put("x" * 300, b"")
+    assert caught.value.path == "x" * 300
+
+
+def test_the_longest_name_works(storage: LocalStorage) -> None:
+    storage.put("x" * 255, b"1")
+    storage.put_if_absent("y" * 255, b"1")
+    assert len(storage.list("")) == 2
+
+
+def test_the_spec_opens_the_same_storage_elsewhere(storage: LocalStorage) -> None:
+    storage.put("a", b"x")
+    spec = pickle.loads(pickle.dumps(storage.spec()))
+    assert storage_from_spec(spec).get("a") == b"x"
+    assert storage_from_spec(spec).spec() == storage.spec()
+
+
+def test_deleting_prunes_no_folder(storage: LocalStorage) -> None:
+    storage.put("a/b/c", b"")
+    storage.delete("a/b/c")
+    assert storage.list_folder("a").folders == ("a/b",)

@@ -1,0 +1,139 @@
+"""Storage in S3 keeps the promises of every storage, and its options and secrets are handled with care."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from itertools import count
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from pyhudi_core.errors import (
+    InvalidOptionError,
+    ObjectNotFoundError,
+    StorageError,
+    UnknownOptionError,
+)
+from pyhudi_core.storage import S3Storage, open_storage, s3_files, storage_from_spec
+from pyhudi_core.testing.storage_kit import StorageKit
+
+OPTIONS = {
+    "region": "us-east-1",
+    "access_key_id": "AKIDEXAMPLE",
+    "secret_access_key": "very-secret",
+    "session_token": "token-secret",
+}
+
+_teams = count()
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[None]:
+    with mock_aws():
+        boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="lake")
+        yield
+
+
+@pytest.fixture
+def storage(bucket: None) -> S3Storage:
+    return S3Storage(f"s3://lake/{next(_teams)}/orders", OPTIONS)
+
+
+class TestS3Storage(StorageKit):
+    pass
+
+
+def test_the_prefix_keeps_neighbours_apart(storage: S3Storage) -> None:
+    storage.put("a", b"x")
+    S3Storage(storage.location + "2", OPTIONS).put("b", b"y")
+    assert [o.path for o in storage.list("")] == ["a"]
+    assert S3Storage("s3a://lake", OPTIONS).get(storage.location.removeprefix("s3://lake/") + "/a") == b"x"
+
+
+def test_folder_marks_of_other_tools_are_no_objects(storage: S3Storage) -> None:
+    client = boto3.client("s3", region_name="us-east-1")
+    client.put_object(Bucket="lake", Key=storage.location.removeprefix("s3://lake/") + "/day=1/", Body=b"")
+    assert storage.list("") == []
+    assert storage.list_folder("").folders == ("day=1",)
+    assert storage.list_folder("day=1").objects == ()
+
+
+def test_a_large_file_goes_up_in_parts(storage: S3Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_files, "PART_SIZE", 5 << 20)
+    data = bytes(range(256)) * (52 << 10)
+    output = storage.open_output("big")
+    for start in range(0, len(data), 1 << 20):
+        output.stream.write(data[start : start + (1 << 20)])
+    assert storage.head("big") is None
+    info = output.close()
+    assert (info.size, info.etag.partition("-")[2]) == (len(data), "3")
+    assert storage.get("big") == data
+    with storage.open_input("big") as file:
+        assert file.read_at(10, 11 << 20) == data[11 << 20 :][:10]
+
+
+def test_an_aborted_upload_leaves_no_parts(storage: S3Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_files, "PART_SIZE", 5 << 20)
+    output = storage.open_output("big")
+    output.stream.write(b"x" * (11 << 20))
+    client = boto3.client("s3", region_name="us-east-1")
+    assert len(client.list_multipart_uploads(Bucket="lake")["Uploads"]) == 1
+    output.abort()
+    assert "Uploads" not in client.list_multipart_uploads(Bucket="lake")
+
+
+def test_a_reader_never_mixes_two_objects(storage: S3Storage) -> None:
+    storage.put("a", b"x" * 3_000_000)
+    file = storage.open_input("a")
+    assert file.read(10) == b"x" * 10
+    storage.put("a", b"y" * 3_000_000)
+    with pytest.raises(StorageError):
+        file.read_at(10, 2_500_000)
+
+
+def test_a_missing_bucket_is_an_error_and_no_lost_race(bucket: None) -> None:
+    storage = S3Storage("s3://nowhere/orders", OPTIONS)
+    for write in (storage.put, storage.put_if_absent):
+        with pytest.raises(StorageError, match="NoSuchBucket") as caught:
+            write("a", b"")
+        assert type(caught.value) is StorageError
+    with pytest.raises(StorageError, match="NoSuchBucket"):
+        storage.list("")
+    with pytest.raises(StorageError):
+        storage.get("a")
+
+
+def test_a_missing_object_says_where(storage: S3Storage) -> None:
+    with pytest.raises(ObjectNotFoundError, match=f"{storage.location}, file a"):
+        storage.get("a")
+
+
+def test_secrets_show_nowhere_but_travel(storage: S3Storage) -> None:
+    spec = storage.spec()
+    for shown in (repr(spec), repr(storage), repr(storage._options), str(storage.spec().options)):
+        assert "very-secret" not in shown
+        assert "token-secret" not in shown
+    storage.put("a", b"x")
+    again = pickle.loads(pickle.dumps(spec))
+    assert again.options["secret_access_key"] == "very-secret"
+    assert "very-secret" not in repr(again)
+    assert storage_from_spec(again).get("a") == b"x"
+
+
+def test_unknown_and_half_given_options_are_refused() -> None:
+    with pytest.raises(UnknownOptionError, match="regoin"):
+        open_storage("s3://lake/x", {"regoin": "us-east-1"})
+    with pytest.raises(InvalidOptionError, match="only one"):
+        open_storage("s3://lake/x", {"access_key_id": "a"})
+
+
+def test_missing_credentials_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    with pytest.raises(StorageError, match="no credentials"):
+        S3Storage("s3://lake/x", {"region": "us-east-1"}).get("a")

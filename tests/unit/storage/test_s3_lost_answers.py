@@ -1,0 +1,192 @@
+"""A lost answer never makes a first success look like a lost race, over real sockets and the real client library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto.server import ThreadedMotoServer
+
+from pyhudi_core.errors import PreconditionFailedError, StorageError, StorageStateUnknownError
+from pyhudi_core.lock import FileSystemLockProvider
+from pyhudi_core.runtime import RandomIds, SystemClock
+from pyhudi_core.storage import S3Storage, s3_files
+from pyhudi_core.testing.lost_ack_proxy import LostAckProxy
+
+CREDENTIALS = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "secret"}
+_tables = count()
+
+
+class NoWaiting(SystemClock):
+    """Waits between attempts cost no time here."""
+
+    def sleep(self, seconds: float) -> None:
+        return
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    _, port = server.get_host_and_port()
+    url = f"http://127.0.0.1:{port}"
+    storage_client(url).create_bucket(Bucket="lake")
+    yield url
+    server.stop()
+
+
+def storage_client(url: str) -> object:
+    return boto3.client(
+        "s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id="AKIDEXAMPLE", aws_secret_access_key="secret"
+    )
+
+
+@pytest.fixture(scope="module")
+def running_proxy(store: str) -> Iterator[LostAckProxy]:
+    with LostAckProxy(store) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def proxy(running_proxy: LostAckProxy) -> LostAckProxy:
+    running_proxy.clear()
+    return running_proxy
+
+
+@pytest.fixture
+def storage(proxy: LostAckProxy) -> S3Storage:
+    return S3Storage(
+        f"s3://lake/table{next(_tables)}", {"endpoint_url": proxy.url, **CREDENTIALS}, NoWaiting(), RandomIds()
+    )
+
+
+def puts(proxy: LostAckProxy) -> int:
+    return sum(method == "PUT" for method, _ in proxy.seen)
+
+
+def test_the_client_library_alone_hides_a_first_success(proxy: LostAckProxy) -> None:
+    """Why the adapter has a client that sends once; should this fail one day, the library has learnt it."""
+    proxy.plan("lost_ack", "PUT", "/lake/naive")
+    with pytest.raises(ClientError, match="PreconditionFailed"):
+        storage_client(proxy.url).put_object(Bucket="lake", Key="naive", Body=b"x", IfNoneMatch="*")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", ["lost_ack", "503_after"])
+def test_put_if_absent_that_won_says_so(storage: S3Storage, proxy: LostAckProxy, kind: str) -> None:
+    proxy.plan(kind, "PUT", "/once")  # type: ignore[arg-type]
+    info = storage.put_if_absent("once", b"ours")
+    assert puts(proxy) == 1
+    assert storage.head("once") is not None
+    assert info.etag == storage.head("once").etag  # type: ignore[union-attr]
+    with pytest.raises(PreconditionFailedError):
+        storage.put_if_absent("once", b"ours")
+
+
+@pytest.mark.parametrize("kind", ["refused", "503_before", "409"])
+def test_put_if_absent_that_did_not_happen_is_repeated(storage: S3Storage, proxy: LostAckProxy, kind: str) -> None:
+    proxy.plan(kind, "PUT", "/once", times=2)  # type: ignore[arg-type]
+    storage.put_if_absent("once", b"ours")
+    assert puts(proxy) == 3
+    assert storage.get("once") == b"ours"
+
+
+@pytest.mark.parametrize("kind", ["lost_ack", "503_after", "refused", "503_before", "409"])
+def test_put_if_match_survives_every_loss(storage: S3Storage, proxy: LostAckProxy, kind: str) -> None:
+    seen = storage.put("record", b"old")
+    proxy.plan(kind, "PUT", "/record")  # type: ignore[arg-type]
+    info = storage.put_if_match("record", b"new", seen.etag)
+    assert storage.get("record") == b"new"
+    with pytest.raises(PreconditionFailedError):
+        storage.put_if_match("record", b"newer", seen.etag)
+    storage.put_if_match("record", b"newer", info.etag)
+
+
+def test_a_first_try_that_lost_is_a_plain_loss_with_one_request(storage: S3Storage, proxy: LostAckProxy) -> None:
+    storage.put_if_absent("once", b"theirs")
+    proxy.clear()
+    with pytest.raises(PreconditionFailedError):
+        storage.put_if_absent("once", b"ours")
+    assert puts(proxy) == 1
+    with pytest.raises(PreconditionFailedError):
+        storage.put_if_match("missing", b"ours", "0" * 32)
+
+
+def test_a_conflict_answer_is_no_lost_race(storage: S3Storage, proxy: LostAckProxy) -> None:
+    proxy.plan("409", "PUT", "/once", times=100)
+    with pytest.raises(StorageError, match="refused") as caught:
+        storage.put_if_absent("once", b"ours")
+    assert type(caught.value) is StorageError
+
+
+def test_in_doubt_and_then_somebody_elses_is_said_to_be_unknown(storage: S3Storage, proxy: LostAckProxy) -> None:
+    storage.put_if_absent("once", b"theirs")
+    proxy.plan("503_after", "PUT", "/once")
+    with pytest.raises(StorageStateUnknownError):
+        storage.put_if_absent("once", b"ours")
+    seen = storage.put("record", b"old")
+    storage.put("record", b"theirs")
+    proxy.plan("lost_ack", "PUT", "/record")
+    with pytest.raises(StorageStateUnknownError):
+        storage.put_if_match("record", b"ours", seen.etag)
+
+
+def test_equal_bytes_of_somebody_else_are_not_taken_for_ours(storage: S3Storage, proxy: LostAckProxy) -> None:
+    storage.put_if_absent("empty", b"")
+    proxy.plan("refused", "PUT", "/empty")
+    with pytest.raises(StorageStateUnknownError):
+        storage.put_if_absent("empty", b"")
+
+
+def test_a_store_that_stays_silent_leaves_the_state_unknown(storage: S3Storage, proxy: LostAckProxy) -> None:
+    proxy.plan("refused", "PUT", "/once", times=100)
+    with pytest.raises(StorageStateUnknownError):
+        storage.put_if_absent("once", b"ours")
+
+
+def test_an_unreachable_store_leaves_the_state_unknown() -> None:
+    storage = S3Storage("s3://lake/x", {"endpoint_url": "http://127.0.0.1:1", **CREDENTIALS}, NoWaiting(), RandomIds())
+    with pytest.raises(StorageStateUnknownError):
+        storage.put_if_absent("once", b"ours")
+
+
+def test_delete_if_match_with_a_lost_answer_is_unknown_and_done(storage: S3Storage, proxy: LostAckProxy) -> None:
+    seen = storage.put("a", b"x")
+    proxy.plan("lost_ack", "DELETE", "/a")
+    with pytest.raises(StorageStateUnknownError):
+        storage.delete_if_match("a", seen.etag)
+    assert storage.head("a") is None
+    seen = storage.put("b", b"x")
+    proxy.plan("refused", "DELETE", "/b")
+    storage.delete_if_match("b", seen.etag)
+    assert storage.head("b") is None
+
+
+def test_a_multipart_upload_whose_completion_got_lost_is_found(
+    storage: S3Storage, proxy: LostAckProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_files, "PART_SIZE", 5 << 20)
+    output = storage.open_output("big")
+    output.stream.write(b"x" * (6 << 20))
+    proxy.plan("lost_ack", "POST", "uploadId")
+    assert output.close().size == 6 << 20
+    assert storage.head("big") is not None
+
+
+def test_reads_are_repeated_by_the_client_library(storage: S3Storage, proxy: LostAckProxy) -> None:
+    storage.put("a", b"x" * 100)
+    proxy.plan("refused", "GET", "/a", times=2)
+    assert storage.get("a") == b"x" * 100
+
+
+def test_a_lock_taken_with_a_lost_answer_is_held_and_given_back(storage: S3Storage, proxy: LostAckProxy) -> None:
+    proxy.plan("lost_ack", "PUT", "/.hoodie/lock")
+    provider = FileSystemLockProvider(storage, SystemClock(), RandomIds())
+    session = provider.acquire(0)
+    assert session.still_held()
+    proxy.plan("lost_ack", "DELETE", "/.hoodie/lock")
+    session.release()
+    assert storage.head(".hoodie/lock") is None
+    provider.acquire(0).release()

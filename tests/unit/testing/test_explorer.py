@@ -1,0 +1,323 @@
+"""The explorer finds what can go wrong, leaves nothing out, and does the same thing twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+
+from pyhudi_core.errors import (
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageError,
+    StorageStateUnknownError,
+)
+from pyhudi_core.lock import FileSystemLockProvider
+from pyhudi_core.testing import (
+    Bounds,
+    History,
+    Profile,
+    Report,
+    SimOptions,
+    SimulationError,
+    SimWorld,
+    explore,
+    explore_randomly,
+    format_schedule,
+    parse_schedule,
+    replay,
+)
+
+
+def counter_world() -> SimWorld:
+    world = SimWorld()
+    world.storage.put("counter", b"0")
+    return world
+
+
+def naive(world: SimWorld) -> None:
+    """Read, add one, write: loses updates."""
+    value = int(world.storage.get("counter"))
+    world.storage.put("counter", str(value + 1).encode())
+
+
+def swapping(world: SimWorld) -> None:
+    """Read, add one, write on condition: loses none."""
+    while True:
+        info = world.storage.head("counter")
+        value = int(world.storage.get("counter"))
+        assert info is not None
+        try:
+            world.storage.put_if_match("counter", str(value + 1).encode(), info.etag)
+        except PreconditionFailedError:
+            continue
+        return
+
+
+def locked(world: SimWorld) -> None:
+    """The naive one under the simulated lock."""
+    session = world.lock.acquire(10_000)
+    naive(world)
+    session.release()
+
+
+def file_locked(world: SimWorld) -> None:
+    """The naive one under the real lock file, made by put_if_absent on the simulated storage."""
+    provider = FileSystemLockProvider(world.storage, world.clock, world.ids, expire_minutes=1)
+    session = provider.acquire(10_000)
+    naive(world)
+    session.release()
+
+
+def nothing_is_lost(world: SimWorld, history: History) -> None:
+    """Acknowledged increments are all there; those of crashed actors may be."""
+    sure, unsure = len(history.of("ok")), len(history.of("crashed"))
+    assert sure <= int(world.storage.get("counter")) <= sure + unsure
+
+
+def test_a_lost_update_between_two_naive_writers_is_found() -> None:
+    report = explore(counter_world, [naive, naive], nothing_is_lost)
+    assert report.violation is not None
+    assert isinstance(report.violation.error, AssertionError)
+    with pytest.raises(AssertionError, match="put counter"):
+        report.assert_clean()
+
+
+def test_the_violation_comes_as_the_smallest_schedule_and_a_test_to_copy() -> None:
+    report = explore(counter_world, [locked, naive, naive], nothing_is_lost)
+    assert report.violation is not None
+    schedule = report.violation.schedule
+    assert f'replay(make_world, ACTORS, check, "{schedule}").assert_clean()' in report.violation.as_test()
+    again = replay(counter_world, [locked, naive, naive], nothing_is_lost, schedule)
+    assert again.violation is not None
+    actors = [step[0] for step in again.violation.steps]
+    assert sum(x != y for x, y in pairwise(actors)) <= 3
+
+
+def test_a_found_schedule_is_clean_once_the_code_is_right() -> None:
+    report = explore(counter_world, [naive, naive], nothing_is_lost)
+    assert report.violation is not None
+    replay(counter_world, [locked, locked], nothing_is_lost, report.violation.schedule).assert_clean()
+
+
+@pytest.mark.parametrize("actor", [locked, swapping, file_locked])
+def test_right_writers_are_clean_under_every_schedule(actor: object) -> None:
+    report = explore(counter_world, [actor, actor], nothing_is_lost).assert_clean()  # type: ignore[list-item]
+    assert report.exhausted
+    assert report.complete > 1
+
+
+def test_every_crash_of_locked_writers_is_explored_and_clean() -> None:
+    report = explore(counter_world, [locked, locked], nothing_is_lost, Bounds(crashes=1)).assert_clean()
+    assert report.exhausted
+    assert {verb for verb, _ in report.crash_points} == {"acquire", "get", "put", "release", "return"}
+
+
+def test_the_lock_file_of_a_crashed_writer_expires() -> None:
+    report = explore(counter_world, [file_locked, file_locked], nothing_is_lost, Bounds(crashes=1, preemptions=1))
+    report.assert_clean()
+    assert ("put", "counter") in report.crash_points
+
+
+def test_one_actor_alone_is_crashed_at_every_call_private_ones_too() -> None:
+    def world() -> SimWorld:
+        return SimWorld(SimOptions(shared=lambda path: path == "pointer"))
+
+    def write(world: SimWorld) -> None:
+        world.storage.put("data/1", b"rows")
+        world.storage.put("data/2", b"rows")
+        world.storage.put("pointer", b"2 files")
+
+    def old_or_new(world: SimWorld, history: History) -> None:
+        if world.storage.head("pointer") is not None:
+            assert [o.path for o in world.storage.list("data/")] == ["data/1", "data/2"]
+
+    report = explore(world, [write], old_or_new, Bounds(crashes=1, every_call=True)).assert_clean()
+    assert [name for _, name in report.crash_points] == ["", "pointer", "data/2", "data/1"]
+    few = explore(world, [write], old_or_new, Bounds(crashes=1)).assert_clean()
+    assert ("put", "data/1") not in few.crash_points
+
+
+def test_an_expired_lease_breaks_writers_that_trust_the_lock_alone() -> None:
+    report = explore(counter_world, [locked, locked], nothing_is_lost, Bounds(faults={"expire_lock": 1}))
+    assert report.violation is not None
+    assert "!expire_lock" in report.violation.choices
+    explore(counter_world, [swapping, swapping], nothing_is_lost, Bounds(faults={"expire_lock": 1})).assert_clean()
+
+
+def test_a_lost_acknowledgement_is_found_in_writers_that_retry_blindly() -> None:
+    def retrying(world: SimWorld) -> None:
+        for _ in range(2):
+            try:
+                return swapping(world)
+            except StorageStateUnknownError:
+                continue
+        raise StorageError("gave up")
+
+    def counts_exactly(world: SimWorld, history: History) -> None:
+        assert int(world.storage.get("counter")) == len(history.of("ok"))
+
+    report = explore(counter_world, [retrying], counts_exactly, Bounds(faults={"lost_ack": 1}))
+    assert report.violation is not None
+    assert any("lost_ack" in choice for choice in report.violation.choices)
+    explore(counter_world, [retrying], counts_exactly, Bounds(faults={"unknown": 1})).assert_clean()
+
+
+def test_a_preemption_bound_explores_less() -> None:
+    actors = [locked, locked, locked]
+    sizes = [explore(counter_world, actors, nothing_is_lost, Bounds(preemptions=n)).schedules for n in (0, 1, 2)]
+    assert sizes[0] < sizes[1] < sizes[2]
+    assert explore(counter_world, [naive, naive], nothing_is_lost, Bounds(preemptions=0)).violation is None
+    assert explore(counter_world, [naive, naive], nothing_is_lost, Bounds(preemptions=1)).violation is not None
+
+
+def explore_something() -> Report:
+    return explore(counter_world, [swapping, locked], lambda world, history: None, Bounds(crashes=1))
+
+
+def test_the_same_exploration_has_the_same_trace_hash() -> None:
+    assert explore_something() == explore_something()
+    other = explore(counter_world, [locked, swapping], lambda world, history: None, Bounds(crashes=1))
+    assert other.trace_hash != explore_something().trace_hash
+
+
+def test_another_process_has_the_same_trace_hash() -> None:
+    code = f"import runpy; print(runpy.run_path({__file__!r})['explore_something']().trace_hash)"
+    environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == explore_something().trace_hash
+
+
+def test_random_runs_with_one_seed_are_the_same_and_find_the_lost_update() -> None:
+    first = explore_randomly(counter_world, [naive] * 3, nothing_is_lost, Bounds(schedules=50), seed=7)
+    again = explore_randomly(counter_world, [naive] * 3, nothing_is_lost, Bounds(schedules=50), seed=7)
+    assert first.trace_hash == again.trace_hash
+    assert first.violation is not None
+    clean = explore_randomly(counter_world, [locked] * 3, nothing_is_lost, Bounds(schedules=200), seed=7)
+    assert clean.assert_clean().complete == 200
+
+
+def test_a_limit_on_schedules_is_kept_and_said() -> None:
+    report = explore(counter_world, [swapping] * 3, nothing_is_lost, Bounds(schedules=5))
+    assert (report.schedules, report.exhausted) == (5, False)
+
+
+def test_an_error_that_is_not_the_packages_own_is_a_violation() -> None:
+    def broken(world: SimWorld) -> None:
+        raise TypeError("a bug")
+
+    report = explore(counter_world, [broken], lambda world, history: None)
+    assert report.violation is not None
+    assert isinstance(report.violation.error, TypeError)
+
+
+def test_an_error_of_the_package_is_an_outcome_that_the_check_judges() -> None:
+    def missing(world: SimWorld) -> None:
+        world.storage.get("nothing")
+
+    def check(world: SimWorld, history: History) -> None:
+        assert history.outcome("a") == "failed"
+        assert isinstance(history.error("a"), ObjectNotFoundError)
+
+    explore(counter_world, [missing], check).assert_clean()
+
+
+def test_a_run_without_end_is_a_violation() -> None:
+    def forever(world: SimWorld) -> None:
+        while True:
+            world.clock.sleep(1)
+
+    report = explore(counter_world, [forever], nothing_is_lost, Bounds(steps=50))
+    assert report.violation is not None
+    assert isinstance(report.violation.error, SimulationError)
+
+
+def test_a_private_object_that_is_shared_after_all_is_noticed() -> None:
+    def world() -> SimWorld:
+        world = SimWorld(SimOptions(shared=lambda path: False))
+        world.storage.put("counter", b"0")
+        return world
+
+    report = explore(world, [naive, naive], nothing_is_lost)
+    assert report.violation is not None
+    assert "it is shared" in str(report.violation.error)
+
+
+def test_a_crashed_actor_does_nothing_more_not_even_in_its_clean_up() -> None:
+    def tidy(world: SimWorld) -> None:
+        try:
+            world.storage.put("a", b"")
+        finally:
+            world.storage.put("b", b"")
+
+    def check(world: SimWorld, history: History) -> None:
+        if history.of("crashed") and world.storage.head("b") is not None:
+            assert world.storage.head("a") is not None
+
+    explore(SimWorld, [tidy], check, Bounds(crashes=1)).assert_clean()
+
+
+def test_an_output_of_a_crashed_actor_never_appears() -> None:
+    def write(world: SimWorld) -> None:
+        output = world.storage.open_output("data")
+        try:
+            output.stream.write(b"x")
+            world.storage.head("something")
+        finally:
+            output.close()
+
+    def check(world: SimWorld, history: History) -> None:
+        if world.storage.head("data") is None:
+            assert history.of("crashed")
+
+    report = explore(SimWorld, [write], check, Bounds(crashes=1)).assert_clean()
+    assert ("put", "data") in report.crash_points
+
+
+def test_results_and_own_events_are_in_the_history() -> None:
+    def work(world: SimWorld) -> str:
+        world.scheduler.note("begun", 7)
+        return "done"
+
+    def check(world: SimWorld, history: History) -> None:
+        assert (history.result("a"), history.outcome("a")) == ("done", "ok")
+        assert [event.value for event in history.of("begun")] == [7]
+
+    explore(SimWorld, [work], check).assert_clean()
+
+
+def test_one_after_the_other_and_overlapping_are_both_checked() -> None:
+    orders: set[bool] = set()
+
+    def work(world: SimWorld) -> None:
+        world.storage.get("counter")
+
+    def check(world: SimWorld, history: History) -> None:
+        kinds = [(event.actor, event.kind) for event in history.events]
+        orders.add(kinds.index(("a", "ok")) < kinds.index(("b", "invoke")))
+
+    explore(counter_world, [work, work], check).assert_clean()
+    assert orders == {True, False}
+
+
+def test_a_world_without_conditional_create_lets_two_writers_win() -> None:
+    def world() -> SimWorld:
+        return SimWorld(SimOptions(profile=Profile.NO_CAS))
+
+    def create(world: SimWorld) -> None:
+        world.storage.put_if_absent("once", b"")
+
+    def one_wins(world: SimWorld, history: History) -> None:
+        assert len(history.of("ok")) == 1
+
+    assert explore(world, [create, create], one_wins).violation is not None
+    explore(SimWorld, [create, create], one_wins).assert_clean()
+
+
+def test_schedules_are_written_and_read() -> None:
+    choices = ["a", "a", "b!lost_ack", "!expire_lock", "b", "a!crash"]
+    assert format_schedule(choices) == "a*2 b!lost_ack !expire_lock b a!crash"
+    assert parse_schedule(format_schedule(choices)) == choices

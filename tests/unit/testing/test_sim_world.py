@@ -1,0 +1,224 @@
+"""The simulated outside keeps the promises of the real one, and fails when it is told to."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyhudi_core.errors import (
+    ConfigError,
+    LockTimeoutError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageError,
+    StorageStateUnknownError,
+)
+from pyhudi_core.storage import Storage
+from pyhudi_core.testing import Fault, History, Profile, SimOptions, SimWorld, explore, replay
+from pyhudi_core.testing.storage_kit import StorageKit
+
+
+class TestSimStorage(StorageKit):
+    @pytest.fixture(params=[Profile.S3, Profile.GCS, Profile.AZURE, Profile.LOCAL_POSIX], ids=lambda p: p.name)
+    def storage(self, request: pytest.FixtureRequest) -> Storage:
+        return SimWorld(SimOptions(profile=request.param)).storage
+
+
+class TestSimStorageWithoutConditions(StorageKit):
+    @pytest.fixture
+    def storage(self) -> Storage:
+        return SimWorld(SimOptions(profile=Profile.NO_CAS)).storage
+
+    def test_of_many_that_put_if_absent_at_once_one_succeeds(self, storage: Storage) -> None:
+        """What this profile does not promise; test_explorer shows that two can win."""
+
+
+def test_tags_of_equal_bytes_are_equal_only_where_tags_are_content() -> None:
+    same: dict[str, bool] = {}
+    for profile in (Profile.S3, Profile.GCS):
+        storage = SimWorld(SimOptions(profile=profile)).storage
+        first = storage.put("a", b"x")
+        storage.delete("a")
+        same[profile.name] = storage.put("a", b"x").etag == first.etag
+    assert same == {"S3": True, "GCS": False}
+
+
+def test_a_world_can_start_from_the_image_of_another() -> None:
+    first = SimWorld()
+    info = first.storage.put("a", b"x")
+    second = SimWorld(SimOptions(image=first.storage.image()))
+    assert second.storage.head("a") == info
+    assert second.storage.digest == first.storage.digest
+    second.storage.put("a", b"y")
+    assert first.storage.get("a") == b"x"
+
+
+def test_the_digest_depends_on_the_objects_alone() -> None:
+    worlds = [SimWorld(), SimWorld()]
+    for world, order in zip(worlds, ("ab", "ba"), strict=True):
+        for path in order:
+            world.storage.put(path, path.encode())
+    assert worlds[0].storage.digest == worlds[1].storage.digest
+    worlds[1].storage.delete("a")
+    assert worlds[0].storage.digest != worlds[1].storage.digest
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "there"),
+    [
+        (Fault.FAIL_BEFORE, StorageError, False),
+        (Fault.THROTTLED, StorageError, False),
+        (Fault.CONFLICT, StorageError, False),
+        (Fault.UNKNOWN, StorageStateUnknownError, False),
+        (Fault.LOST_ACK, StorageStateUnknownError, True),
+        (Fault.FALSE_PRECONDITION, PreconditionFailedError, True),
+    ],
+)
+def test_a_planned_fault_happens_once(fault: Fault, error: type[Exception], there: bool) -> None:
+    storage = SimWorld().storage
+    storage.inject(fault, "put_if_absent", "x/*")
+    storage.put_if_absent("y", b"")
+    with pytest.raises(error):
+        storage.put_if_absent("x/a", b"")
+    assert (storage.head("x/a") is not None) == there
+    storage.put_if_absent("x/b", b"")
+
+
+def test_stale_answers_miss_the_latest_changes() -> None:
+    storage = SimWorld().storage
+    storage.put("old", b"")
+    for path in ("a", "b", "c"):
+        storage.put(path, b"")
+    storage.inject(Fault.STALE_LIST, "list")
+    storage.inject(Fault.STALE_MISS, "get", "c")
+    assert [o.path for o in storage.list("")] == ["old"]
+    assert [o.path for o in storage.list("")] == ["a", "b", "c", "old"]
+    with pytest.raises(ObjectNotFoundError):
+        storage.get("c")
+    assert storage.get("c") == b""
+
+
+def test_a_torn_write_leaves_half_and_ends_its_writer() -> None:
+    def write(world: SimWorld) -> None:
+        world.storage.put("a", b"123456")
+
+    def check(world: SimWorld, history: History) -> None:
+        assert (world.storage.get("a"), history.outcome("a")) == (b"123", "crashed")
+
+    replay(SimWorld, [write], check, "a a!torn").assert_clean()
+
+
+def test_simulated_storage_has_no_spec() -> None:
+    with pytest.raises(ConfigError):
+        SimWorld().storage.spec()
+
+
+def test_a_clock_ticks_by_reading_and_jumps_by_sleeping() -> None:
+    clock = SimWorld().clock
+    first = clock.now_ms()
+    assert clock.now_ms() == first + 1
+    before = clock.monotonic()
+    clock.sleep(2.5)
+    assert clock.monotonic() == before + 2.5
+    clock.advance(1)
+    assert clock.now_ms() == first + 2 + 3500
+
+
+def test_every_actor_has_a_clock_of_its_own() -> None:
+    def world() -> SimWorld:
+        return SimWorld(SimOptions(offsets_ms={"b": -5000}, tick_ms=0))
+
+    def read(world: SimWorld) -> int:
+        return world.clock.now_ms()
+
+    def check(world: SimWorld, history: History) -> None:
+        assert history.result("a") == history.result("b") + 5000  # type: ignore[operator]
+
+    explore(world, [read, read], check).assert_clean()
+
+
+def test_identifiers_do_not_depend_on_the_schedule() -> None:
+    seen: dict[str, set[object]] = {"a": set(), "b": set()}
+
+    def take(world: SimWorld) -> object:
+        first = world.ids.uuid()
+        world.storage.put(first, b"")
+        return first, world.ids.uuid(), world.ids.below(1000)
+
+    def check(world: SimWorld, history: History) -> None:
+        for name, results in seen.items():
+            results.add(history.result(name))
+
+    assert explore(SimWorld, [take, take], check).assert_clean().complete > 1
+    assert len(seen["a"]) == len(seen["b"]) == 1
+    assert seen["a"] != seen["b"]
+    assert SimWorld(SimOptions(seed=1)).ids.uuid() != SimWorld(SimOptions(seed=2)).ids.uuid()
+
+
+def test_a_timer_calls_in_the_actor_that_sleeps() -> None:
+    world = SimWorld()
+    beats: list[float] = []
+    handle = world.timer.every(10, lambda: beats.append(world.clock.monotonic()), "beat")
+    world.clock.sleep(5)
+    world.timer.fire_due()
+    assert beats == []
+    world.clock.sleep(5)
+    world.timer.fire_due()
+    assert beats == [10]
+    handle.cancel()
+    world.clock.sleep(100)
+    world.timer.fire_due()
+    assert beats == [10]
+
+
+def test_an_actors_heartbeat_runs_during_its_sleeps() -> None:
+    def work(world: SimWorld) -> None:
+        def beat() -> None:
+            world.storage.put("beat", b"")
+
+        world.timer.every(1, beat, "beat")
+        world.clock.sleep(3)
+
+    def check(world: SimWorld, history: History) -> None:
+        assert world.storage.head("beat") is not None
+
+    explore(SimWorld, [work], check).assert_clean()
+
+
+def test_the_lock_times_out_behind_a_holder_that_stays() -> None:
+    def stay(world: SimWorld) -> None:
+        world.lock.acquire(1)
+
+    def check(world: SimWorld, history: History) -> None:
+        ends = {history.outcome("a"), history.outcome("b")}
+        assert ends == {"ok", "failed"}
+        error = history.error("a") or history.error("b")
+        assert isinstance(error, LockTimeoutError)
+
+    assert explore(SimWorld, [stay, stay], check).assert_clean().exhausted
+
+
+@pytest.mark.parametrize("excludes", [True, False])
+def test_the_lock_excludes_unless_it_is_told_not_to(excludes: bool) -> None:
+    def world() -> SimWorld:
+        return SimWorld(SimOptions(lock_excludes=excludes))
+
+    inside: list[str] = []
+    together: set[bool] = set()
+
+    def work(world: SimWorld) -> None:
+        session = world.lock.acquire(1000)
+        inside.append(world.scheduler.actor)
+        world.storage.head("x")
+        together.add(len(inside) > 1)
+        inside.remove(world.scheduler.actor)
+        session.release()
+
+    def check(world: SimWorld, history: History) -> None:
+        inside.clear()
+
+    def fresh() -> SimWorld:
+        inside.clear()
+        return world()
+
+    explore(fresh, [work, work], check).assert_clean()
+    assert together == ({False} if excludes else {True, False})
