@@ -127,7 +127,9 @@ class HudiTable:
         self, operation: str = "upsert", extra_metadata: Mapping[str, str] | None = None, spark: Any = None
     ) -> Write:
         """A write in steps: ``write``, ``staged``, ``would_commit``, ``commit`` or leave to roll back."""
-        return Write(self._home.context(), operations.operation_type(operation), extra_metadata or {}, spark)
+        return Write(
+            self._home.context(), operations.operation_type(operation), extra_metadata or {}, spark, reads.staged
+        )
 
     def rollback(self, instant: Instant | str) -> Instant | None:
         """Roll back a pending write, whoever began it; None if it is not pending. The caller knows that its writer is gone."""

@@ -48,6 +48,10 @@ class Dataset(Protocol):
         """Give back what `persist` keeps; safe to call on any dataset, and twice."""
         ...
 
+    def count_by(self, column: str) -> dict[str, int]:
+        """How many rows have each value of a string column, sorted by value. Raises as `collect`."""
+        ...
+
     def collect(self) -> pa.Table:
         """Run, and bring all rows here. Errors of this package that a task raised are raised as they were."""
         ...

@@ -78,6 +78,10 @@ class LocalDataset:
     def release(self) -> None:
         self._kept = None
 
+    def count_by(self, column: str) -> dict[str, int]:
+        counts = pc.value_counts(self.collect().column(column))
+        return dict(sorted((entry["values"], entry["counts"]) for entry in counts.to_pylist()))
+
     def collect(self) -> pa.Table:
         return pa.Table.from_batches([batch for part in self.parts() for batch in part], self.schema)
 

@@ -28,7 +28,7 @@ from pyhudi_core.runtime.base import Executor
 
 _TARGET = "_pyhudi_target"
 
-GATHER_BYTES = 64 << 20
+GATHER_BYTES = 16 << 20
 """Batches that Spark expects to be at most this large are gathered at the driver."""
 
 
@@ -93,10 +93,15 @@ class SparkDataset:
         return SparkDataset(exchanged.sortWithinPartitions(sort_by), self.schema)
 
     def persist(self) -> Dataset:
-        return SparkDataset(self.frame.persist(StorageLevel.MEMORY_AND_DISK), self.schema)
+        return SparkDataset(self.frame.persist(StorageLevel.DISK_ONLY), self.schema)
 
     def release(self) -> None:
         self.frame.unpersist()
+
+    def count_by(self, column: str) -> dict[str, int]:
+        # The counting stays in the JVM: another function in Python would cost another worker for each core.
+        with driver_errors():
+            return {row[0]: row[1] for row in sorted(self.frame.groupBy(column).count().collect())}
 
     def collect(self) -> pa.Table:
         with driver_errors(), _no_coalescing(self.frame.sparkSession):

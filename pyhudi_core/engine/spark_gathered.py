@@ -50,6 +50,9 @@ class GatheredDataset:
     def release(self) -> None:
         self.local.release()
 
+    def count_by(self, column: str) -> dict[str, int]:
+        return self.local.count_by(column)
+
     def collect(self) -> pa.Table:
         return self.local.collect()
 

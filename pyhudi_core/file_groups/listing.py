@@ -1,11 +1,12 @@
 """Where the names of data files come from: the storage itself (the metadata table is another source, on a floor above).
 
-A folder is a partition if it holds ``.hoodie_partition_metadata`` (in any of its forms), at whatever depth; the root is the only
-partition of a table without partition fields, and needs no such file. This is how Hudi's Spark finds partitions.
+A folder is a partition if it holds ``.hoodie_partition_metadata`` (in any of its forms), at whatever depth, also below another partition;
+the root is the only partition of a table without partition fields, and needs no such file. This is how Hudi's Spark finds partitions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -46,13 +47,25 @@ class StorageListing:
 
     def _walk(self) -> list[str]:
         found: list[str] = []
-        waiting = [name for name in self.storage.list_folder("").folders if not name.startswith(".")]
+        waiting = [name for name in self.storage.list_folder("").folders if name != ".hoodie"]
         while waiting:
             path = waiting.pop()
             folder = self.storage.list_folder(path)
             if any(info.path.rpartition("/")[2].startswith(PARTITION_METAFILE) for info in folder.objects):
                 self._files.setdefault(path, folder.objects)
                 found.append(path)
-            else:
-                waiting.extend(folder.folders)
+            waiting.extend(folder.folders)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class FixedListing:
+    """A listing that is known already."""
+
+    known: Mapping[str, tuple[ObjectInfo, ...]]
+
+    def partitions(self) -> tuple[str, ...]:
+        return tuple(sorted(self.known))
+
+    def files(self, partition: str) -> tuple[ObjectInfo, ...]:
+        return self.known.get(partition, ())

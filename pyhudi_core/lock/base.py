@@ -27,9 +27,13 @@ class LockProvider(Protocol):
 
     @property
     def identity(self) -> str:
-        """Kind and address, such as ``file_system:.hoodie/.locks``; writers with different identities do not exclude each other."""
+        """Kind and address, such as ``file_system:.hoodie/.locks``; writers with different identities do not
+        exclude each other.
+        """
         ...
 
     def acquire(self, timeout_s: float, note: str = "") -> LockSession:
-        """Wait for the lock at most ``timeout_s`` seconds. Raises `LockTimeoutError` that names the holder where known."""
+        """Wait for the lock at most ``timeout_s`` seconds. Raises `LockTimeoutError` that names the holder where
+        known.
+        """
         ...

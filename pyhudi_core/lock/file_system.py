@@ -1,11 +1,13 @@
 """The lock file that Hudi's own FileSystemBasedLockProvider uses, so that Java and Python writers exclude each other.
 
-What both do: the file ``lock`` in the lock folder exists while somebody holds the lock; it is made by an atomic create and removed
-to give the lock back; it has expired when its modification time is more than ``expire_minutes`` old (0: never). The folder is
-``hoodie.write.lock.filesystem.path``; without that option Hudi 1.0 to 1.2 takes ``.hoodie``.
+What both do: the file ``lock`` in the lock folder exists while somebody holds the lock; it is made by an atomic
+create and removed to give the lock back; it has expired when its modification time is more than ``expire_minutes``
+old (0: never). The folder is ``hoodie.write.lock.filesystem.path``; without that option Hudi 1.0 to 1.2 takes
+``.hoodie``.
 
-What only we do: the content names the holder, so a holder whose process on this machine has ended is replaced at once, and a lock is
-removed only by its owner. Hudi's provider removes the file without asking whose it is; safety therefore rests elsewhere.
+What only we do: the content names the holder, so a holder whose process on this machine has ended is replaced at
+once, and a lock is removed only by its owner. Hudi's provider removes the file without asking whose it is; safety
+therefore rests elsewhere.
 """
 
 from __future__ import annotations
@@ -115,8 +117,9 @@ class FileSystemLockProvider:
         except ObjectNotFoundError:
             content = b""
         holder = parse_holder(content)
+        who = holder.describe() if holder else describe_foreign(content)
         return LockTimeoutError(
-            f"The lock was not free within {timeout_s:g} s; it is held by {holder.describe() if holder else describe_foreign(content)}",
+            f"The lock was not free within {timeout_s:g} s; it is held by {who}",
             table=self._storage.location,
             path=self._path,
             hint="Wait for that writer and try again. If it has ended for sure, delete the lock file, and set"

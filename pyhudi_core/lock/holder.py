@@ -1,7 +1,7 @@
 """Who holds a lock file: what our holders write into it, and whether that holder can still be alive.
 
-A holder is known to be gone only when its process ran on this machine, in this boot and this process namespace, and no process
-with its number and start time is there any more. Everybody else may be alive.
+A holder is known to be gone only when its process ran on this machine, in this boot and this process namespace, and
+no process with its number and start time is there any more. Everybody else may be alive.
 """
 
 from __future__ import annotations

@@ -40,8 +40,9 @@ class InProcessLockProvider:
         slot = _slot(self.identity)
         with slot.changed:
             if not slot.changed.wait_for(lambda: slot.token is None, timeout_s):
+                why = slot.note or "no named reason"
                 raise LockTimeoutError(
-                    f"The lock was not free within {timeout_s:g} s; it is held by this process for {slot.note or 'no named reason'}",
+                    f"The lock was not free within {timeout_s:g} s; it is held by this process for {why}",
                     table=self._name,
                     hint="Wait for the other call to end, or raise hoodie.write.lock.wait_time_ms.",
                 )

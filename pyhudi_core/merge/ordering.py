@@ -1,7 +1,7 @@
 """Which of two versions of a row wins (specification, "Merge Modes"). Arrow arrays in, masks and tables out.
 
-Commit-time ordering: what is written later wins. Event-time ordering: the greater ordering value wins, null is the lowest, and on equal values
-what is written later wins; several ordering columns are compared one after the other.
+Commit-time ordering: what is written later wins. Event-time ordering: the greater ordering value wins, null is the lowest, NaN the greatest (as
+for Java), and on equal values what is written later wins; several ordering columns are compared one after the other.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ def incoming_wins(incoming: pa.Table, existing: pa.Table, ordering: Sequence[str
     open_ = np.ones(count, bool)
     for name in ordering:
         new, old = incoming.column(name), existing.column(name)
-        lower = _fill(pc.less(new, old)) | (_mask(pc.is_null(new)) & _mask(pc.is_valid(old)))
-        higher = _fill(pc.greater(new, old)) | (_mask(pc.is_valid(new)) & _mask(pc.is_null(old)))
+        lower, higher = _compare(new, old)
         wins[open_ & lower] = False
         open_ &= ~(lower | higher)
     return wins
@@ -41,18 +40,27 @@ def deduplicate(rows: pa.Table, key: str, position: str, ordering: Sequence[str]
     if pc.count_distinct(keys).as_py() == len(rows):
         return rows
     codes = pc.dictionary_encode(keys.combine_chunks()).indices
-    work = pa.table(
-        {"code": codes, "position": rows.column(position), **{f"o{i}": rows.column(n) for i, n in enumerate(ordering)}}
-    )
-    sort_keys = [
-        ("code", "ascending"),
-        *[(f"o{i}", "ascending") for i in range(len(ordering))],
-        ("position", "ascending"),
-    ]
-    order = pc.sort_indices(work, sort_keys=sort_keys, null_placement="at_start").to_numpy()
+    work = {"code": codes}
+    for number, name in enumerate(ordering):
+        # Sorting puts nulls last, so a column of its own puts them first; NaN comes after all other numbers by itself.
+        work |= {f"known{number}": pc.is_valid(rows.column(name)), f"value{number}": rows.column(name)}
+    work |= {"position": rows.column(position)}
+    order = pc.sort_indices(pa.table(work), sort_keys=[(name, "ascending") for name in work]).to_numpy()
     sorted_codes = codes.to_numpy(zero_copy_only=False)[order]
     last = np.append(sorted_codes[1:] != sorted_codes[:-1], True)
     return rows.take(pa.array(np.sort(order[last])))
+
+
+def _compare(new: pa.ChunkedArray, old: pa.ChunkedArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """For each pair, whether the new value is lower, and whether it is higher."""
+    new_null, old_null = _mask(pc.is_null(new)), _mask(pc.is_null(old))
+    lower = _fill(pc.less(new, old)) | (new_null & ~old_null)
+    higher = _fill(pc.greater(new, old)) | (~new_null & old_null)
+    if pa.types.is_floating(new.type):
+        new_nan, old_nan = _fill(pc.is_nan(new)), _fill(pc.is_nan(old))
+        lower |= old_nan & ~new_nan
+        higher |= new_nan & ~old_nan
+    return lower, higher
 
 
 def _fill(result: pa.ChunkedArray) -> npt.NDArray[np.bool_]:

@@ -45,7 +45,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _project(batch: pa.RecordBatch, schema: pa.Schema, *, exact: bool) -> pa.RecordBatch:
-    if batch.schema.equals(schema):
+    if batch.schema.equals(schema, check_metadata=True):
         return batch
     cast = _Cast(exact)
     columns = []

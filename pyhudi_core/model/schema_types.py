@@ -92,8 +92,9 @@ def check_names(names: list[str], parent: str = "") -> None:
                 f"Column name {column!r} cannot be written to a Hudi table",
                 hint="Rename it to letters, digits and underscores, not beginning with a digit",
             )
-        other = seen.setdefault(name.lower(), name)
-        if other is name:
+        other = seen.get(name.lower())
+        if other is None:
+            seen[name.lower()] = name
             continue
         if other == name:
             raise SchemaMismatchError(f"Column {column} is there twice", hint="Give each column its own name")

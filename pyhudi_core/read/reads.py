@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.errors import SchemaMismatchError, SnapshotExpiredError, UnsupportedTableError
+from pyhudi_core.file_groups.listing import FixedListing
+from pyhudi_core.file_groups.view import FileGroupView
+from pyhudi_core.file_groups.visibility import Visibility
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Instant, State, time_after
 from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.record_key import record_keys
@@ -17,6 +24,8 @@ from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, as_text, completion_bound
 from pyhudi_core.read.scan import RowFilter, Scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
 
 Columns = Sequence[str] | None
@@ -87,6 +96,35 @@ def lookup(context: TableContext, keys: object, columns: Columns = None) -> Scan
     if config.is_partitioned and all(name in names for name in config.partition_fields):
         return located.in_partitions(frozenset(partition_paths(typed, config).to_pylist()))
     return located
+
+
+class Staged(Protocol):
+    """An unpublished write (``write.handle.StagedWrite``)."""
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+    @property
+    def requested(self) -> Instant: ...
+    @property
+    def metadata(self) -> CommitMetadata: ...
+    @property
+    def schema(self) -> pa.Schema: ...
+
+
+def staged(context: TableContext, write: Staged, columns: Columns, where: object) -> Scan:
+    """The rows that an unpublished write changed or added: a snapshot in which its files are the only ones."""
+    files: dict[str, list[ObjectInfo]] = {}
+    for stat in write.metadata.stats:
+        files.setdefault(stat.partition, []).append(ObjectInfo(stat.path, stat.size, 0, ""))
+    completed = replace(
+        write.requested, state=State.COMPLETED, completion_time=time_after(write.requested.requested_time)
+    )
+    timeline = Timeline((completed,))
+    visibility = Visibility.of(timeline, None, lambda _instant: write.metadata, lambda: False)
+    listing = FixedListing({partition: tuple(infos) for partition, infos in files.items()})
+    view = FileGroupView(listing, visibility, context.table)
+    state = Snapshot(context.config, timeline, None, write.schema, view)
+    return _scan(context, state, columns, where, frozenset({write.requested.requested_time}))
 
 
 def _scan(

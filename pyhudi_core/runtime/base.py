@@ -1,7 +1,7 @@
 """Time, chance and threads, as protocols that are handed in.
 
-Nothing outside ``runtime/``, ``storage/`` and ``lock/`` may take them for itself (design: everything that touches the outside is
-passed in), because the explorer replaces all of them.
+Nothing outside ``runtime/``, ``storage/`` and ``lock/`` may take them for itself (everything that touches the
+outside is passed in), because the explorer replaces all of them.
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ class ThreadExecutor:
 
         with ThreadPoolExecutor(width, thread_name_prefix="pyhudi") as pool:
             futures = [pool.submit(run, item) for item in work]
-        # The pool is empty here: all calls have ended. A skipped call comes with an error, which result() raises first or later.
+        # The pool is empty here: all calls have ended. A skipped call comes with an error, which result() raises
+        # first or later.
         for future in futures:
             error = future.exception()
             if error is not None:

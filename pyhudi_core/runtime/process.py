@@ -1,7 +1,7 @@
 """Whether a process of this machine still lives.
 
-A process is known to be gone only when it ran on this machine, in this boot and this process namespace, and no process with its number and
-start time is there any more. Everybody else may be alive.
+A process is known to be gone only when it ran on this machine, in this boot and this process namespace, and no
+process with its number and start time is there any more. Everybody else may be alive.
 """
 
 from __future__ import annotations

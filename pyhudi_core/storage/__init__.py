@@ -1,10 +1,11 @@
-"""Disks and networks: one synchronous protocol (``base``) and its adapters."""
+"""Disks and networks: one synchronous protocol (``base``) and its adapters; ``s3`` is imported when a location
+asks for it.
+"""
 
 from pyhudi_core.storage.base import Folder, ObjectInfo, OutputFile, Secret, Storage, StorageSpec
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.memory import MemoryStorage
 from pyhudi_core.storage.opening import open_storage, storage_from_spec
-from pyhudi_core.storage.s3 import S3Storage
 
 __all__ = [
     "Folder",
@@ -12,7 +13,6 @@ __all__ = [
     "MemoryStorage",
     "ObjectInfo",
     "OutputFile",
-    "S3Storage",
     "Secret",
     "Storage",
     "StorageSpec",

@@ -1,10 +1,10 @@
 """What the rest of the package may ask of a disk or an object store.
 
-Small and synchronous on purpose: every step that another process can see is one call of this protocol, so that the explorer in
-``pyhudi_core.testing`` can run the real code under every interleaving and crash of these calls.
+Small and synchronous on purpose: every step that another process can see is one call of this protocol, so that the
+explorer in ``pyhudi_core.testing`` can run the real code under every interleaving and crash of these calls.
 
-Paths are relative to the storage's root (the table's location), use ``/``, never start with one and never contain ``..``;
-anything else raises `UnsafePathError` before the outside is touched.
+Paths are relative to the storage's root (the table's location), use ``/``, never start with one and never contain
+``..``; anything else raises `UnsafePathError` before the outside is touched.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The direct children of a folder: objects sorted by path, and the paths of sub-folders (no trailing slash), sorted."""
+    """The direct children of a folder: objects sorted by path, and the paths of sub-folders (no trailing slash),
+    sorted.
+    """
 
     objects: tuple[ObjectInfo, ...]
     folders: tuple[str, ...]
@@ -76,7 +78,9 @@ class Storage(Protocol):
         ...
 
     def list(self, prefix: str, start_after: str = "") -> list[ObjectInfo]:
-        """All objects, at any depth, whose path starts with ``prefix`` and sorts after ``start_after``; sorted by path."""
+        """All objects, at any depth, whose path starts with ``prefix`` and sorts after ``start_after``; sorted by
+        path.
+        """
         ...
 
     def list_folder(self, folder: str) -> Folder:
@@ -92,7 +96,9 @@ class Storage(Protocol):
         ...
 
     def put_if_match(self, path: str, data: bytes, etag: str) -> ObjectInfo:
-        """Replace the object if its tag is ``etag``. Raises as `put_if_absent`; a missing object is a failed precondition."""
+        """Replace the object if its tag is ``etag``. Raises as `put_if_absent`; a missing object is a failed
+        precondition.
+        """
         ...
 
     def delete(self, path: str) -> None:
@@ -108,7 +114,9 @@ class Storage(Protocol):
         ...
 
     def open_output(self, path: str) -> OutputFile:
-        """Open a new object for writing. It appears under its path when it is closed, and not at all when it is aborted."""
+        """Open a new object for writing. It appears under its path when it is closed, and not at all when it is
+        aborted.
+        """
         ...
 
 

@@ -1,8 +1,8 @@
 """Storage on a POSIX disk.
 
-Invariants: an object appears whole or not at all (temporary file, fsync, rename or link); `put_if_absent` is link(2); nothing
-outside the root is reached, not even through a symbolic link. Disks have no If-Match, so `put_if_match` is refused;
-`delete_if_match` excludes other processes of this machine that use this package (flock on the folder).
+Invariants: an object appears whole or not at all (temporary file, fsync, rename or link); `put_if_absent` is link(2);
+nothing outside the root is reached, not even through a symbolic link. Disks have no If-Match, so `put_if_match` is
+refused; `delete_if_match` excludes other processes of this machine that use this package (flock on the folder).
 """
 
 from __future__ import annotations

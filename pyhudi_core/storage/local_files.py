@@ -1,8 +1,8 @@
 """How bytes become a file of a POSIX disk: temporary name, fsync, and then one atomic step (rename or link).
 
-Temporary files live in the folder of the file they become, because rename and link cannot cross file systems. They start with
-``.pyhudi-`` and end with ``.tmp``; listings hide them. Hadoop keeps a checksum of ``name`` in ``.name.crc`` and refuses a file
-that does not match it, so a stale one is removed before a file appears.
+Temporary files live in the folder of the file they become, because rename and link cannot cross file systems. They
+start with ``.pyhudi-`` and end with ``.tmp``; listings hide them. Hadoop keeps a checksum of ``name`` in
+``.name.crc`` and refuses a file that does not match it, so a stale one is removed before a file appears.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def publish_replacing(temporary: str, path: str, fsync: bool) -> None:
 def publish_if_absent(temporary: str, path: str, fsync: bool) -> None:
     """Give the temporary file its name; raises FileExistsError when the name is taken."""
     try:
-        # link(2) fails on an existing name, on every POSIX file system and across processes; rename(2) would replace it.
+        # link(2) fails on an existing name, on every POSIX file system and across processes; rename(2) would replace
+        # it.
         if not os.path.lexists(path):
             remove_checksum(path)
         os.link(temporary, path)

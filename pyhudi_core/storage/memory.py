@@ -1,7 +1,7 @@
 """Storage in the memory of one process, with the conditional writes of an object store.
 
-``memory://name/prefix`` names a bucket of this process: whoever opens the same name sees the same objects. Used for tests,
-examples and small tables of the local engine; Spark's workers cannot reach it.
+``memory://name/prefix`` names a bucket of this process: whoever opens the same name sees the same objects. Used for
+tests, examples and small tables of the local engine; Spark's workers cannot reach it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.memory import MemoryStorage, memory_bucket
 from pyhudi_core.storage.paths import parse_location
-from pyhudi_core.storage.s3 import S3Storage
 
 
 def open_storage(location: str, options: Mapping[str, str] | None = None) -> Storage:
@@ -32,6 +31,9 @@ def open_storage(location: str, options: Mapping[str, str] | None = None) -> Sto
     if parsed.scheme == "memory":
         _refuse_unknown(given, set(), location)
         return MemoryStorage(parsed.text, memory_bucket(parsed.bucket), SystemClock())
+    # boto3 takes a quarter of a second and 25 MB, which tables on a disk, and each of Spark's workers, need not pay.
+    from pyhudi_core.storage.s3 import S3Storage  # noqa: PLC0415
+
     return S3Storage(parsed.text, given)
 
 

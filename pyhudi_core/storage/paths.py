@@ -1,7 +1,7 @@
 """Safe object paths, and what a location means.
 
-Every adapter checks each path here before it touches the outside, so that a path that was read from a table's own metadata can
-never lead out of the table's folder (trust.md, promise P8).
+Every adapter checks each path here before it touches the outside, so that a path that was read from a table's own
+metadata can never lead out of the table's folder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Storage in S3 and compatible stores, through boto3.
 
-Invariants: conditional writes use If-None-Match and If-Match and never hide a first success (``s3_writes``); what a reader opened does
-not change under it (``s3_files``). Tags are hashes of the content: equal bytes have equal tags, so bytes that are compared and swapped
-must carry a nonce. Keys that end with a slash (folder marks of other tools) are not objects.
+Invariants: conditional writes use If-None-Match and If-Match and never hide a first success (``s3_writes``); what a
+reader opened does not change under it (``s3_files``). Tags are hashes of the content: equal bytes have equal tags, so
+bytes that are compared and swapped must carry a nonce. Keys that end with a slash (folder marks of other tools) are
+not objects.
 """
 
 from __future__ import annotations

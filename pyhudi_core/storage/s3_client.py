@@ -1,7 +1,8 @@
 """How S3 is reached: storage options, boto3 clients, and what S3's errors mean.
 
-Two clients with different retries. Reads and idempotent writes leave retrying to the SDK. Conditional writes are sent once: an SDK that
-repeats one hides its own first success behind "412 Precondition Failed" (trust.md 3.7), so ``s3_writes`` repeats them and looks first.
+Two clients with different retries. Reads and idempotent writes leave retrying to the SDK. Conditional writes are sent
+once: an SDK that repeats one hides its own first success behind "412 Precondition Failed", so
+``s3_writes`` repeats them and looks first.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from pyhudi_core.errors import (
 from pyhudi_core.storage.base import Secret
 
 _READ_ATTEMPTS = 5
-_SECRETS = ("secret_access_key", "session_token")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,17 @@ class S3Options:
                 table=location,
                 hint="Give both, or neither and let boto3 find the credentials.",
             )
-        secrets = {name: Secret(given.get(name, "")) for name in _SECRETS}
-        return cls(**{name: str(text) for name, text in given.items() if name not in _SECRETS}, **secrets)
+
+        def text(name: str) -> str:
+            return str(given.get(name, ""))
+
+        return cls(
+            text("endpoint_url"),
+            text("region"),
+            text("access_key_id"),
+            Secret(text("secret_access_key")),
+            Secret(text("session_token")),
+        )
 
     def to_mapping(self) -> dict[str, str]:
         """The options that were given; secrets stay wrapped."""

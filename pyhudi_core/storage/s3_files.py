@@ -1,7 +1,7 @@
 """Reading an S3 object at any position, and writing a large one in parts.
 
-Reads are ranged requests, bound to the tag the object had when it was opened, so that a reader never mixes two objects. Writes hold at
-most one part in memory; a small file is one plain put.
+Reads are ranged requests, bound to the tag the object had when it was opened, so that a reader never mixes two
+objects. Writes hold at most one part in memory; a small file is one plain put.
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ class UploadStream(io.RawIOBase):
                 return self._find_own(error)
 
     def forget(self) -> None:
-        """Drop what was written, on S3 too. An upload that cannot be dropped costs space until the bucket's rules end it."""
+        """Drop what was written, on S3 too. An upload that cannot be dropped costs space until the bucket's rules
+        end it.
+        """
         self._pending.clear()
         if self._upload:
             with suppress(ClientError, BotoCoreError):

@@ -1,8 +1,8 @@
 """Conditional writes to S3 that never hide a first success.
 
-Every write carries a nonce of its own in the object's metadata. When an answer is lost, the object is looked at: the nonce says
-whether it is ours. What stays open raises `StorageStateUnknownError`. A "409 ConditionalRequestConflict" means that nothing was done:
-it is repeated, and is no lost race. (trust.md 3.7 and 4.4.)
+Every write carries a nonce of its own in the object's metadata. When an answer is lost, the object is looked at: the
+nonce says whether it is ours. What stays open raises `StorageStateUnknownError`. A "409 ConditionalRequestConflict"
+means that nothing was done: it is repeated, and is no lost race.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ConnectionError as NotConnectedError
 
 from pyhudi_core.errors import PreconditionFailedError, StorageError, StorageStateUnknownError
 from pyhudi_core.runtime.base import Clock, Ids
@@ -45,6 +46,15 @@ class Target:
             hint="Read the table's state before you try again.",
         )
 
+    def gave_up(self, last: Exception | None) -> StorageError:
+        """The error of a write that certainly did not happen, however often it was sent."""
+        return StorageError(
+            f"S3 did not take the write in {_ATTEMPTS} attempts: {last}",
+            table=self.table,
+            path=self.path,
+            hint="Nothing was written; try again later.",
+        )
+
 
 class ConditionalWriter:
     """Sends conditional requests once each, repeats them where that is safe, and finds out what happened.
@@ -61,7 +71,9 @@ class ConditionalWriter:
         self._ids = ids
 
     def put(self, target: Target, data: bytes, etag: str | None) -> Any:
-        """Put the object if its tag is ``etag``, or if there is none (``etag`` is None). Returns an answer that holds ``ETag``."""
+        """Put the object if its tag is ``etag``, or if there is none (``etag`` is None). Returns an answer that
+        holds ``ETag``.
+        """
         nonce = self._ids.uuid()
         condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
 
@@ -98,6 +110,7 @@ class ConditionalWriter:
 
     def _repeat(self, target: Target, send: Callable[[], Any], look: Callable[[], Any | None]) -> Any:
         in_doubt = False
+        last: Exception | None = None
         for attempt in range(_ATTEMPTS):
             if attempt:
                 self._wait(attempt)
@@ -108,26 +121,27 @@ class ConditionalWriter:
                         return ours
                 return send()
             except (ClientError, BotoCoreError) as error:
-                in_doubt = self._judge(target, error, in_doubt, look)
-        raise target.unknown() if in_doubt else self._gave_up(target)
+                in_doubt = self._judge(target, error, in_doubt)
+                last = error
+        raise target.unknown() if in_doubt else target.gave_up(last)
 
-    def _judge(
-        self, target: Target, error: ClientError | BotoCoreError, in_doubt: bool, look: Callable[[], Any | None]
-    ) -> bool:
-        """Whether the write may have happened after this error; raises when there is no point in going on."""
+    def _judge(self, target: Target, error: ClientError | BotoCoreError, in_doubt: bool) -> bool:
+        """Whether the write may have happened by now; raises when there is no point in going on."""
         if may_have_happened(error):
             return True
         status = status_of(error) if isinstance(error, ClientError) else 0
-        if status == 409:
+        if status == 409 or isinstance(error, NotConnectedError):
             return in_doubt
         if status in (404, 412) and _is_about_the_object(error):
             if not in_doubt:
                 raise target.failed() from error
             # Ours may have come first, and this may be its echo: the next look tells.
             return True
-        with s3_errors(target.table, target.path, changes=True):
+        if in_doubt:
+            raise target.unknown() from error
+        with s3_errors(target.table, target.path):
             raise error
-        raise AssertionError("unreachable")
+        raise target.gave_up(error)
 
     def _head(self, target: Target) -> Any | None:
         try:
@@ -140,14 +154,6 @@ class ConditionalWriter:
     def _wait(self, attempt: int) -> None:
         bound_ms = min(_LONGEST_WAIT_MS, _FIRST_WAIT_MS << attempt)
         self._clock.sleep((1 + self._ids.below(bound_ms)) / 1000)
-
-    def _gave_up(self, target: Target) -> StorageError:
-        return StorageError(
-            f"S3 refused the write {_ATTEMPTS} times because others write the same object",
-            table=target.table,
-            path=target.path,
-            hint="Nothing was written; try again later.",
-        )
 
 
 def _is_about_the_object(error: Exception) -> bool:

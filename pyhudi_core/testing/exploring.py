@@ -1,10 +1,12 @@
 """Every interleaving of a few actors, every crash and every fault within bounds, on the real code.
 
-The search is stateless: a greenlet cannot be copied, so each schedule is executed from the start of a new world. A state that was
-reached before with as much budget left is not explored again. After a run's end the check looks at the world and its history.
+The search is stateless: a greenlet cannot be copied, so each schedule is executed from the start of a new world. A
+state that was reached before with as much budget left is not explored again. After a run's end the check looks at the
+world and its history.
 
-Bounds and what they mean: ``preemptions`` is how often an actor may be interrupted although it could go on (None: always);
-``crashes`` how many actors may vanish; ``faults`` how often each fault (`Fault` names) or disturbance (such as ``expire_lock``) may happen.
+Bounds and what they mean: ``preemptions`` is how often an actor may be interrupted although it could go on (None:
+always); ``crashes`` how many actors may vanish; ``faults`` how often each fault (`Fault` names) or disturbance (such
+as ``expire_lock``) may happen.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ W = TypeVar("W", bound=World)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How far an exploration goes; see the module's text. ``every_call`` also crashes and switches at private objects."""
+    """How far an exploration goes; see the module's text. ``every_call`` also crashes and switches at private
+    objects.
+    """
 
     preemptions: int | None = None
     crashes: int = 0

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event: the actor, what kind (``invoke``, ``ok``, ``failed``, ``broken``, ``crashed`` or the actor's own), and its value."""
+    """One event: the actor, what kind (``invoke``, ``ok``, ``failed``, ``broken``, ``crashed`` or the actor's
+    own), and its value.
+    """
 
     actor: str
     kind: str

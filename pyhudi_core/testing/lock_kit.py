@@ -1,7 +1,7 @@
 """What every lock provider must do, as tests to inherit from.
 
-Subclass `LockKit` in a test module under a name that starts with ``Test`` and give it a fixture ``providers`` that returns a function;
-each call of it makes one more provider for the same table, as another handle would have.
+Subclass `LockKit` in a test module under a name that starts with ``Test`` and give it a fixture ``providers`` that
+returns a function; each call of it makes one more provider for the same table, as another handle would have.
 """
 
 from __future__ import annotations

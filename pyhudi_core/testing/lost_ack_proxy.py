@@ -1,7 +1,7 @@
 """A proxy in front of an object store that loses answers on demand.
 
-Adapters that let their client library repeat conditional writes report "somebody else was first" after such a loss, although they won
-(trust.md 3.7). Point a storage's ``endpoint_url`` at the proxy, plan faults, and see what it says.
+Adapters that let their client library repeat conditional writes report "somebody else was first" after such a loss,
+although they won. Point a storage's ``endpoint_url`` at the proxy, plan faults, and see what it says.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ FaultKind = Literal["lost_ack", "refused", "503_after", "503_before", "409"]
 class PlannedFault:
     """A fault for the next requests of a method whose path holds a text.
 
-    ``lost_ack``: the store does it, the answer is lost. ``refused``: the connection breaks before the store sees the request.
-    ``503_after`` and ``503_before``: the same two with an answer that says "503 Slow Down". ``409``: the store is not asked, the answer
-    is "409 ConditionalRequestConflict".
+    ``lost_ack``: the store does it, the answer is lost. ``refused``: the connection breaks before the store sees the
+    request. ``503_after`` and ``503_before``: the same two with an answer that says "503 Slow Down". ``409``: the
+    store is not asked, the answer is "409 ConditionalRequestConflict".
     """
 
     kind: FaultKind

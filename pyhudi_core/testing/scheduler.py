@@ -1,14 +1,14 @@
 """One run of several actors under a schedule that somebody chooses, in one thread.
 
-An actor is ordinary synchronous code in a greenlet. It runs until it is about to do something that others can see (a call of the
-simulated storage, lock or clock); there it parks, and the strategy says who goes on and what happens to the call. So a run is a
-pure function of the world and the choices.
+An actor is ordinary synchronous code in a greenlet. It runs until it is about to do something that others can see (a
+call of the simulated storage, lock or clock); there it parks, and the strategy says who goes on and what happens to
+the call. So a run is a pure function of the world and the choices.
 
-Choices are texts: ``a`` (actor a does its call), ``a!lost_ack`` (it does, with that fault), ``a!crash`` (it vanishes before its call),
-``!expire`` (the disturbance of that name happens to the world).
+Choices are texts: ``a`` (actor a does its call), ``a!lost_ack`` (it does, with that fault), ``a!crash`` (it vanishes
+before its call), ``!expire`` (the disturbance of that name happens to the world).
 
-Invariants: simulated time moves only in sleeps and when nobody can run; a crashed actor changes nothing any more, even while its
-``finally`` blocks run.
+Invariants: simulated time moves only in sleeps and when nobody can run; a crashed actor changes nothing any more,
+even while its ``finally`` blocks run.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True)
 class RunBounds:
-    """What a run may hold: budgets by name (``preemption``, ``crash``, faults, disturbances; absent is none), and steps.
+    """What a run may hold: budgets by name (``preemption``, ``crash``, faults, disturbances; absent is none), and
+    steps.
 
     ``every_call`` makes calls on private objects scheduling points, too. Without an entry, preemptions are not bounded.
     """
@@ -106,6 +107,13 @@ class _Actor:
     def alive(self) -> bool:
         return self.pending is not None
 
+    def is_ready(self) -> bool:
+        wait = self.pending.wait if self.pending is not None else None
+        return wait is None or wait.ready()
+
+    def wakes_ms(self) -> int:
+        return self.pending.wait.until_ms if self.pending is not None and self.pending.wait is not None else 0
+
 
 class Scheduler:
     """The stage that a world's simulated parts share; idle (calls just happen) outside of `run`."""
@@ -128,6 +136,10 @@ class Scheduler:
     def actor(self) -> str:
         """Name of the running actor; empty outside of a run."""
         return self._current.name if self._current else ""
+
+    def has_crashed(self, name: str) -> bool:
+        """Whether the actor of that name has crashed."""
+        return any(event.actor == name and event.kind == "crashed" for event in self.history.events)
 
     def watch(self, digest: Callable[[], int]) -> None:
         """Make a part's state a part of the key."""
@@ -221,9 +233,11 @@ class Scheduler:
                 self.history.add(actor.name, "crashed", None)
 
     def _options(self) -> tuple[str, ...]:
-        ready = [a for a in self._actors.values() if a.alive and (_wait(a) is None or _wait(a).ready())]  # type: ignore[union-attr]
+        alive = [actor for actor in self._actors.values() if actor.alive]
+        ready = [actor for actor in alive if actor.is_ready()]
         if not ready:
-            ready = [min((a for a in self._actors.values() if a.alive), key=lambda a: _wait(a).until_ms)]  # type: ignore[union-attr]
+            # Nobody can go on: time passes until the first of them is woken.
+            ready = [min(alive, key=lambda actor: actor.wakes_ms())]
         names = [actor.name for actor in ready]
         running = self._last in names
         if running:
@@ -234,7 +248,8 @@ class Scheduler:
             options.extend(f"{name}!{fault}" for fault in (call.faults if call else ()) if self._left(fault))
         last = self._actors.get(self._last)
         if last is not None and last.alive and self._left(CRASH):
-            # A parked actor that crashes now or later is the same to everybody else; so only the one that has just parked may.
+            # A parked actor that crashes now or later is the same to everybody else; so only the one that has just
+            # parked may.
             options.append(f"{last.name}!{CRASH}")
         options.extend(f"!{n}" for n, d in self.disturbances.items() if self._left(n) and d.possible())
         return tuple(options)
@@ -259,9 +274,8 @@ class Scheduler:
             return
         if self._preempts(name):
             self._used["preemption"] = self._used.get("preemption", 0) + 1
-        wait = _wait(actor)
-        if wait is not None and not wait.ready():
-            self.time_ms = max(self.time_ms, wait.until_ms)
+        if not actor.is_ready():
+            self.time_ms = max(self.time_ms, actor.wakes_ms())
         actor.fault = event
         self._last = name
         self._resume(actor)
@@ -270,8 +284,7 @@ class Scheduler:
         last = self._actors.get(self._last)
         if last is None or name == self._last or not last.alive:
             return False
-        wait = _wait(last)
-        return wait is None or wait.ready()
+        return last.is_ready()
 
     def _report(self, choice: str, call: Call | None) -> None:
         if self.on_step is not None:
@@ -299,9 +312,7 @@ class Scheduler:
         self.changed()
 
     def _key(self) -> int:
-        actors = tuple(
-            (a.digest, a.alive, a.crashed, w is None or w.ready()) for a in self._actors.values() for w in (_wait(a),)
-        )
+        actors = tuple((a.digest, a.alive, a.crashed, a.is_ready()) for a in self._actors.values())
         # Who ran last decides what counts as a preemption, and who may crash.
         last = self._last if ("preemption" in self._bounds.budgets or CRASH in self._bounds.budgets) else ""
         world = tuple(digest() for digest in self._digests)
@@ -313,10 +324,6 @@ class Scheduler:
                 self._kill(actor)
         self._actors = {}
         self._last = ""
-
-
-def _wait(actor: _Actor) -> Wait | None:
-    return actor.pending.wait if actor.pending is not None else None
 
 
 _hashes: dict[str, int] = {}

@@ -39,7 +39,8 @@ class Violation:
     def text(self) -> str:
         """The violation for people: what is wrong, the steps, and the test."""
         steps = "\n".join(f"  {line}" for line in self.steps)
-        return f"{type(self.error).__name__}: {self.error}\n\nSteps of the smallest schedule found:\n{steps}\n\n{self.as_test()}"
+        what = f"{type(self.error).__name__}: {self.error}"
+        return f"{what}\n\nSteps of the smallest schedule found:\n{steps}\n\n{self.as_test()}"
 
 
 def format_schedule(choices: Sequence[str]) -> str:
@@ -62,7 +63,8 @@ def shrink(violation: Violation, attempt: Attempt) -> Violation:
 
     Args:
         violation: the one to make small.
-        attempt: runs choices as far as they are possible and then without preemption; returns the violation if there is one.
+        attempt: runs choices as far as they are possible and then without preemption; returns the violation if there
+            is one.
     """
     best = violation
     left = _ATTEMPTS

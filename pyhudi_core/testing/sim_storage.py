@@ -1,10 +1,11 @@
 """Storage in memory that parks the running actor before every call that others can see, and fails on demand.
 
-It stands for a whole adapter, not for a server: what an adapter hides (retries, HTTP codes) does not appear here, what it may raise does.
+It stands for a whole adapter, not for a server: what an adapter hides (retries, HTTP codes) does not appear here,
+what it may raise does.
 
-Objects that only one actor can name need no scheduling. The ``shared`` predicate says which can be named by several; it is checked:
-an actor that changes a private object after another has looked at it gets a `SimulationError`. Listings are not checked: they show
-private objects as they are at that moment.
+Objects that only one actor can name need no scheduling. The ``shared`` predicate says which can be named by several;
+it is checked: an actor that changes a private object that another (not a crashed) one has looked at gets a
+`SimulationError`. Listings are not checked: they show private objects as they are at that moment.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from pyhudi_core.testing.scheduler import Call, Scheduler, SimulationError, hash
 class Profile(Enum):
     """Kinds of storage.
 
-    S3 has tags that are the content's hash, GCS and AZURE have versions; LOCAL_POSIX has no conditional replacement; NO_CAS has no
-    conditional write at all, so its `put_if_absent` is a look and then a write.
+    S3 has tags that are the content's hash, GCS and AZURE have versions; LOCAL_POSIX has no conditional replacement;
+    NO_CAS has no conditional write at all, so its `put_if_absent` is a look and then a write.
     """
 
     S3 = "s3"
@@ -277,8 +278,8 @@ class SimStorage:
         if not actor:
             return
         lookers = self._lookers.setdefault(path, set())
-        if verb not in ("get", "head", "open_input") and lookers - {actor}:
-            others = ", ".join(sorted(lookers - {actor}))
+        others = ", ".join(sorted(o for o in lookers - {actor} if not self._scheduler.has_crashed(o)))
+        if verb not in ("get", "head", "open_input") and others:
             raise SimulationError(
                 f"{actor} changes the private object {path} after {others} looked at it: it is shared"
             )

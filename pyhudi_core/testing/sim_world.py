@@ -1,7 +1,8 @@
 """A simulated outside: clock, chance, threads, timers, a lock and a storage that share one scheduler.
 
-Every part is a pure function of the schedule: identifiers depend on the seed, the actor and how many it took; every actor has a clock of
-its own (an offset to the common time, and a tick for each reading), so that a reading needs no scheduling.
+Every part is a pure function of the schedule: identifiers depend on the seed, the actor and how many it took; every
+actor has a clock of its own (an offset to the common time, and a tick for each reading), so that a reading needs no
+scheduling.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from hashlib import blake2b
 from uuid import UUID
 
 from pyhudi_core.errors import LockTimeoutError
-from pyhudi_core.runtime.base import Runtime
+from pyhudi_core.runtime.base import Process, Runtime, UnknownProcess
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.testing.scheduler import Call, Disturbance, Scheduler, Wait, stable_hash
 from pyhudi_core.testing.sim_storage import Image, Profile, SimStorage, everything_is_shared
@@ -56,7 +57,8 @@ class SimClock:
         if not self._scheduler.actor:
             self._scheduler.time_ms = until
             return
-        # A sleeper that is waiting for others wakes when they have changed something; waking before would show it nothing new.
+        # A sleeper that is waiting for others wakes when they have changed something; waking before would show it
+        # nothing new.
         seen = self._scheduler.changes
         self._scheduler.visit(Call("sleep", "", wait=Wait(lambda: self._scheduler.changes != seen, until)))
         self._scheduler.time_ms = max(self._scheduler.time_ms, until)
@@ -108,7 +110,9 @@ class SimTimerHandle:
 
 
 class SimTimer:
-    """Background calls without threads: they run in the actor that asked for them, when it wakes from a sleep and they are due."""
+    """Background calls without threads: they run in the actor that asked for them, when it wakes from a sleep and
+    they are due.
+    """
 
     def __init__(self, scheduler: Scheduler, clock: SimClock) -> None:
         self._scheduler = scheduler
@@ -140,8 +144,9 @@ class SimTimer:
 class SimLock:
     """A lock provider whose waiting is known to the scheduler, so that it costs no polling.
 
-    A crashed holder's lease ends after ``lease_s``. The disturbance ``expire_lock`` ends a living holder's lease at any time, as a long
-    pause does; the holder does not notice. With ``excludes=False`` everybody gets the lock at once.
+    A crashed holder's lease ends after ``lease_s``. The disturbance ``expire_lock`` ends a living holder's lease at
+    any time, as a long pause does; the holder does not notice. With ``excludes=False`` everybody gets the lock at
+    once.
     """
 
     def __init__(self, scheduler: Scheduler, lease_s: float = 300, excludes: bool = True) -> None:
@@ -224,9 +229,28 @@ class SimLockSession:
             self._released = True
 
 
+class SimProcess:
+    """Every actor is a process of one machine; the crashed ones are known to be gone."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def identity(self) -> str:
+        return self._scheduler.actor
+
+    def is_gone(self, identity: str) -> bool:
+        gone = bool(identity) and self._scheduler.has_crashed(identity)
+        self._scheduler.saw(gone)
+        return gone
+
+
 @dataclass(frozen=True, slots=True)
 class SimOptions:
-    """What kind of world: storage profile, what is shared, objects to start with, clock offsets and tick, seed, and the lock."""
+    """What kind of world: storage profile, what is shared, objects to start with, clock offsets and tick, seed, and
+    the lock.
+
+    With ``one_machine`` the actors are processes of one machine, so that a crash can be known; else only time tells.
+    """
 
     profile: Profile = Profile.S3
     shared: Callable[[str], bool] = everything_is_shared
@@ -236,6 +260,7 @@ class SimOptions:
     seed: int = 0
     lease_s: float = 300
     lock_excludes: bool = True
+    one_machine: bool = False
 
 
 class SimWorld:
@@ -257,4 +282,5 @@ class SimWorld:
         self.ids = SimIds(self.scheduler, chosen.seed)
         self.timer = SimTimer(self.scheduler, self.clock)
         self.lock = SimLock(self.scheduler, chosen.lease_s, chosen.lock_excludes)
-        self.runtime = Runtime(self.clock, self.ids, SerialExecutor(), self.timer)
+        process: Process = SimProcess(self.scheduler) if chosen.one_machine else UnknownProcess()
+        self.runtime = Runtime(self.clock, self.ids, SerialExecutor(), self.timer, process)

@@ -1,7 +1,7 @@
 """What every storage must do, as tests to inherit from.
 
-Subclass `StorageKit` in a test module under a name that starts with ``Test`` and give it a fixture ``storage`` that returns an empty
-storage. Each case states one promise of ``storage/base.py``.
+Subclass `StorageKit` in a test module under a name that starts with ``Test`` and give it a fixture ``storage`` that
+returns an empty storage. Each case states one promise of ``storage/base.py``.
 """
 
 from __future__ import annotations
@@ -268,7 +268,9 @@ class StorageKit:
 
 
 def _same(found: ObjectInfo | None, written: ObjectInfo) -> bool:
-    """Whether it is the written object; its time may be that of an answer, which object stores give in whole seconds."""
+    """Whether it is the written object; its time may be that of an answer, which object stores give in whole
+    seconds.
+    """
     return found is not None and (found.path, found.size, found.etag) == (written.path, written.size, written.etag)
 
 

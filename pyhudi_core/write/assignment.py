@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.write.prepare import Volume
 
-_PART_ROWS = 250_000
+_PART_ROWS = 125_000
 _ARROW_TO_PARQUET = 0.5
 _TELLING_SIZE = 4 << 20  # smaller files consist of their bloom filter, and say little about rows
 

@@ -6,7 +6,7 @@ The operations of a table (`operations`) are this handle used in one go. A write
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +23,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.formats.avro import encode_record
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, OperationType, WriteStat
+from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.schema import reconcile, to_avro
 from pyhudi_core.snapshot.snapshot import Snapshot, build
@@ -54,6 +55,19 @@ class CommitVerdict:
         return self.commits
 
 
+@dataclass(frozen=True, slots=True)
+class StagedWrite:
+    """What a write has put on disk and not published: the state it started from, its instant, its commit, the schema after it."""
+
+    snapshot: Snapshot
+    requested: Instant
+    metadata: CommitMetadata
+    schema: pa.Schema
+
+
+StagedReader = Callable[[TableContext, StagedWrite, Sequence[str] | None, object], Any]
+
+
 class Write:
     """One write to one table.
 
@@ -62,11 +76,18 @@ class Write:
         operation: what kind of write.
         extra_metadata: strings to keep in the commit.
         spark: a session to run on; None chooses by the data.
+        reader: makes the scan of what is staged (reading is another floor's work).
     """
 
     def __init__(
-        self, context: TableContext, operation: OperationType, extra_metadata: Mapping[str, str], spark: Any = None
+        self,
+        context: TableContext,
+        operation: OperationType,
+        extra_metadata: Mapping[str, str],
+        spark: Any = None,
+        reader: StagedReader | None = None,
     ) -> None:
+        self._reader = reader
         self._context = context
         self._operation = operation
         self._extra = _checked_extra(extra_metadata)
@@ -136,6 +157,13 @@ class Write:
         self._attempt()
         return self
 
+    def staged(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
+        """A scan of the rows that this write changed or added, as they will be; nothing else sees them yet. Deleted rows do not show."""
+        transaction = self._started()
+        assert self._reader is not None
+        staged = StagedWrite(self.snapshot, transaction.requested, self._staged_metadata(), self.schema)
+        return self._reader(self._context, staged, columns, where)
+
     def would_commit(self) -> CommitVerdict:
         """Check against the timeline as it is now, without the lock and without publishing anything."""
         transaction = self._started()
@@ -148,6 +176,7 @@ class Write:
     def commit(self, gate: Gate | None = None) -> Commit:
         """Publish what was written. Raises `CommitError`; see `pyhudi_core.transaction.commit` for what holds then."""
         transaction = self._started()
+        self._refuse_committed()
         metadata = self._staged_metadata()
         self._remove_leaks(metadata.stats)
         notes: dict[str, str] = {}
@@ -289,6 +318,15 @@ class Write:
                 "Nothing was written in this handle yet", table=self._context.table, hint="Call write(data) first."
             )
         return self._transaction
+
+    def _refuse_committed(self) -> None:
+        if self._commit is not None:
+            raise InvalidOptionError(
+                "This handle has committed already",
+                table=self._context.table,
+                instant=self._commit.instant,
+                hint="Begin another write for more data.",
+            )
 
     def _refuse_second(self) -> None:
         if self._transaction is not None or self._prepared is not None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import Dataset, Engine
 from pyhudi_core.errors import DuplicateKeyError
-from pyhudi_core.index.simple import IndexedFile, SimpleIndex
+from pyhudi_core.index.simple import NOT_FOUND, IndexedFile, SimpleIndex
 from pyhudi_core.merge.ordering import orders_by_event_time
 from pyhudi_core.model.commit import OperationType, WriteStat
 from pyhudi_core.model.meta_fields import with_meta_fields
@@ -60,7 +60,9 @@ class WriteJob:
         try:
             if plan.lookup:
                 rows = self._look_up(rows, plan, opener)
-                if self.operation in _CHECKING:
+                if self.operation in _CHECKING and self.options.insert_drop_duplicates:
+                    rows = rows.map(_only_new, rows.schema)
+                elif self.operation in _CHECKING:
                     rows = kept = rows.persist()
                     self._refuse_existing(rows)
             routed = route(rows, plan, self.engine.cores)
@@ -97,9 +99,7 @@ class WriteJob:
         return index.find(rows)
 
     def _refuse_existing(self, rows: Dataset) -> None:
-        """Inserts: no key may be there already (unless they are to be dropped)."""
-        if self.options.insert_drop_duplicates:
-            return
+        """Inserts: no key may be there already."""
         counted = rows.map(_count_found, pa.schema([("found", pa.int64())])).collect()
         found = pc.sum(counted.column("found")).as_py() or 0
         if found:
@@ -141,8 +141,13 @@ def _storage(opener: WorldOpener) -> Storage:
 
 def _count_found(task: object, batches):  # type: ignore[no-untyped-def]
     for batch in batches:
-        found = int((batch.column(GROUP).to_numpy() != -1).sum())
+        found = int((batch.column(GROUP).to_numpy() != NOT_FOUND).sum())
         yield pa.RecordBatch.from_arrays([pa.array([found], pa.int64())], names=["found"])
+
+
+def _only_new(task: object, batches):  # type: ignore[no-untyped-def]
+    for batch in batches:
+        yield batch.filter(pc.equal(batch.column(GROUP), NOT_FOUND))
 
 
 def replaced_groups(

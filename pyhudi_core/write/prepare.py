@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import Dataset, TaskInfo
 from pyhudi_core.errors import EmptyBatchError, SchemaMismatchError
@@ -21,13 +20,12 @@ from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema import cast_batch, normalise, reconcile
 from pyhudi_core.write.rows import prepared_schema
 
-_ROWS, _BYTES = "rows", "bytes"
-_PROFILE = pa.schema([(PARTITION_PATH, pa.string()), (_ROWS, pa.int64()), (_BYTES, pa.int64())])
+_TEXT_BYTES = 24  # what a string or a nested value is taken to be wide, for lack of anything better
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """How much of the input goes to one partition; bytes as Arrow holds them."""
+    """How much of the input goes to one partition; bytes as Arrow holds them, estimated from the columns' types."""
 
     rows: int
     bytes: int
@@ -82,21 +80,26 @@ def _refuse_missing(incoming: pa.Schema, table_schema: pa.Schema, table: str) ->
 def _run(rows: Dataset, schema: pa.Schema, table: str) -> Prepared:
     kept = rows.persist()
     try:
-        counted = kept.map(_profile, _PROFILE).collect().group_by(PARTITION_PATH)
-        total = counted.aggregate([(_ROWS, "sum"), (_BYTES, "sum")])
+        counts = kept.count_by(PARTITION_PATH)
     except BaseException:
         kept.release()
         raise
-    columns = (total.column(name).to_pylist() for name in (PARTITION_PATH, f"{_ROWS}_sum", f"{_BYTES}_sum"))
-    volumes = {path: Volume(count, size) for path, count, size in sorted(zip(*columns, strict=True))}
-    if not volumes:
+    if not counts:
         kept.release()
         raise EmptyBatchError(
             "The batch has no rows",
             table=table,
             hint="Nothing was written, and no commit was made; skip empty batches.",
         )
-    return Prepared(kept, schema, volumes)
+    width = sum(_width(field.type) for field in rows.schema)
+    return Prepared(kept, schema, {path: Volume(count, count * width) for path, count in counts.items()})
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return max(1, kind.bit_width // 8)
+    except ValueError:
+        return _TEXT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +122,3 @@ class _Prepare:
             columns = own if self.keys_only else [*own, *rows.columns]
             schema = prepared_schema(None if self.keys_only else self.columns)
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _profile(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows and bytes by partition, one row each for every batch."""
-    for batch in batches:
-        counts = pc.value_counts(batch.column(PARTITION_PATH))
-        rows = counts.field("counts").cast(pa.int64())
-        size = pc.cast(pc.multiply(rows.cast(pa.float64()), batch.nbytes / max(1, len(batch))), pa.int64(), safe=False)
-        yield pa.RecordBatch.from_arrays([counts.field("values"), rows, size], schema=_PROFILE)
