@@ -110,14 +110,19 @@ class HudiTable:
         """Delete rows: ``keys`` holds the key columns and the partition columns, or ``where`` is a condition."""
         if (keys is None) == (where is None):
             raise InvalidOptionError("delete takes keys or where, one of them", table=self.location, hint="Give one.")
-        if keys is None:
-            config = self.config
-            columns = tuple(dict.fromkeys((*config.record_key_fields, *config.partition_fields)))
-            found = self.scan(columns=columns, where=where)
-            keys = found.to_arrow() if spark is None else found.to_spark(spark)
-            if isinstance(keys, pa.Table):
-                operations.refuse_empty(keys, self.location)
-        return self._run(OperationType.DELETE, keys, extra_metadata, spark)
+        if keys is not None:
+            return self._run(OperationType.DELETE, keys, extra_metadata, spark)
+
+        def find() -> operations.Found:
+            context = self._home.context()
+            columns = tuple(dict.fromkeys((*context.config.record_key_fields, *context.config.partition_fields)))
+            found = reads.scan(context, columns, where, None)
+            rows = found.to_arrow() if spark is None else found.to_spark(spark)
+            if isinstance(rows, pa.Table):
+                operations.refuse_empty(rows, self.location)
+            return rows, found.snapshot.timeline
+
+        return operations.delete_found(self._home.context(), find, extra_metadata or {}, spark)
 
     def delete_partitions(self, partitions: Sequence[str], extra_metadata: Mapping[str, str] | None = None) -> Commit:
         """Take whole partitions away, given by their paths such as ``day=2026-01-31``."""

@@ -26,6 +26,7 @@ from pyhudi_core.model.safe_path import safe_relative_path
 
 __all__ = [
     "DEFAULT_PARTITION",
+    "full_partition",
     "parse_partition",
     "parse_partition_path",
     "partition_path",
@@ -91,6 +92,13 @@ def random_prefix(path: str, width: int = 2, depth: int = 1) -> str:
     digest = hashlib.sha256(path.encode()).hexdigest()
     levels = 1 + int(digest[:8], 16) % depth
     return "/".join(digest[8 + width * level : 8 + width * (level + 1)] for level in range(levels))
+
+
+def full_partition(name: str, config: TableConfig) -> str:
+    """Return the folder of a partition that is named with or without its prefix folders."""
+    if not config.prefix_width or len(name.split("/")) != len(config.partition_fields):
+        return name
+    return f"{random_prefix(name, config.prefix_width, config.prefix_depth)}/{name}"
 
 
 def parse_partition_path(

@@ -16,7 +16,7 @@ from pyhudi_core.errors import InvalidOptionError, UnsafePathError
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.options.definitions import LOCK_OPTIONS, TABLE_OPTIONS, WRITE_OPTIONS, Option
-from pyhudi_core.options.registry import Value, read_options
+from pyhudi_core.options.registry import Value, find_option, read_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,10 @@ class WriteOptions:
         """
         found = read_options(options)
         if config is not None:
+            called = {find_option(key): key for key in options}
             for option in TABLE_OPTIONS:
                 if option in found:
-                    _check_agrees(option, found[option], config)
+                    _check_agrees(option, found[option], config, called[option])
         values = _values(WRITE_OPTIONS + LOCK_OPTIONS, found)
         if not any(option.attribute == "small_file_limit" for option in found):
             values["small_file_limit"] = min(values["small_file_limit"], values["max_file_size"] * 5 // 6)
@@ -129,14 +130,14 @@ def _check_together(options: WriteOptions) -> None:
         ) from None
 
 
-def _check_agrees(option: Option, given: Value, config: TableConfig) -> None:
+def _check_agrees(option: Option, given: Value, config: TableConfig, called: str) -> None:
     actual = _of_table(option, config)
     wanted = ",".join(part.strip() for part in given.split(",")) if option.attribute in _LISTS else given  # type: ignore[union-attr]
     if option.attribute == "partition_by":
         wanted = ",".join(part.partition(":")[0] for part in str(wanted).split(","))
     if wanted != actual:
         raise InvalidOptionError(
-            f"{option.key}={_shown(given)} contradicts the table, which has {_shown(actual)}",
+            f"{called}={_shown(given)} contradicts the table, which has {_shown(actual)}",
             hint="Leave the option away, or open another table; what a table is cannot be changed by an option",
         )
 

@@ -24,14 +24,21 @@ def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
         try:
             point = datetime.fromisoformat(point)
         except ValueError:
-            raise InvalidOptionError(
-                f"{name}={point!r} is not a time",
-                hint="Give digits as on the timeline (20260131120000000), '2026-01-31 12:00:00', a datetime, or an instant.",
-            ) from None
+            raise _no_time(point, name) from None
+    if not isinstance(point, datetime):
+        raise _no_time(point, name)
     if point.tzinfo is None and not utc:
         point = point.astimezone()
     zoned = point if point.tzinfo is not None else point.replace(tzinfo=UTC)
     return format_time(int(zoned.timestamp() * 1000), utc=utc)
+
+
+def _no_time(point: object, name: str) -> InvalidOptionError:
+    shown = repr(point)
+    return InvalidOptionError(
+        f"{name}={shown if len(shown) <= 80 else type(point).__name__} is not a time",
+        hint="Give digits as on the timeline (20260131120000000), '2026-01-31 12:00:00', a datetime, or an instant.",
+    )
 
 
 def completion_bound(point: TimePoint, timeline: Timeline, *, utc: bool) -> str:

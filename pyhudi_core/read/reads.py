@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.local import as_table
-from pyhudi_core.errors import SchemaMismatchError, SnapshotExpiredError, UnsupportedTableError
+from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, SnapshotExpiredError, UnsupportedTableError
 from pyhudi_core.file_groups.listing import FixedListing
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
@@ -142,6 +142,12 @@ def _scan(
             hint="Read it with scan(where=...).",
         )
     full = with_meta_fields(state.schema)
+    if isinstance(columns, str) or columns is not None and not columns:
+        raise InvalidOptionError(
+            f"columns={columns!r} is not a list of column names",
+            table=context.table,
+            hint="Name at least one column in a list, or leave it away for all.",
+        )
     chosen = tuple(full.names if columns is None else columns)
     unknown = [name for name in chosen if name not in full.names]
     if unknown:

@@ -174,6 +174,8 @@ class SimLock:
             until = min(deadline, self._until_ms) if self._holder else deadline
             self._scheduler.visit(Call("acquire", "lock", wait=Wait(self._is_free, until)))
             self._scheduler.saw(stable_hash(self._holder))
+            if not self._scheduler.actor and not self._is_free():
+                self._scheduler.time_ms = until  # outside of a run nobody else can go on; only time passes
             if self._is_free():
                 return self._hold()
             if self._scheduler.time_ms >= deadline:

@@ -8,6 +8,7 @@ lock only.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import IntEnum
 
 from pyhudi_core.errors import CorruptPropertiesError, ObjectNotFoundError, TableNotFoundError
 from pyhudi_core.model import properties as text
@@ -17,9 +18,18 @@ PATH = ".hoodie/hoodie.properties"
 BACKUP = ".hoodie/hoodie.properties.backup"
 
 
+class _Soundness(IntEnum):
+    """How far a properties file can be believed; a file that was cut off has lost its checksum, and mostly its name."""
+
+    DAMAGED = 0
+    UNCHECKED = 1
+    WHOLE = 2
+
+
 def read(storage: Storage) -> dict[str, str]:
     """The table's properties. Raises `TableNotFoundError` and `CorruptPropertiesError`."""
-    damage: CorruptPropertiesError | None = None
+    best: tuple[_Soundness, dict[str, str]] = (_Soundness.DAMAGED, {})
+    damage = ""
     found = False
     for path in (PATH, BACKUP):
         try:
@@ -27,23 +37,34 @@ def read(storage: Storage) -> dict[str, str]:
         except ObjectNotFoundError:
             continue
         except CorruptPropertiesError as error:
-            damage, found = error, True
+            damage, found = error.message, True
             continue
         found = True
-        if text.verify(properties):
+        sound = _soundness(properties)
+        if sound is _Soundness.WHOLE:
             return properties
+        if sound > best[0]:
+            best = (sound, properties)
     if not found:
         raise TableNotFoundError(
             "There is no Hudi table here: .hoodie/hoodie.properties is missing",
             table=storage.location,
             hint="Check the location, or make a table with create_table.",
         )
-    raise CorruptPropertiesError(
-        damage.message if damage else "The checksum in hoodie.properties does not match the table's name",
-        table=storage.location,
-        path=PATH,
-        hint="Restore the file from a copy; nothing was changed.",
-    )
+    if best[0] is _Soundness.DAMAGED:
+        raise CorruptPropertiesError(
+            damage or "The checksum in hoodie.properties does not match the table's name, or the name is missing",
+            table=storage.location,
+            path=PATH,
+            hint="Restore the file from a copy; nothing was changed.",
+        )
+    return best[1]
+
+
+def _soundness(properties: Mapping[str, str]) -> _Soundness:
+    if not properties.get(text.NAME) or not text.verify(properties):
+        return _Soundness.DAMAGED
+    return _Soundness.WHOLE if text.CHECKSUM in properties else _Soundness.UNCHECKED
 
 
 def create(storage: Storage, properties: Mapping[str, str], comment: str) -> None:
@@ -70,15 +91,15 @@ def _recover(storage: Storage) -> None:
     """Finish or undo an update that was interrupted."""
     if storage.head(BACKUP) is None:
         return
-    if not _is_whole(storage, PATH) and _is_whole(storage, BACKUP):
+    main, backup = _soundness_of(storage, PATH), _soundness_of(storage, BACKUP)
+    if backup > main:
         storage.put(PATH, storage.get(BACKUP))
-    if _is_whole(storage, PATH):
+    if max(main, backup) > _Soundness.DAMAGED:
         storage.delete(BACKUP)
 
 
-def _is_whole(storage: Storage, path: str) -> bool:
+def _soundness_of(storage: Storage, path: str) -> _Soundness:
     try:
-        properties = text.parse(storage.get(path), path=path)
+        return _soundness(text.parse(storage.get(path), path=path))
     except (ObjectNotFoundError, CorruptPropertiesError):
-        return False
-    return "hoodie.table.checksum" in properties and text.verify(properties)
+        return _Soundness.DAMAGED

@@ -7,9 +7,10 @@ after the reservation was made: what the write reads then lies before it, and st
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
-from pyhudi_core.errors import ClockSkewError, CommitAbortedError
+from pyhudi_core.errors import ClockSkewError, CommitAbortedError, HudiError
 from pyhudi_core.formats.avro import encode_record
 from pyhudi_core.model.instant import Action, Instant, State, epoch_ms, is_time, time_after
 from pyhudi_core.timeline.active import Timeline
@@ -18,6 +19,7 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.heartbeat import Heartbeat
 from pyhudi_core.transaction.publication import create_once
 
+_log = logging.getLogger(__name__)
 _ATTEMPTS = 50
 
 
@@ -98,10 +100,25 @@ def begin_write(context: TableContext, action: Action, operation: str) -> Transa
     inflight = encode_record(record, {"operationType": operation}, sync_marker=transaction.sync_marker)
     try:
         announce(transaction, requested, inflight)
-    except BaseException:
+    except CommitAbortedError:
         transaction.heartbeat.stop(context)
         raise
+    except BaseException:
+        transaction.heartbeat.handle.cancel()
+        _withdraw(transaction)
+        raise
     return transaction
+
+
+def _withdraw(transaction: Transaction) -> None:
+    """Take a half announced instant off the timeline; if that fails too, its heartbeat stays, expires, and others repair it."""
+    context = transaction.context
+    try:
+        for instant in (transaction.inflight, transaction.requested):
+            context.storage.delete(context.folder.file(instant))
+        transaction.heartbeat.stop(context)
+    except HudiError as error:
+        _log.warning("could not withdraw %s of %s: %s", transaction.requested_time, context.table, error)
 
 
 def _candidate(context: TableContext) -> str:

@@ -4,7 +4,7 @@ Before the lock, the completed file's bytes are staged. Under the lock, in this 
 
 1. read the commit record and publish whatever its intent still names (a predecessor may have died between deciding and publishing);
 2. load the timeline, see that our own instant is still wanted, and check what completed since our start;
-3. take the metadata table off the list if the table has one (it would hide our rows from its readers);
+3. see that the table still has version 8 (Hudi 1.1 and newer upgrade by default), and take the metadata table off the list if the table has one (it would hide our rows from its readers);
 4. choose the completion time: above every time on the timeline;
 5. swap the intent into the commit record: this is the decision. Before it we may give up freely, after it there is only forward;
 6. publish, release.
@@ -24,15 +24,18 @@ from pyhudi_core.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
     HudiError,
-    LockTimeoutError,
     ObjectNotFoundError,
     StorageError,
+    StorageStateUnknownError,
 )
 from pyhudi_core.model.instant import Instant, State, time_after
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, markers, metadata_removal
 from pyhudi_core.transaction.begin import Transaction, check_skew
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.holding import holding_lock
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.record import Intent, Publication, Record, RecordStore, record_store, swap_settled
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
@@ -71,13 +74,10 @@ def finish(transaction: Transaction, encode: Encode, check: Check, gate: Gate | 
     context.storage.put(staged, encode(notes))
     _pass_gate(context, transaction, gate)
     asked = clock.monotonic()
-    session = _acquire(context, transaction)
-    acquired = clock.monotonic()
-    try:
+    with holding_lock(context, f"commit {transaction.requested_time}"):
+        acquired = clock.monotonic()
         completed = _decide(transaction, encode, check, notes, staged)
-    finally:
-        released = clock.monotonic()
-        session.release()
+    released = clock.monotonic()
     _clean_up(transaction, staged)
     return Finished(completed, acquired - asked, released - acquired)
 
@@ -92,13 +92,6 @@ def _pass_gate(context: TableContext, transaction: Transaction, gate: Gate | Non
         )
 
 
-def _acquire(context: TableContext, transaction: Transaction):  # type: ignore[no-untyped-def]
-    try:
-        return context.lock.acquire(context.options.lock_wait_ms / 1000, f"commit {transaction.requested_time}")
-    except LockTimeoutError as error:
-        raise context.where(error) from error
-
-
 def _decide(transaction: Transaction, encode: Encode, check: Check, notes: Mapping[str, str], staged: str) -> Instant:
     """Steps 1 to 6. Runs again when another writer decided between our read and our swap (it held no or an expired lock)."""
     context = transaction.context
@@ -108,14 +101,19 @@ def _decide(transaction: Transaction, encode: Encode, check: Check, notes: Mappi
         if record is not None and context.protections.roll_forward:
             publish_intent(context, record.intent)
         timeline = context.folder.load()
+        ours = timeline.find(transaction.requested_time, transaction.requested.action)
+        if ours is not None and ours.is_completed:
+            return (
+                ours  # decided before: by us in an earlier round, or by the dead process whose rollback we go on with
+            )
         still_wanted(transaction, timeline)
         check(timeline)
-        found = metadata_removal.take_off_the_list(context)
+        found = metadata_removal.take_off_the_list(context, _properties(context))
         if found.keys() - notes.keys():
             notes = {**notes, **found}
             context.storage.put(staged, encode(notes))
         intent = _intent(transaction, timeline, staged)
-        if _swap(context, store, record, intent) or _is_published(transaction):
+        if _is_decided(transaction, store, record, intent):
             return _publish(transaction, intent)
     raise CommitAbortedError(
         f"Other writers decided their commits {_DECISIONS} times while this one held the lock",
@@ -125,10 +123,32 @@ def _decide(transaction: Transaction, encode: Encode, check: Check, notes: Mappi
     )
 
 
-def _swap(context: TableContext, store: RecordStore, record: Record | None, intent: Intent) -> bool:
+def _properties(context: TableContext) -> dict[str, str]:
+    """The table's properties as they are now. Raises `TableError` if another writer has made it a table that is not for us any more."""
+    found = properties_file.read(context.storage)
+    TableConfig.from_properties(found, table=context.table)
+    return found
+
+
+def _is_decided(transaction: Transaction, store: RecordStore, record: Record | None, intent: Intent) -> bool:
+    """Step 5. Raises `CommitStateUnknownError` if the storage fails before it is known whether the swap happened."""
+    context = transaction.context
     if not context.protections.commit_record:
         return True
-    return swap_settled(store, record, Record(intent, context.lock.identity))
+    swapped: bool | None = None
+    try:
+        swapped = swap_settled(store, record, Record(intent, context.lock.identity))
+        return swapped or _is_published(transaction)
+    except StorageError as error:
+        if swapped is None and not isinstance(error, StorageStateUnknownError):
+            raise  # the storage refused the swap, and said so
+        raise CommitStateUnknownError(
+            "The storage failed while the commit was decided, and does not say whether it was",
+            token=transaction.token,
+            table=context.table,
+            instant=transaction.requested_time,
+            hint="Ask table.commit_status(token) when the storage answers again, until it says something else than undecided.",
+        ) from error
 
 
 def still_wanted(transaction: Transaction, timeline: Timeline) -> None:

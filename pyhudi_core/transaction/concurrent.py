@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from pyhudi_core.errors import CommitConflictError, CorruptTimelineError, ObjectNotFoundError
 from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.model.commit import SERVICE_OPERATIONS
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.schema import from_avro
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.conflict import Concurrent, Conflict, Touched, find_conflict
+from pyhudi_core.transaction.conflict import Concurrent, Conflict, ConflictKind, Touched, find_conflict
 from pyhudi_core.transaction.context import TableContext
 
 
@@ -23,14 +27,29 @@ def since(context: TableContext, start: Timeline, found: Timeline, own: str) -> 
     return Concurrent(completed, tuple((plan, _planned_groups(context, plan)) for plan in plans))
 
 
-def refuse_conflicts(context: TableContext, start: Timeline, found: Timeline, own: str, mine: Touched) -> None:
-    """Raise `CommitConflictError` if the write may not stand on the timeline that was found."""
+def refuse_conflicts(
+    context: TableContext, start: Timeline, found: Timeline, own: str, mine: Touched, schema: pa.Schema | None = None
+) -> None:
+    """Raise `CommitConflictError` if the write may not stand on the timeline that was found.
+
+    ``schema`` is the table's after this write; None for an action that stores none.
+    """
     if not context.protections.conflict_check:
         return
     concurrent = since(context, start, found, own)
     conflict = find_conflict(mine, concurrent, key_check=context.protections.key_check)
+    if conflict is None and schema is not None:
+        conflict = _other_schema(concurrent, schema)
     if conflict is not None:
         raise conflict_error(context, conflict, own)
+
+
+def _other_schema(concurrent: Concurrent, schema: pa.Schema) -> Conflict | None:
+    """The newest requested time says what a table's columns are, so of two writes at one time neither may say other ones than the other."""
+    for instant, commit in concurrent.completed:
+        if commit.schema and commit.operation not in SERVICE_OPERATIONS and from_avro(commit.schema) != schema:
+            return Conflict(ConflictKind.SCHEMA, instant)
+    return None
 
 
 def conflict_error(context: TableContext, conflict: Conflict, own: str) -> CommitConflictError:

@@ -22,6 +22,7 @@ class ConflictKind(StrEnum):
     RECORD_KEY = "record_key"
     REPLACED_PARTITION = "replaced_partition"
     PENDING_CLUSTERING = "pending_clustering"
+    SCHEMA = "schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,10 @@ class Conflict:
             ConflictKind.RECORD_KEY: "inserted rows, perhaps with the same keys,",
             ConflictKind.REPLACED_PARTITION: "wrote to partitions that this write replaces,",
             ConflictKind.PENDING_CLUSTERING: "plans to rewrite the same file groups",
+            ConflictKind.SCHEMA: "left the table with other columns than this write",
         }[self.kind]
-        return f"{self.instant.action} {self.instant.requested_time} {what} in partitions {where}{more}"
+        place = f" in partitions {where}{more}" if self.partitions else ""
+        return f"{self.instant.action} {self.instant.requested_time} {what}{place}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def is_dead(context: TableContext, instant: Instant) -> bool:
     info = context.storage.head(path)
     if info is None:
         return False
-    limit = context.options.heartbeat_interval_ms * (context.options.heartbeat_tolerable_misses + 1)
+    limit = context.options.heartbeat_interval_ms * context.options.heartbeat_tolerable_misses
     if context.runtime.clock.now_ms() - info.modified_ms > limit:
         return True
     try:

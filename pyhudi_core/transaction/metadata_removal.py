@@ -25,9 +25,8 @@ def notes(config: TableConfig) -> dict[str, str]:
     return {NOTE: ",".join(listed)} if listed else {}
 
 
-def take_off_the_list(context: TableContext) -> Mapping[str, str]:
-    """Remove the metadata table if the table lists one now; returns what the commit has to say. The caller holds the lock."""
-    current = properties_file.read(context.storage)
+def take_off_the_list(context: TableContext, current: Mapping[str, str]) -> Mapping[str, str]:
+    """Remove the metadata table if the table's properties list one; returns what the commit has to say. The caller holds the lock."""
     listed = [current[key] for key in (LISTED, INFLIGHT) if current.get(key)]
     if not listed:
         return {}

@@ -9,6 +9,7 @@ are made with link(2), newest wins.
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -16,11 +17,13 @@ from pyhudi_core.errors import (
     CorruptTimelineError,
     ObjectNotFoundError,
     PreconditionFailedError,
+    StorageError,
     StorageStateUnknownError,
 )
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.layout import COMMIT_RECORD
 
+_log = logging.getLogger(__name__)
 _KEPT = 8
 _FORMAT = 1
 
@@ -144,19 +147,37 @@ class NumberedRecordStore:
     def swap(self, previous: Record | None, record: Record) -> None:
         number = int(previous.position) + 1 if previous else 1
         self.storage.put_if_absent(self._path(number), record.encode())
-        numbers = self._numbers()
+        try:
+            numbers = self._numbers()
+        except StorageError as error:
+            raise StorageStateUnknownError(
+                "The commit record could not be read back", path=self._path(number)
+            ) from error
         if numbers[-1] != number:
             # Either our number had been used and swept long ago, or others went on after us; the caller finds out which.
             raise StorageStateUnknownError("The commit record moved on", path=self._path(number))
-        for old in numbers[:-_KEPT]:
-            self.storage.delete(self._path(old))
+        self._sweep(numbers[:-_KEPT])
+
+    def _sweep(self, numbers: list[int]) -> None:
+        """Remove old records; what stays behind is swept after the next swap, and must not make this one look undone."""
+        try:
+            for old in numbers:
+                self.storage.delete(self._path(old))
+        except StorageError as error:
+            _log.warning("could not remove old commit records: %s", error)
 
 
 def swap_settled(store: RecordStore, previous: Record | None, record: Record) -> bool:
-    """Swap and find out what happened: True if our intent was decided and is still the record, False if it was not found there."""
+    """Swap and find out what happened: True if our intent was decided and is still the record, False if it was not found there.
+
+    Raises `StorageStateUnknownError` if the storage does not let it be found out.
+    """
     try:
         store.swap(previous, record)
     except (PreconditionFailedError, StorageStateUnknownError):
-        found = store.read()
+        try:
+            found = store.read()
+        except StorageError as error:
+            raise StorageStateUnknownError("The commit record could not be read back") from error
         return found is not None and found.intent == record.intent
     return True

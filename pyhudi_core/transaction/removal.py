@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import Storage
@@ -17,7 +18,11 @@ def delete_data_files(storage: Storage, paths: Iterable[str]) -> list[str]:
     safe = [safe_relative_path(path) for path in paths]
     wrong = [path for path in safe if parse_data_file(split(path)[1]) is None or path.startswith(".hoodie/")]
     if wrong:
-        raise ValueError(f"not data files: {wrong[:3]}")
+        raise UnsafePathError(
+            f"{len(wrong)} paths do not name data files, {wrong[0]!r} among them",
+            path=wrong[0],
+            hint="Nothing was deleted; the markers or the plan that name them are damaged.",
+        )
     for path in safe:
         storage.delete(path)
     return safe

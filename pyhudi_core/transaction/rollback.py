@@ -17,6 +17,7 @@ from pyhudi_core.transaction import begin, heartbeat, layout, markers, removal
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import finish, publish_intent
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.holding import holding_lock
 from pyhudi_core.transaction.record import record_store
 from pyhudi_core.transaction.rollback_plans import names_rolled_back, rolled_back_by
 
@@ -41,25 +42,37 @@ def roll_back(context: TableContext, requested_time: str) -> Instant | None:
 
 
 def repair(context: TableContext) -> list[str]:
-    """Finish what dead processes left: their rollbacks, their writes, their reservations. Returns the requested times rolled back."""
+    """Finish what dead processes left: their rollbacks, their writes, their reservations. Returns the requested times rolled back.
+
+    With the policy EAGER every pending write counts as dead, as for Hudi: the caller has said that nobody else writes.
+    """
     timeline = context.folder.load()
+    eager = context.options.failed_writes_policy == "EAGER"
     done: list[str] = []
     for instant in timeline.pending:
         if instant.action is Action.ROLLBACK and heartbeat.is_dead(context, instant):
             _resume(context, timeline, instant)
-    for instant in reversed(context.folder.load().pending.instants):
-        dead = instant.action in _OWN_WRITES and heartbeat.is_dead(context, instant)
+    timeline = context.folder.load()
+    for instant in reversed(timeline.pending.instants):
+        if instant.action in _OWN_WRITES and _is_rolled_back(context, timeline, instant):
+            _forget(context, instant)
+            continue
+        dead = instant.action in _OWN_WRITES and (eager or heartbeat.is_dead(context, instant))
         if dead and roll_back(context, instant.requested_time) is not None:
             done.append(instant.requested_time)
     _sweep_reservations(context)
     return done
 
 
+def _is_rolled_back(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
+    """Whether a completed rollback names the instant: its process died before it had removed the instant's own files."""
+    return instant.requested_time in names_rolled_back(context, timeline.completed, instant.requested_time)
+
+
 def _put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
     """Fence the write: from here on it cannot commit. None if it is not pending (any more)."""
     context = transaction.context
-    with_lock = context.lock.acquire(context.options.lock_wait_ms / 1000, f"roll back {requested_time}")
-    try:
+    with holding_lock(context, f"roll back {requested_time}"):
         record = record_store(context.storage).read()
         if record is not None:
             publish_intent(context, record.intent)
@@ -72,8 +85,6 @@ def _put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
         plan = encode_record("HoodieRollbackPlan", _plan(context, victim), sync_marker=transaction.sync_marker)
         begin.announce(transaction, plan, b"")
         return victim
-    finally:
-        with_lock.release()
 
 
 def _execute(transaction: Transaction, victim: Instant) -> Instant:

@@ -37,6 +37,7 @@ from pyhudi_core.transaction.rollback import repair, roll_back
 from pyhudi_core.write.pipeline import WriteJob, replaced_groups
 from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
 from pyhudi_core.write.result import Commit, CommitStats
+from pyhudi_core.write.writable import refuse_unwritable
 
 _log = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ class Write:
         extra_metadata: strings to keep in the commit.
         spark: a session to run on; None chooses by the data.
         reader: makes the scan of what is staged (reading is another floor's work).
+        since: the timeline that the data was read from, if it was; what completed after it can be in conflict.
     """
 
     def __init__(
@@ -86,8 +88,10 @@ class Write:
         extra_metadata: Mapping[str, str],
         spark: Any = None,
         reader: StagedReader | None = None,
+        since: Timeline | None = None,
     ) -> None:
         self._reader = reader
+        self._since = since
         self._context = context
         self._operation = operation
         self._extra = _checked_extra(extra_metadata)
@@ -108,7 +112,9 @@ class Write:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self._commit is None and not isinstance(error, CommitStateUnknownError):
+            if isinstance(error, CommitStateUnknownError):
+                self._stop_beating()
+            elif self._commit is None:
                 self.rollback()
         except HudiError as failure:
             if error is None:
@@ -141,6 +147,7 @@ class Write:
         self._refuse_second()
         self._engine = engine_for(data, self._context.runtime.executor, self._spark)
         snapshot = self._load()
+        refuse_unwritable(self._context, snapshot)
         how = prepare_keys if self._operation is OperationType.DELETE else prepare
         try:
             dataset = self._engine.dataset(data)
@@ -153,6 +160,7 @@ class Write:
     def drop(self, partitions: tuple[str, ...]) -> Self:
         """Take whole partitions (paths) away."""
         self._refuse_second()
+        refuse_unwritable(self._context, self._load())
         self._partitions = tuple(safe_relative_path(partition) for partition in partitions)
         self._attempt()
         return self
@@ -241,13 +249,18 @@ class Write:
         self._snapshot = self._load(self._transaction.start)
         stats: tuple[WriteStat, ...] = ()
         if self._prepared is not None:
-            self._refuse_new_schema(self._snapshot.schema)
+            self._fit_schema(self._snapshot.schema)
             job = WriteJob(self._operation, self._engine, self._prepared, self._snapshot, self._transaction)
             try:
                 stats = job.run()
             except HudiError as error:
                 raise self._context.where(error) from error.__cause__
         self._metadata = self._describe(stats)
+
+    def _stop_beating(self) -> None:
+        """Nobody knows whether the commit was decided; when the heartbeat has expired, the next writer finishes it or rolls it back."""
+        if self._transaction is not None:
+            self._transaction.heartbeat.handle.cancel()
 
     def _load(self, timeline: Timeline | None = None) -> Snapshot:
         context = self._context
@@ -283,9 +296,9 @@ class Write:
     def _check(self, found: Timeline) -> None:
         """Raise `CommitConflictError` if another commit came first."""
         transaction = self._started()
-        concurrent.refuse_conflicts(
-            self._context, transaction.start, found, transaction.requested_time, self._touched()
-        )
+        start = self._since or transaction.start
+        own, touched = transaction.requested_time, self._touched()
+        concurrent.refuse_conflicts(self._context, start, found, own, touched, self.schema)
 
     def _remove_leaks(self, stats: tuple[WriteStat, ...]) -> None:
         """Remove files of task attempts that Spark gave up: announced by a marker, but not part of the result."""
@@ -294,13 +307,12 @@ class Write:
         announced = markers.announced(self._context.storage, transaction.requested_time)
         removal.delete_data_files(self._context.storage, [path for path in announced if path not in wanted])
 
-    def _refuse_new_schema(self, now: pa.Schema) -> None:
-        """The rows were prepared for another schema than the one found after a concurrent evolution."""
+    def _fit_schema(self, now: pa.Schema) -> None:
+        """Deletes keep the table's columns as they are now; rows that were prepared for other columns cannot be written any more."""
         assert self._prepared is not None
-        if (
-            self._operation is not OperationType.DELETE
-            and reconcile(now, self._prepared.schema) != self._prepared.schema
-        ):
+        if self._operation is OperationType.DELETE:
+            self._prepared = replace(self._prepared, schema=now)
+        elif reconcile(now, self._prepared.schema) != self._prepared.schema:
             raise SchemaMismatchError(
                 "Another writer changed the table's columns meanwhile",
                 table=self._context.table,
@@ -350,14 +362,19 @@ def _checked_extra(extra: Mapping[str, str]) -> dict[str, str]:
 
 def commit_with_retries(write: Write, context: TableContext, gate: Gate | None = None) -> Commit:
     """Commit; when another commit came first, plan anew from its state, with full-jitter back-off."""
-    attempts = context.options.commit_retries
-    for attempt in range(attempts + 1):
+    attempt = 0
+    while True:
         try:
             return write.commit(gate)
-        except CommitConflictError:
-            if attempt == attempts:
-                raise
-            ceiling_ms = min(20 * 2**attempt, 5_000)
-            context.runtime.clock.sleep(context.runtime.ids.below(ceiling_ms + 1) / 1000)
+        except CommitConflictError as conflict:
+            attempt = back_off(context, attempt, conflict)
             write.again()
-    raise AssertionError("unreachable")
+
+
+def back_off(context: TableContext, attempt: int, conflict: CommitConflictError) -> int:
+    """Wait before the next attempt and return its number; raises the conflict if there have been enough."""
+    if attempt >= context.options.commit_retries:
+        raise conflict
+    ceiling_ms = min(20 * 2**attempt, 5_000)
+    context.runtime.clock.sleep(context.runtime.ids.below(ceiling_ms + 1) / 1000)
+    return attempt + 1

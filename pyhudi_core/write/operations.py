@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from pyhudi_core.errors import EmptyBatchError, InvalidOptionError
+from pyhudi_core.errors import CommitConflictError, EmptyBatchError, InvalidOptionError
 from pyhudi_core.model.commit import OperationType
+from pyhudi_core.model.partition_path import full_partition
+from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write.handle import Write, commit_with_retries
+from pyhudi_core.write.handle import Write, back_off, commit_with_retries
 from pyhudi_core.write.result import Commit
 
 
@@ -21,6 +24,26 @@ def run(
     with Write(context, operation, extra, spark) as write:
         write.write(data)
         return commit_with_retries(write, context)
+
+
+Found = tuple[object, Timeline]
+
+
+def delete_found(
+    context: TableContext, find: Callable[[], Found], extra: Mapping[str, str], spark: Any = None
+) -> Commit:
+    """Delete the keys that a read finds, as of the state that it read: a change of these rows meanwhile makes it look again.
+
+    ``find`` returns the keys and the timeline that they were read from.
+    """
+    attempt = 0
+    while True:
+        keys, seen = find()
+        try:
+            with Write(context, OperationType.DELETE, extra, spark, since=seen) as write:
+                return replace(write.write(keys).commit(), retries=attempt)
+        except CommitConflictError as conflict:
+            attempt = back_off(context, attempt, conflict)
 
 
 def delete_partitions(context: TableContext, partitions: Sequence[str], extra: Mapping[str, str]) -> Commit:
@@ -36,8 +59,19 @@ def delete_partitions(context: TableContext, partitions: Sequence[str], extra: M
             "The table has no partitions", table=context.table, hint="Use delete(where=...) to delete rows."
         )
     with Write(context, OperationType.DELETE_PARTITION, extra) as write:
-        write.drop(tuple(dict.fromkeys(partitions)))
+        write.drop(tuple(dict.fromkeys(_partition(name, context) for name in partitions)))
         return commit_with_retries(write, context)
+
+
+def _partition(name: str, context: TableContext) -> str:
+    """The folder of a partition that is to go."""
+    if not name or name.split("/")[0] == ".hoodie":
+        raise InvalidOptionError(
+            f"{name!r} is not the path of a partition",
+            table=context.table,
+            hint="Give paths below the table, such as day=2026-01-31.",
+        )
+    return full_partition(name, context.config)
 
 
 def refuse_empty(keys: pa.Table, table: str) -> None:

@@ -31,7 +31,7 @@ from pyhudi_core.write.rows import GROUP, SORT, TASK
 from pyhudi_core.write.task_world import WorldOpener, world_opener
 from pyhudi_core.write.tasks import STATS, WriteTask, decode_stats
 
-_ELSEWHERE = -2  # the key exists, in a group that takes no rows of this write
+_ELSEWHERE = -2  # an insert's key that the table has already: refused, or dropped
 
 _CREATING = frozenset({OperationType.BULK_INSERT, OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE})
 _CHECKING = frozenset({OperationType.INSERT, OperationType.BULK_INSERT})
@@ -88,9 +88,10 @@ class WriteJob:
         return planner.plan()
 
     def _look_up(self, rows: Dataset, plan: Plan, opener: WorldOpener) -> Dataset:
+        checking = self.operation in _CHECKING
         files = {
             partition: tuple(
-                IndexedFile(piece.base.path, plan.routes[partition].groups.get(piece.file_id, _ELSEWHERE))
+                IndexedFile(piece.base.path, _ELSEWHERE if checking else plan.routes[partition].groups[piece.file_id])
                 for piece in slices
             )
             for partition, slices in plan.lookup.items()

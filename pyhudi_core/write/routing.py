@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pyhudi_core.engine.base import Dataset, TaskInfo
 from pyhudi_core.formats.key_hash import hash_keys
+from pyhudi_core.index.simple import NOT_FOUND
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.write.assignment import PartitionRoute, Plan, balance
 from pyhudi_core.write.rows import GROUP, SORT, TASK
@@ -77,5 +78,5 @@ class _Route:
             chosen[here] = numbers[np.searchsorted(edges[:-1] / edges[-1], hashes[here] / 2**32, side="right")]
         if GROUP in batch.schema.names:
             groups = batch.column(GROUP).to_numpy()
-            chosen = np.where(groups >= 0, groups.astype(np.int64), chosen)
+            chosen = np.where(groups >= 0, groups.astype(np.int64), np.where(groups == NOT_FOUND, chosen, _NOWHERE))
         return chosen

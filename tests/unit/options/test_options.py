@@ -191,11 +191,11 @@ def test_options_that_agree_with_the_table_are_fine() -> None:
 
 
 def test_one_mapping_serves_the_new_table_and_its_writers() -> None:
-    options = {"hoodie.database.name": "db", "pyhudi.partition.random.prefix": 2, "isolation": "serializable"}
+    options = {"hoodie.database.name": "db", "pyhudi.partition.random.prefix": 2, "isolation": "snapshot"}
     made = TableOptions.parse(options)
     assert (made.database, made.prefix_width, made.hive_style, made.merge_mode) == ("db", 2, True, None)
     assert made.extra_properties()["pyhudi.partition.random.prefix"] == "2"
-    assert WriteOptions.parse(options).isolation == "serializable"
+    assert WriteOptions.parse(options).isolation == "snapshot"
 
 
 @settings(max_examples=300, deadline=None)

@@ -19,7 +19,6 @@ def storage(tmp_path: Path, request: pytest.FixtureRequest) -> LocalStorage:
     return LocalStorage(str(tmp_path / "table"), fsync=request.param)
 
 
-@pytest.mark.row("B5")
 class TestLocalStorage(StorageKit):
     pass
 

@@ -16,7 +16,8 @@ from pyhudi_core.errors import (
     StorageError,
     UnknownOptionError,
 )
-from pyhudi_core.storage import S3Storage, open_storage, s3_files, storage_from_spec
+from pyhudi_core.storage import open_storage, s3_files, storage_from_spec
+from pyhudi_core.storage.s3 import S3Storage
 from pyhudi_core.testing.storage_kit import StorageKit
 
 OPTIONS = {

@@ -246,6 +246,26 @@ def test_a_private_object_that_is_shared_after_all_is_noticed() -> None:
     assert "it is shared" in str(report.violation.error)
 
 
+def test_private_objects_of_a_crashed_actor_may_be_cleaned_up() -> None:
+    def world() -> SimWorld:
+        return SimWorld(SimOptions(shared=lambda path: path == "pointer"))
+
+    def write(world: SimWorld) -> None:
+        world.storage.put("data", b"")
+        world.storage.put("pointer", b"")
+
+    def clean(world: SimWorld) -> None:
+        world.clock.sleep(1000)
+        if world.storage.head("pointer") is None:
+            world.storage.delete("data")
+
+    def check(world: SimWorld, history: History) -> None:
+        if history.outcome("a") == "crashed":
+            assert world.storage.head("data") is None or world.storage.head("pointer") is not None
+
+    replay(world, [write, clean], check, "a*2 a!crash b*9").assert_clean()
+
+
 def test_a_crashed_actor_does_nothing_more_not_even_in_its_clean_up() -> None:
     def tidy(world: SimWorld) -> None:
         try:

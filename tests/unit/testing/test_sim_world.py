@@ -13,7 +13,7 @@ from pyhudi_core.errors import (
     StorageStateUnknownError,
 )
 from pyhudi_core.storage import Storage
-from pyhudi_core.testing import Fault, History, Profile, SimOptions, SimWorld, explore, replay
+from pyhudi_core.testing import Bounds, Fault, History, Profile, SimOptions, SimWorld, explore, replay
 from pyhudi_core.testing.storage_kit import StorageKit
 
 
@@ -222,3 +222,26 @@ def test_the_lock_excludes_unless_it_is_told_not_to(excludes: bool) -> None:
 
     explore(fresh, [work, work], check).assert_clean()
     assert together == ({False} if excludes else {True, False})
+
+
+@pytest.mark.parametrize("one_machine", [True, False])
+def test_a_crash_is_known_on_one_machine_only(one_machine: bool) -> None:
+    def world() -> SimWorld:
+        return SimWorld(SimOptions(one_machine=one_machine))
+
+    def die(world: SimWorld) -> None:
+        world.storage.put("who", world.runtime.process.identity().encode())
+        world.storage.put("more", b"")
+
+    def look(world: SimWorld) -> bool:
+        return world.storage.head("who") is not None and world.runtime.process.is_gone(
+            world.storage.get("who").decode()
+        )
+
+    known: set[object] = set()
+
+    def check(world: SimWorld, history: History) -> None:
+        known.add(history.result("b"))
+
+    explore(world, [die, look], check, Bounds(crashes=1)).assert_clean()
+    assert (True in known) == one_machine

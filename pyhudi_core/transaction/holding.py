@@ -1,0 +1,39 @@
+"""Hold the table's lock for a few steps, and give it back whatever happens in them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyhudi_core.errors import HudiError, LockTimeoutError
+from pyhudi_core.lock.base import LockSession
+from pyhudi_core.transaction.context import TableContext
+
+_log = logging.getLogger(__name__)
+_ATTEMPTS = 3
+
+
+@contextmanager
+def holding_lock(context: TableContext, purpose: str) -> Iterator[None]:
+    """Wait for the lock and hold it. Raises `LockTimeoutError` that says which table it is about."""
+    try:
+        session = context.lock.acquire(context.options.lock_wait_ms / 1000, purpose)
+    except LockTimeoutError as error:
+        raise context.where(error) from error
+    try:
+        yield
+    finally:
+        _give_back(context, session)
+
+
+def _give_back(context: TableContext, session: LockSession) -> None:
+    """What was decided under the lock stands, so a lock that cannot be given back must not look like a failure of that."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            session.release()
+        except HudiError as error:
+            if attempt == _ATTEMPTS:
+                _log.warning("could not give back the lock of %s: %s", context.table, error)
+        else:
+            return

@@ -1,0 +1,92 @@
+"""A counter kept by the real commit protocol: the smallest table in which a lost update shows.
+
+Each increment reads the newest commit of one file group, and publishes a commit that says one more. Timeline, reservation, conflict check, commit
+record, publication and rollback are the shipped code; only the Parquet files are left away (they are named uniquely and invisible until named).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyhudi_core.errors import CommitConflictError
+from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.model.commit import CommitMetadata, OperationType, WriteStat
+from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.opening import create_at
+from pyhudi_core.testing import Profile, SimOptions, SimWorld
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import concurrent
+from pyhudi_core.transaction.begin import begin_write
+from pyhudi_core.transaction.commit import finish
+from pyhudi_core.transaction.conflict import Touched
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.home import TableHome
+from pyhudi_core.transaction.protections import Protections
+from pyhudi_core.transaction.rollback import repair, roll_back
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+@dataclass
+class CounterWorld:
+    """A simulated world with one table; explorations make a new one for every run."""
+
+    sim: SimWorld
+    home: TableHome
+
+    @property
+    def scheduler(self):
+        return self.sim.scheduler
+
+    def context(self) -> TableContext:
+        # Every actor is a process of its own: nothing is cached between them.
+        return TableHome(self.home.storage, self.home.runtime, self.home.options, self.home.lock, self.home.protections).context()
+
+
+def counter_world(
+    profile: Profile = Profile.LOCAL_POSIX, protections: Protections | None = None, lock_excludes: bool = True
+) -> CounterWorld:
+    sim = SimWorld(SimOptions(profile=profile, lock_excludes=lock_excludes, one_machine=True, lease_s=10))
+    home = TableHome(sim.storage, sim.runtime, {"hoodie.time.generator.max_expected_clock_skew_ms": 1}, sim.lock, protections or Protections())
+    create_at(home, SCHEMA, "id", name="counter")
+    return CounterWorld(sim, home)
+
+
+def value(context: TableContext, timeline: Timeline) -> int:
+    """The counter, as the newest commit says; 0 before the first."""
+    commits = timeline.commits
+    return context.folder.read_commit(commits[-1]).stats[0].rows if len(commits) else 0
+
+
+def increment(world: CounterWorld) -> str:
+    """Read, add one, commit; on a conflict read again. Returns the requested time of the commit that did it."""
+    context = world.context()
+    for _ in range(4):
+        repair(context)
+        transaction = begin_write(context, Action.COMMIT, "UPSERT")
+        before = value(context, transaction.start)
+        name = f"fg_{world.sim.ids.below(1 << 30)}-0-0_{transaction.requested_time}.parquet"
+        stat = WriteStat("fg", name, "", rows=before + 1, updates=1)
+        commit = CommitMetadata(str(OperationType.UPSERT), (stat,), {"pyhudi.commit_token": transaction.token})
+
+        def encode(notes: Mapping[str, str], commit: CommitMetadata = commit, marker: bytes = transaction.sync_marker) -> bytes:
+            return encode_record("HoodieCommitMetadata", commit.to_avro(Action.COMMIT), sync_marker=marker)
+
+        def check(found: Timeline, begun=transaction, commit: CommitMetadata = commit) -> None:
+            concurrent.refuse_conflicts(context, begun.start, found, begun.requested_time, Touched.by(commit))
+
+        try:
+            return finish(transaction, encode, check).instant.requested_time
+        except CommitConflictError:
+            roll_back(context, transaction.requested_time)
+    raise AssertionError("four conflicts against one other writer")
+
+
+def chain(context: TableContext) -> tuple[list[Instant], list[int]]:
+    """The completed commits in the order of completion, and the counter after each."""
+    timeline = context.folder.load()
+    commits = list(timeline.commits)
+    return commits, [context.folder.read_commit(instant).stats[0].rows for instant in commits]

@@ -1,0 +1,37 @@
+"""Writers that are killed in the middle, as real processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from typing import Any
+
+import pyarrow as pa
+
+import pyhudi_core as hudi
+from pyhudi_core.storage.local import LocalStorage
+
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["pyhudi_core"])
+
+
+def killed_after(location: str, verb: str, part: str, data: pa.Table) -> None:
+    """Upsert in a process that gets SIGKILL right after its first call of a storage verb on a path with this part in it."""
+    process = _processes.Process(target=_write_and_die, args=(location, verb, part, data))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL, f"the writer ended with {process.exitcode}"
+
+
+def _write_and_die(location: str, verb: str, part: str, data: pa.Table) -> None:
+    real = getattr(LocalStorage, verb)
+
+    def dying(self: LocalStorage, path: str, *rest: Any) -> Any:
+        found = real(self, path, *rest)
+        if part in path:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    setattr(LocalStorage, verb, dying)
+    hudi.open_table(location, {"fsync": "false"}).upsert(data)

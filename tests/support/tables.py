@@ -1,0 +1,56 @@
+"""Small tables for tests: made without waiting for the disk, read back as plain rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+import pyhudi_core as hudi
+from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.model.instant import Instant
+
+FAST = {"fsync": "false"}
+
+ORDERS = pa.schema([("id", pa.int64()), ("day", pa.string()), ("price", pa.float64()), ("ts", pa.int64())])
+
+
+def make(location: str, schema: pa.Schema = ORDERS, record_key: str | Sequence[str] = "id", **arguments: Any) -> hudi.HudiTable:
+    """A new table; `partition_by="day"` unless the test says otherwise."""
+    arguments.setdefault("partition_by", "day" if "day" in schema.names else ())
+    return hudi.create_table(location, schema, record_key, storage_options=FAST, **arguments)
+
+
+def reopen(table: hudi.HudiTable, **options: object) -> hudi.HudiTable:
+    """Another handle on the same table, with options of its own; dots in keys are written as double underscores."""
+    return hudi.open_table(table.location, storage_options=FAST, options={k.replace("__", "."): v for k, v in options.items()})
+
+
+def orders(*rows: tuple[Any, ...]) -> pa.Table:
+    """Rows (id, day, price, ts); what is left away at the end is null, apart from the day, which is "a"."""
+    filled = [(*row, *(None, "a", None, None)[len(row) :]) for row in rows]
+    columns = list(zip(*filled, strict=True)) or [()] * 4
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, ORDERS, strict=True)], schema=ORDERS)
+
+
+def rows(source: Any, *columns: str, by: str | None = None) -> list[tuple[Any, ...]]:
+    """The rows of a table, a scan or an Arrow table as sorted tuples of the given columns."""
+    found = source.scan(columns=columns or None) if isinstance(source, hudi.HudiTable) else source
+    table = found if isinstance(found, pa.Table) else found.to_arrow()
+    chosen = table.select(list(columns)) if columns else table
+    tuples = [tuple(row.values()) for row in chosen.to_pylist()]
+    return sorted(tuples, key=lambda row: tuple((value is not None, str(type(value)), value) for value in row) if by is None else str(row))
+
+
+def timeline_names(table: hudi.HudiTable) -> list[str]:
+    """The names of the active timeline's highest states."""
+    return [instant.file_name() for instant in table.timeline]
+
+
+def read_avro(table: hudi.HudiTable, instant: Instant, record: str) -> Mapping[str, Any]:
+    """The record in a timeline file."""
+    from pathlib import Path
+
+    path = Path(table.location, ".hoodie", "timeline", instant.file_name())
+    return decode_record(path.read_bytes(), record, path=str(path))

@@ -1,0 +1,56 @@
+"""The documentation says what the code says: generated pages are current, links and module names lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/decisions/*.md")])
+DECISIONS = sorted(ROOT.glob("docs/decisions/[0-9]*.md"))
+# Written by slow targets, from a run; a checkout may be older than its first one.
+MADE_BY_RUNS = {"docs/benchmarks.md", "docs/coverage.md"}
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+MODULE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*\.py)`")
+HEADINGS = ["## Context", "## Decision", "## What it costs", "## How it is tested"]
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_relative_link_leads_to_a_file(page: Path) -> None:
+    targets = {link.partition("#")[0] for link in LINK.findall(page.read_text()) if "://" not in link}
+    paths = [(page.parent / unquote(target)).resolve() for target in targets if target]
+    missing = [str(path.relative_to(ROOT)) for path in paths if not path.exists()]
+    assert set(missing) <= MADE_BY_RUNS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_module_that_is_named_is_there(page: Path) -> None:
+    named = set(MODULE.findall(page.read_text()))
+    homes = [ROOT, ROOT / "pyhudi_core", ROOT / "pyhudi_dagster"]
+    assert [module for module in sorted(named) if not any((home / module).exists() for home in homes)] == []
+
+
+def test_generated_pages_are_current() -> None:
+    assert runpy.run_path(str(ROOT / "scripts" / "generate_docs.py"))["stale"]() == []
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    assert [int(page.name[:4]) for page in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=_name)
+def test_a_decision_says_why_what_it_costs_and_how_it_is_tested(page: Path) -> None:
+    assert [line for line in page.read_text().splitlines() if line.startswith("## ")] == HEADINGS
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=_name)
+def test_a_decision_is_in_the_list(page: Path) -> None:
+    assert f"({page.name})" in (ROOT / "docs" / "decisions" / "README.md").read_text()
