@@ -1,0 +1,43 @@
+"""Write the pages that come out of the code: ``python scripts/generate_docs.py``; ``--check`` only says what is out of date."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from pyhudi_core.options import render_docs  # noqa: E402
+
+PAGES: dict[str, Callable[[], str]] = {"docs/options.md": render_docs}
+"""Each page, and what makes its text. ``docs/benchmarks.md`` is written by ``make bench``, from a run."""
+
+
+def stale() -> list[str]:
+    """The pages whose text is not what the code says now."""
+    return [path for path, render in PAGES.items() if not _is_current(ROOT / path, render())]
+
+
+def main() -> None:
+    """Write the pages, or with ``--check`` end with an error that names the stale ones."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if a page is out of date")
+    check = parser.parse_args().check
+    old = stale()
+    if check and old:
+        sys.exit(f"out of date: {', '.join(old)}; run python scripts/generate_docs.py")
+    for path in old:
+        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / path).write_text(PAGES[path](), encoding="utf-8")
+        print("wrote", path)
+
+
+def _is_current(page: Path, text: str) -> bool:
+    return page.exists() and page.read_text(encoding="utf-8") == text
+
+
+if __name__ == "__main__":
+    main()
