@@ -74,3 +74,20 @@ def test_without_lock_and_commit_record_an_update_is_lost() -> None:
 def test_the_exploration_itself_is_deterministic() -> None:
     first, second = (run(counter_world, Bounds(preemptions=1, schedules=100)) for _ in range(2))
     assert first.trace_hash == second.trace_hash
+
+
+def test_a_lock_that_expires_under_its_holder_loses_no_update() -> None:
+    report = run(counter_world, Bounds(preemptions=1, faults={"expire_lock": 1}))
+    report.assert_clean()
+    assert report.exhausted
+
+
+def test_without_roll_forward_an_expired_lock_loses_an_update() -> None:
+    world = lambda: counter_world(protections=Protections(roll_forward=False))  # noqa: E731
+    report = run(world, Bounds(preemptions=1, faults={"expire_lock": 1}))
+    assert report.violation is not None
+
+
+def test_an_answer_that_is_lost_after_the_work_was_done_loses_no_update() -> None:
+    report = run(lambda: counter_world(Profile.S3), Bounds(preemptions=0, faults={"lost_ack": 1}, schedules=budget(1_000)))
+    report.assert_clean()

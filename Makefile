@@ -1,0 +1,75 @@
+# `make help` lists the targets. Two of them are all that a newcomer needs: `make demo` and `make test`.
+# Each one sees to its own set-up, so a machine with Python and make is enough.
+
+SHELL := /bin/bash
+PYTHON3 ?= $(shell command -v python3 || command -v python)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+SPARK35 := .cache/venv-pyspark35
+UI ?= 1
+DAYS ?= 7
+PORT ?= 3000
+HUDI ?=
+COMMA := ,
+HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
+TESTS ?= tests
+
+.DEFAULT_GOAL := help
+.PHONY: help install java check format test demo interop bench smoke35 explore nightly docs screenshots clean
+
+help: ## Show this list
+	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+install: $(INSTALLED) ## Make .venv from requirements.lock (and uv, if the machine has none)
+
+$(INSTALLED): requirements.lock pyproject.toml scripts/install.py
+	@test -n "$(PYTHON3)" || { echo "make needs a Python 3 on the PATH to start from"; exit 1; }
+	$(PYTHON3) scripts/install.py
+	@touch $@
+
+java: ## See to a Java 17 or newer, or say how to get one
+	@$(PYTHON3) scripts/java.py
+
+check: $(INSTALLED) ## Formatting, lint, types and the layers of the house
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict pyhudi_core pyhudi_dagster definitions.py
+	$(BIN)/lint-imports
+
+format: $(INSTALLED) ## Format the code and mend what lint can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: $(INSTALLED) java ## The whole quick suite
+	$(BIN)/pytest $(TESTS) --ignore=tests/interop -q --durations=10
+
+demo: $(INSTALLED) java ## A week of real flights through Dagster, then the UI (UI=0: without; DAYS=7, PORT=3000)
+	$(BIN)/python scripts/demo.py --days $(DAYS) --port $(PORT) $(if $(filter 0,$(UI)),--no-ui)
+
+interop: $(INSTALLED) java ## Real Apache Hudi reads and continues our tables (HUDI=1.0.2,hudi-rs: these only)
+	$(BIN)/python scripts/interop_env.py $(HUDI_JARS:%=--only hudi-spark3.5-bundle_2.12:%)
+	HUDI_VERSIONS="$(HUDI)" $(BIN)/pytest tests/interop -q --durations=5
+
+bench: $(INSTALLED) java ## Measure, and write docs/benchmarks.md
+	$(BIN)/python scripts/interop_env.py
+	$(BIN)/python -m benchmarks
+
+smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in an environment of their own
+	$(PYTHON3) scripts/pyspark35.py $(SPARK35)
+	$(SPARK35)/bin/python -m pytest tests/spark -q
+
+explore: $(INSTALLED) ## Two writers under every order and crash (PYHUDI_EXPLORE=n widens the bounds)
+	$(BIN)/pytest tests/reliability -q -s
+
+nightly: $(INSTALLED) ## Everything slow: interop, smoke35, explore, bench; results in docs/nightly.md
+	$(BIN)/python scripts/nightly.py
+
+docs: $(INSTALLED) ## Write the pages that come out of the code
+	$(BIN)/python scripts/generate_docs.py
+
+screenshots: $(INSTALLED) ## Pictures of the demo's UI into docs/images (needs Debian's chromium; run `make demo` first)
+	$(BIN)/python scripts/screenshots.py
+
+clean: ## Remove the demo's lake and what the tools leave behind; environments stay
+	rm -rf .data .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .tmp_dagster_home_*
