@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, PreconditionFailedError, TableExistsError, UnsupportedTableError
+from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.properties import MergeMode, TableType
 from pyhudi_core.model.schema import normalise, to_avro
@@ -19,6 +20,7 @@ from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.home import TableHome
+from pyhudi_core.write.rows import refuse_internal_names
 
 _TYPES = {
     "copy_on_write": TableType.COPY_ON_WRITE,
@@ -77,6 +79,8 @@ def create_at(
     logical = normalise(_arrow_schema(schema))
     keys, partitions, orderings = _names(record_key), _names(partition_by), _names(ordering or ())
     _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
+    _refuse_types(logical, keys, partitions, orderings)
+    refuse_internal_names(logical.names, storage.location)
     config = new_table_config(
         chosen,
         keys,
@@ -152,6 +156,25 @@ def _refuse_absent(schema: pa.Schema, arguments: Mapping[str, tuple[str, ...]]) 
                 f"{argument} names {', '.join(map(repr, absent))}, which the schema does not have",
                 hint=f"The schema has: {', '.join(schema.names)}.",
             )
+
+
+def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:
+    """Columns whose values make no key, no folder or have no order would fail at every write."""
+    problems = [
+        *(("record_key", name, text_problem(schema.field(name).type, timestamps=True)) for name in keys),
+        *(("partition_by", name, text_problem(schema.field(name).type, timestamps=False)) for name in partitions),
+        *(("ordering", name, _order_problem(schema.field(name).type)) for name in orderings),
+    ]
+    for argument, name, problem in problems:
+        if problem is not None:
+            raise InvalidOptionError(
+                f"{argument} names {name!r} of type {schema.field(name).type}: {problem}",
+                hint="Choose another column, or give it another type.",
+            )
+
+
+def _order_problem(kind: pa.DataType) -> str | None:
+    return "nested values have no order" if pa.types.is_nested(kind) else None
 
 
 def _table_type(word: str) -> TableType:

@@ -39,12 +39,27 @@ class BaseFileFooter:
     max_key: str | None
     key_value: Mapping[str, str]
 
+    @property
+    def sure_min_key(self) -> str | None:
+        """The lowest key, if that does not depend on the order that the writer compared keys in; None where it may."""
+        return _sure(self.min_key)
+
+    @property
+    def sure_max_key(self) -> str | None:
+        """The highest key, under the same condition."""
+        return _sure(self.max_key)
+
     def bloom(self) -> BloomFilter | None:
         """The bloom filter, decoded now; None if the file has none. Raises `CorruptBaseFileError`."""
         text = self.key_value.get(BLOOM_FILTER)
         if text is None:
             return None
         return BloomFilter.from_footer(text, self.key_value.get(BLOOM_TYPE), path=self.path)
+
+
+def _sure(bound: str | None) -> str | None:
+    """Java compares UTF-16 code units, everybody else code points or UTF-8 bytes; they differ only beyond this character."""
+    return bound if bound is not None and max(bound, default="") < "\ud800" else None
 
 
 def read_footer(source: pa.NativeFile, path: str) -> BaseFileFooter:

@@ -240,6 +240,7 @@ def _read_dynamic(data: bytes, max_entries: int) -> BloomFilter:
 
 
 def key_chunks(keys: pa.Array | pa.ChunkedArray) -> list[Keys]:
+    """The keys as bytes and offsets, a part for each chunk. Raises `InvalidRecordKeyError` for a null key."""
     if keys.null_count:
         raise InvalidRecordKeyError("A record key is null", hint="Fill or drop the rows without a key")
     chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]

@@ -89,11 +89,8 @@ def look_up(storage: Storage, files: tuple[IndexedFile, ...], keys: pa.ChunkedAr
         with storage.open_input(file.path) as source:
             reader = BaseFileReader(source, file.path, columns=[RECORD_KEY])
             footer = reader.footer()
-            if (
-                footer.min_key is not None
-                and footer.max_key is not None
-                and (footer.max_key < low or footer.min_key > high)
-            ):
+            lowest, highest = footer.sure_min_key, footer.sure_max_key
+            if (highest is not None and highest < low) or (lowest is not None and lowest > high):
                 continue
             for batch in reader.iter_batches():
                 places = pc.index_in(batch.column(0), value_set=unique).drop_null().to_numpy()

@@ -254,6 +254,8 @@ class _View:
         base_format = _first(self.props, _BASE_FORMAT, "PARQUET").upper()
         if base_format not in ("PARQUET", "HFILE"):
             raise self._unsupported(f"base files of format {base_format} (hoodie.table.base.file.format)")
+        if self.props.get("hoodie.bootstrap.base.path", "").strip():
+            raise self._unsupported("bootstrapped tables, whose rows lie elsewhere (hoodie.bootstrap.base.path)")
         for key, what in _REFUSED.items():
             if self.flag(key, False):
                 raise self._unsupported(f"{what} ({key}=true)")

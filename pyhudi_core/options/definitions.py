@@ -143,7 +143,7 @@ WRITE_OPTIONS = (
            choices={"false": "false"}, not_yet=("true",)),
     Option("hoodie.clean.failed.writes.policy", "failed_writes_policy", str, "LAZY",
            "When failed writes of others are rolled back: LAZY, as soon as their process is gone or their heartbeat has expired; "
-           "EAGER, at once (no other writer may be running); NEVER.", choices=_words("LAZY", "EAGER", "NEVER"),
+           "NEVER, only by an explicit call.", choices=_words("LAZY", "NEVER"), not_yet=("eager",),
            aliases=("hoodie.cleaner.policy.failed.writes",)),
     Option("hoodie.client.heartbeat.interval_in_ms", "heartbeat_interval_ms", int, 60_000,
            "Milliseconds between two signs of life of a running write.", minimum=1),

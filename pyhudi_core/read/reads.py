@@ -142,7 +142,7 @@ def _scan(
             hint="Read it with scan(where=...).",
         )
     full = with_meta_fields(state.schema)
-    if isinstance(columns, str) or columns is not None and not columns:
+    if isinstance(columns, str) or (columns is not None and not columns):
         raise InvalidOptionError(
             f"columns={columns!r} is not a list of column names",
             table=context.table,

@@ -74,8 +74,10 @@ class RowFilter:
             return True
         footer = reader.footer()
         keys = self.keys
-        if footer.min_key is not None and footer.max_key is not None:
-            keys = keys.filter(pc.and_(pc.greater_equal(keys, footer.min_key), pc.less_equal(keys, footer.max_key)))
+        if footer.sure_min_key is not None:
+            keys = keys.filter(pc.greater_equal(keys, footer.sure_min_key))
+        if footer.sure_max_key is not None:
+            keys = keys.filter(pc.less_equal(keys, footer.sure_max_key))
         bloom = footer.bloom() if len(keys) else None
         return bool(len(keys)) and (bloom is None or bool(bloom.might_contain(keys).any()))
 

@@ -4,7 +4,8 @@ Before the lock, the completed file's bytes are staged. Under the lock, in this 
 
 1. read the commit record and publish whatever its intent still names (a predecessor may have died between deciding and publishing);
 2. load the timeline, see that our own instant is still wanted, and check what completed since our start;
-3. see that the table still has version 8 (Hudi 1.1 and newer upgrade by default), and take the metadata table off the list if the table has one (it would hide our rows from its readers);
+3. see that the table still has version 8 (Hudi 1.1 and newer upgrade by default), and take the metadata table off the list if there is one
+   (it would hide our rows from its readers);
 4. choose the completion time: above every time on the timeline;
 5. swap the intent into the commit record: this is the decision. Before it we may give up freely, after it there is only forward;
 6. publish, release.

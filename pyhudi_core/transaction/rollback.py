@@ -42,12 +42,8 @@ def roll_back(context: TableContext, requested_time: str) -> Instant | None:
 
 
 def repair(context: TableContext) -> list[str]:
-    """Finish what dead processes left: their rollbacks, their writes, their reservations. Returns the requested times rolled back.
-
-    With the policy EAGER every pending write counts as dead, as for Hudi: the caller has said that nobody else writes.
-    """
+    """Finish what dead processes left: their rollbacks, their writes, their reservations. Returns the requested times rolled back."""
     timeline = context.folder.load()
-    eager = context.options.failed_writes_policy == "EAGER"
     done: list[str] = []
     for instant in timeline.pending:
         if instant.action is Action.ROLLBACK and heartbeat.is_dead(context, instant):
@@ -57,7 +53,7 @@ def repair(context: TableContext) -> list[str]:
         if instant.action in _OWN_WRITES and _is_rolled_back(context, timeline, instant):
             _forget(context, instant)
             continue
-        dead = instant.action in _OWN_WRITES and (eager or heartbeat.is_dead(context, instant))
+        dead = instant.action in _OWN_WRITES and heartbeat.is_dead(context, instant)
         if dead and roll_back(context, instant.requested_time) is not None:
             done.append(instant.requested_time)
     _sweep_reservations(context)

@@ -65,7 +65,7 @@ def delete_partitions(context: TableContext, partitions: Sequence[str], extra: M
 
 def _partition(name: str, context: TableContext) -> str:
     """The folder of a partition that is to go."""
-    if not name or name.split("/")[0] == ".hoodie":
+    if not name or name.split("/", maxsplit=1)[0] == ".hoodie":
         raise InvalidOptionError(
             f"{name!r} is not the path of a partition",
             table=context.table,

@@ -18,7 +18,7 @@ from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema import cast_batch, normalise, reconcile
-from pyhudi_core.write.rows import prepared_schema
+from pyhudi_core.write.rows import prepared_schema, refuse_internal_names
 
 _TEXT_BYTES = 24  # what a string or a nested value is taken to be wide, for lack of anything better
 
@@ -47,6 +47,7 @@ class Prepared:
 def prepare(data: Dataset, config: TableConfig, table_schema: pa.Schema, table: str) -> Prepared:
     """Prepare rows to be written. Raises `DataError` and its kinds; nothing was written then."""
     incoming = normalise(data.schema, known=table_schema)
+    refuse_internal_names(incoming.names, table)
     _refuse_missing(incoming, table_schema, table)
     schema = reconcile(table_schema, incoming)
     columns = pa.schema([schema.field(field.name) for field in schema])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
+from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 
 POSITION = "_pyhudi_position"
@@ -21,6 +24,16 @@ SORT = "_pyhudi_sort"
 PREPARED = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string()), (POSITION, pa.int64())])
 
 INTERNAL = (POSITION, GROUP, TASK, SORT)
+"""Names that columns of a table cannot have."""
+
+
+def refuse_internal_names(names: Iterable[str], table: str) -> None:
+    """Raise `SchemaMismatchError` for columns that are called as the pipeline's own."""
+    taken = [name for name in names if name in INTERNAL]
+    if taken:
+        raise SchemaMismatchError(
+            f"Column {taken[0]} has a name that writes use for themselves", table=table, hint="Rename the column."
+        )
 
 
 def prepared_schema(table: pa.Schema | None) -> pa.Schema:

@@ -109,7 +109,7 @@ class _Run:
     def _insert(self, bucket: Bucket, rows: pa.Table, target: int) -> list[WriteStat]:
         """New rows to new files of the target size."""
         done: list[WriteStat] = []
-        for batch in rows.to_batches(max_chunksize=self.spec.settings.row_group_rows // 4):
+        for batch in rows.to_batches(max_chunksize=max(1, self.spec.settings.row_group_rows // 4)):
             if self.open is not None and self.open.writer.bytes_written >= target:
                 done += self.finish()
             if self.open is None:

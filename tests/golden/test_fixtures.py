@@ -57,12 +57,12 @@ class Query:
 
 
 def _queries() -> list[Query]:
-    found = []
-    for folder in sorted(FIXTURES.glob("hudi-*/cow_*")):
-        for query in json.loads((folder / "expected.json").read_text())["queries"]:
-            if query["label"] != "cdc":
-                found.append(Query(folder, query["label"], query["options"], query["rows"]))
-    return found
+    found = [
+        Query(folder, query["label"], query["options"], query["rows"])
+        for folder in sorted(FIXTURES.glob("hudi-*/cow_*"))
+        for query in json.loads((folder / "expected.json").read_text())["queries"]
+    ]
+    return [query for query in found if query.label != "cdc"]
 
 
 QUERIES = _queries()

@@ -43,14 +43,22 @@ class CounterWorld:
 
     def context(self) -> TableContext:
         # Every actor is a process of its own: nothing is cached between them.
-        return TableHome(self.home.storage, self.home.runtime, self.home.options, self.home.lock, self.home.protections).context()
+        return TableHome(
+            self.home.storage, self.home.runtime, self.home.options, self.home.lock, self.home.protections
+        ).context()
 
 
 def counter_world(
     profile: Profile = Profile.LOCAL_POSIX, protections: Protections | None = None, lock_excludes: bool = True
 ) -> CounterWorld:
     sim = SimWorld(SimOptions(profile=profile, lock_excludes=lock_excludes, one_machine=True, lease_s=10))
-    home = TableHome(sim.storage, sim.runtime, {"hoodie.time.generator.max_expected_clock_skew_ms": 1}, sim.lock, protections or Protections())
+    home = TableHome(
+        sim.storage,
+        sim.runtime,
+        {"hoodie.time.generator.max_expected_clock_skew_ms": 1},
+        sim.lock,
+        protections or Protections(),
+    )
     create_at(home, SCHEMA, "id", name="counter")
     return CounterWorld(sim, home)
 
@@ -72,7 +80,9 @@ def increment(world: CounterWorld) -> str:
         stat = WriteStat("fg", name, "", rows=before + 1, updates=1)
         commit = CommitMetadata(str(OperationType.UPSERT), (stat,), {"pyhudi.commit_token": transaction.token})
 
-        def encode(notes: Mapping[str, str], commit: CommitMetadata = commit, marker: bytes = transaction.sync_marker) -> bytes:
+        def encode(
+            notes: Mapping[str, str], commit: CommitMetadata = commit, marker: bytes = transaction.sync_marker
+        ) -> bytes:
             return encode_record("HoodieCommitMetadata", commit.to_avro(Action.COMMIT), sync_marker=marker)
 
         def check(found: Timeline, begun=transaction, commit: CommitMetadata = commit) -> None:

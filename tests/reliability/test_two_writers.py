@@ -37,7 +37,9 @@ def and_the_next_writer_repairs(world: CounterWorld, history: History) -> None:
 
 def run(world, bounds: Bounds, check=nothing_is_lost, writers: int = 2) -> Report:
     report = explore(world, [increment] * writers, check, bounds)
-    print(f"{report.schedules} schedules, {report.states} states, exhausted {report.exhausted}, crash points {len(report.crash_points)}")
+    print(
+        f"{report.schedules} schedules, {report.states} states, exhausted {report.exhausted}, crash points {len(report.crash_points)}"
+    )
     return report
 
 
@@ -61,7 +63,10 @@ def test_a_crash_at_any_step_leaves_a_table_that_the_next_writer_repairs() -> No
 
 
 def test_without_the_conflict_check_an_update_is_lost() -> None:
-    report = run(lambda: counter_world(protections=Protections(conflict_check=False)), Bounds(preemptions=2, schedules=budget(600)))
+    report = run(
+        lambda: counter_world(protections=Protections(conflict_check=False)),
+        Bounds(preemptions=2, schedules=budget(600)),
+    )
     assert report.violation is not None
 
 
@@ -89,5 +94,7 @@ def test_without_roll_forward_an_expired_lock_loses_an_update() -> None:
 
 
 def test_an_answer_that_is_lost_after_the_work_was_done_loses_no_update() -> None:
-    report = run(lambda: counter_world(Profile.S3), Bounds(preemptions=0, faults={"lost_ack": 1}, schedules=budget(1_000)))
+    report = run(
+        lambda: counter_world(Profile.S3), Bounds(preemptions=0, faults={"lost_ack": 1}, schedules=budget(1_000))
+    )
     report.assert_clean()

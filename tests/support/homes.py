@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from support.tables import ORDERS
 
 import pyhudi_core as hudi
 from pyhudi_core.opening import create_at
@@ -17,6 +16,7 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import TableHome
+from support.tables import ORDERS
 
 
 class StandingClock:

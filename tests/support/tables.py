@@ -16,7 +16,9 @@ FAST = {"fsync": "false"}
 ORDERS = pa.schema([("id", pa.int64()), ("day", pa.string()), ("price", pa.float64()), ("ts", pa.int64())])
 
 
-def make(location: str, schema: pa.Schema = ORDERS, record_key: str | Sequence[str] = "id", **arguments: Any) -> hudi.HudiTable:
+def make(
+    location: str, schema: pa.Schema = ORDERS, record_key: str | Sequence[str] = "id", **arguments: Any
+) -> hudi.HudiTable:
     """A new table; `partition_by="day"` unless the test says otherwise."""
     arguments.setdefault("partition_by", "day" if "day" in schema.names else ())
     return hudi.create_table(location, schema, record_key, storage_options=FAST, **arguments)
@@ -24,14 +26,18 @@ def make(location: str, schema: pa.Schema = ORDERS, record_key: str | Sequence[s
 
 def reopen(table: hudi.HudiTable, **options: object) -> hudi.HudiTable:
     """Another handle on the same table, with options of its own; dots in keys are written as double underscores."""
-    return hudi.open_table(table.location, storage_options=FAST, options={k.replace("__", "."): v for k, v in options.items()})
+    return hudi.open_table(
+        table.location, storage_options=FAST, options={k.replace("__", "."): v for k, v in options.items()}
+    )
 
 
 def orders(*rows: tuple[Any, ...]) -> pa.Table:
     """Rows (id, day, price, ts); what is left away at the end is null, apart from the day, which is "a"."""
     filled = [(*row, *(None, "a", None, None)[len(row) :]) for row in rows]
     columns = list(zip(*filled, strict=True)) or [()] * 4
-    return pa.table([pa.array(column, field.type) for column, field in zip(columns, ORDERS, strict=True)], schema=ORDERS)
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, ORDERS, strict=True)], schema=ORDERS
+    )
 
 
 def rows(source: Any, *columns: str, by: str | None = None) -> list[tuple[Any, ...]]:
@@ -40,7 +46,12 @@ def rows(source: Any, *columns: str, by: str | None = None) -> list[tuple[Any, .
     table = found if isinstance(found, pa.Table) else found.to_arrow()
     chosen = table.select(list(columns)) if columns else table
     tuples = [tuple(row.values()) for row in chosen.to_pylist()]
-    return sorted(tuples, key=lambda row: tuple((value is not None, str(type(value)), value) for value in row) if by is None else str(row))
+    return sorted(
+        tuples,
+        key=lambda row: (
+            tuple((value is not None, str(type(value)), value) for value in row) if by is None else str(row)
+        ),
+    )
 
 
 def timeline_names(table: hudi.HudiTable) -> list[str]:

@@ -18,7 +18,13 @@ from pyhudi_core.errors import InvalidPartitionValueError
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.model.java_properties import parse
 
-META = ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name"]
+META = [
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+]
 
 
 @pytest.mark.row("A1", "B1")
@@ -102,7 +108,10 @@ def test_partitions_below_prefixes_can_be_deleted_by_their_own_names(location: s
 
 @pytest.mark.row("A3", "A6")
 def test_partitions_of_any_depth_are_found_by_their_metafile(location: str) -> None:
-    options = {"hoodie.datasource.write.hive_style_partitioning": "false", "hoodie.datasource.write.partitionpath.urlencode": "false"}
+    options = {
+        "hoodie.datasource.write.hive_style_partitioning": "false",
+        "hoodie.datasource.write.partitionpath.urlencode": "false",
+    }
     table = make(location, options=options)
     table.upsert(orders((1, "a", 1.0)))
     moved = Path(location, "x/y/z")
@@ -148,7 +157,22 @@ def test_every_partition_has_its_metafile_before_data_and_keeps_it(location: str
 
 @pytest.mark.row("A7")
 def test_special_characters_of_partition_values_are_encoded_and_read_back(location: str) -> None:
-    values = ["a/b", "x=y", "50%", "what?", "a:b", "#1", "[z]", "{q}", "tab\tline\n", "ünïcode 漢字 😀", "sp ace", "dot.", "..a", "'q'"]
+    values = [
+        "a/b",
+        "x=y",
+        "50%",
+        "what?",
+        "a:b",
+        "#1",
+        "[z]",
+        "{q}",
+        "tab\tline\n",
+        "ünïcode 漢字 😀",
+        "sp ace",
+        "dot.",
+        "..a",
+        "'q'",
+    ]
     table = make(location)
     table.upsert(orders(*((number, value, 1.0) for number, value in enumerate(values))))
     assert "day=a%2Fb" in table.snapshot().view.partitions()
@@ -242,7 +266,7 @@ def test_files_of_other_formats_are_refused_by_name(location: str) -> None:
     [path] = data_files(location)
     source = Path(location, path)
     source.rename(source.with_suffix(".orc"))
-    with pytest.raises(hudi.errors.UnsupportedTableError, match="other than Parquet") as caught:
+    with pytest.raises(hudi.errors.UnsupportedTableError, match="other than Parquet") as caught:  # noqa: PT012
         # The file is older than the first active commit of this timeline, and there is a history: it counts as archived.
         Path(location, ".hoodie/timeline/history").mkdir()
         Path(location, ".hoodie/timeline/history/_version_").write_text("1")
@@ -279,7 +303,9 @@ def test_rows_carry_the_five_meta_columns(location: str) -> None:
     assert found[1]["_hoodie_commit_seqno"] == before[1]["_hoodie_commit_seqno"], "an unchanged row keeps its number"
     numbers = [row["_hoodie_commit_seqno"] for row in found.values()]
     assert len(set(numbers)) == 3
-    assert all(re.fullmatch(rf"{row['_hoodie_commit_time']}_\d+_\d+", row["_hoodie_commit_seqno"]) for row in found.values())
+    assert all(
+        re.fullmatch(rf"{row['_hoodie_commit_time']}_\d+_\d+", row["_hoodie_commit_seqno"]) for row in found.values()
+    )
 
 
 @pytest.mark.row("J7", "P5", "P14")
@@ -327,7 +353,9 @@ def test_files_without_hudis_footers_are_updated_like_others(location: str) -> N
 
 def test_the_codec_and_the_row_groups_follow_the_options(location: str) -> None:
     make(location)
-    table = reopen(hudi.open_table(location), **{"hoodie__parquet__compression__codec": "zstd", "pyhudi.parquet.row.group.rows": 4})
+    table = reopen(
+        hudi.open_table(location), **{"hoodie__parquet__compression__codec": "zstd", "pyhudi.parquet.row.group.rows": 4}
+    )
     table.upsert(orders(*((number, "a", 1.0) for number in range(10))))
     [path] = data_files(location)
     metadata = pq.ParquetFile(f"{location}/{path}").metadata

@@ -82,7 +82,9 @@ def test_insert_adds_rows_with_new_keys(location: str) -> None:
 def test_inserting_a_known_key_is_an_error_and_changes_no_row(location: str, operation: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0), (2, "b", 2.0)))
-    with pytest.raises(DuplicateKeyError, match="1 rows of the batch have a record key that the table has already") as caught:
+    with pytest.raises(
+        DuplicateKeyError, match="1 rows of the batch have a record key that the table has already"
+    ) as caught:
         getattr(table, operation)(orders((1, "a", 10.0), (3, "a", 3.0)))
     assert caught.value.table == location
     assert rows(table, "id", "price") == [(1, 1.0), (2, 2.0)]
@@ -255,7 +257,9 @@ def test_data_of_several_kinds_can_be_written(location: str) -> None:
 def test_columns_may_come_in_any_order_and_meta_columns_are_passed_over(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))
-    table.upsert(table.scan().to_arrow().select(["price", "_hoodie_record_key", "ts", "day", "id", "_hoodie_commit_time"]))
+    table.upsert(
+        table.scan().to_arrow().select(["price", "_hoodie_record_key", "ts", "day", "id", "_hoodie_commit_time"])
+    )
     assert len(table.timeline) == 2
     assert rows(table, "id", "price") == [(1, 1.0)]
 

@@ -63,7 +63,7 @@ def test_leaving_without_a_commit_removes_every_file(location: str) -> None:
 
 def test_an_error_inside_the_block_rolls_back_and_comes_out(location: str) -> None:
     table = make(location)
-    with pytest.raises(ZeroDivisionError), table.begin("upsert") as write:
+    with pytest.raises(ZeroDivisionError), table.begin("upsert") as write:  # noqa: PT012
         write.write(orders((1, "a", 1.0)))
         _ = 1 / 0
     assert data_files(location) == []
@@ -82,7 +82,7 @@ def test_a_gate_that_agrees_lets_the_commit_through(location: str) -> None:
 
 def test_a_gate_that_refuses_gives_the_commit_up(location: str) -> None:
     table = make(location)
-    with pytest.raises(CommitAbortedError, match="gate refused"), table.begin("upsert") as write:
+    with pytest.raises(CommitAbortedError, match="gate refused"), table.begin("upsert") as write:  # noqa: PT012
         write.write(orders((1, "a", 1.0)))
         write.commit(gate=lambda: False)
     assert rows(table) == []
@@ -95,7 +95,7 @@ def test_a_gate_that_raises_gives_the_commit_up(location: str) -> None:
     def gate() -> None:
         raise PermissionError("not today")
 
-    with pytest.raises(PermissionError, match="not today"), table.begin("upsert") as write:
+    with pytest.raises(PermissionError, match="not today"), table.begin("upsert") as write:  # noqa: PT012
         write.write(orders((1, "a", 1.0)))
         write.commit(gate=gate)
     assert data_files(location) == []

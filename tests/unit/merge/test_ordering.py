@@ -98,8 +98,12 @@ ORDERED: list[tuple[pa.DataType, list[Any]]] = [
 
 
 @pytest.mark.row("J2")
-@pytest.mark.parametrize(("kind", "values"), ORDERED, ids=lambda value: str(value) if isinstance(value, pa.DataType) else "")
-def test_values_of_every_type_are_ordered_alike_within_a_batch_and_against_the_table(kind: pa.DataType, values: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "values"), ORDERED, ids=lambda value: str(value) if isinstance(value, pa.DataType) else ""
+)
+def test_values_of_every_type_are_ordered_alike_within_a_batch_and_against_the_table(
+    kind: pa.DataType, values: list[Any]
+) -> None:
     for low_place, low in enumerate(values):
         for high_place, high in enumerate(values):
             new, old = pa.table({"o": pa.array([high], kind)}), pa.table({"o": pa.array([low], kind)})
@@ -119,7 +123,9 @@ def _reference(batch: list[tuple[str, Any, Any]]) -> list[int]:
     return sorted(place for _, place in best.values())
 
 
-_ROWS = st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 2), st.none() | st.integers(0, 2)), max_size=12)
+_ROWS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 2), st.none() | st.integers(0, 2)), max_size=12
+)
 
 
 @settings(max_examples=200, deadline=None)

@@ -32,7 +32,11 @@ def test_a_scan_returns_the_meta_columns_first(filled: HudiTable) -> None:
 
 
 def test_columns_are_returned_in_the_order_they_are_asked_for(filled: HudiTable) -> None:
-    assert filled.scan(columns=["ts", "_hoodie_record_key", "id"]).to_arrow().schema.names == ["ts", "_hoodie_record_key", "id"]
+    assert filled.scan(columns=["ts", "_hoodie_record_key", "id"]).to_arrow().schema.names == [
+        "ts",
+        "_hoodie_record_key",
+        "id",
+    ]
 
 
 def test_unknown_columns_are_refused_with_the_list_of_those_that_are_there(filled: HudiTable) -> None:
@@ -65,11 +69,13 @@ CONDITIONS = [
 def test_sql_and_arrow_conditions_choose_the_same_rows(
     filled: HudiTable, sql: str, expression: pc.Expression, expected: list[int]
 ) -> None:
-    assert [key for key, in rows(filled.scan(where=sql), "id")] == expected
-    assert [key for key, in rows(filled.scan(where=expression), "id")] == expected
-    assert [key for key, in rows(filled.scan(columns=["id"], where=sql))] == expected, "the condition's columns need not be chosen"
+    assert [key for (key,) in rows(filled.scan(where=sql), "id")] == expected
+    assert [key for (key,) in rows(filled.scan(where=expression), "id")] == expected
+    assert [key for (key,) in rows(filled.scan(columns=["id"], where=sql))] == expected, (
+        "the condition's columns need not be chosen"
+    )
     batches = pa.Table.from_batches(filled.scan(where=sql).to_batches(), filled.scan().schema)
-    assert [key for key, in rows(batches, "id")] == expected
+    assert [key for (key,) in rows(batches, "id")] == expected
 
 
 @pytest.mark.parametrize("where", ["price >", "nothing = 1", "id = 'x' +", 7])
@@ -89,11 +95,15 @@ def test_partitions_that_cannot_match_are_not_listed(filled: HudiTable) -> None:
 def test_row_groups_that_cannot_match_are_not_read(location: str) -> None:
     table = make(location, options={"pyhudi.parquet.row.group.rows": 100})
     count = 1000
-    table.bulk_insert(pa.table({"id": np.arange(count), "day": ["a"] * count, "price": np.arange(count) * 1.0, "ts": np.arange(count)}))
+    table.bulk_insert(
+        pa.table(
+            {"id": np.arange(count), "day": ["a"] * count, "price": np.arange(count) * 1.0, "ts": np.arange(count)}
+        )
+    )
     scan = table.scan(where="ts BETWEEN 250 AND 260", columns=["id"])
     steps = {step.name: step for step in scan.explain().steps}
     assert (steps["row groups"].kept, steps["row groups"].of) == (1, 10)
-    assert [key for key, in rows(scan)] == list(range(250, 261))
+    assert [key for (key,) in rows(scan)] == list(range(250, 261))
     nothing = {step.name: step for step in table.scan(where="ts > 5000").explain().steps}
     assert (nothing["files after statistics"].kept, nothing["files after statistics"].of) == (0, 1)
 

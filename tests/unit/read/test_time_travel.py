@@ -32,7 +32,9 @@ def _moment(digits: str) -> datetime:
 
 
 @pytest.mark.row("D4")
-@pytest.mark.parametrize("way", ["completion time", "requested time", "instant", "datetime", "iso text", "naive datetime"])
+@pytest.mark.parametrize(
+    "way", ["completion time", "requested time", "instant", "datetime", "iso text", "naive datetime"]
+)
 def test_a_table_can_be_read_as_of_every_commit(history: tuple[HudiTable, list[hudi.Commit]], way: str) -> None:
     table, commits = history
     for commit, state in zip(commits, STATES, strict=True):
@@ -69,7 +71,11 @@ def test_a_replaced_partition_is_there_as_of_the_time_before(location: str) -> N
 @pytest.mark.parametrize("wrong", ["yesterday", "2026-13-45", "", 7, object(), b"2026"])
 def test_what_shows_no_time_is_refused(location: str, wrong: object) -> None:
     table = make(location)
-    for call in (lambda: table.scan(as_of=wrong), lambda: table.incremental(after=wrong), lambda: table.incremental(until=wrong)):  # type: ignore[arg-type]
+    for call in (
+        lambda: table.scan(as_of=wrong),
+        lambda: table.incremental(after=wrong),
+        lambda: table.incremental(until=wrong),
+    ):  # type: ignore[arg-type]
         with pytest.raises(InvalidOptionError, match="is not a time"):
             call()
 
@@ -101,7 +107,9 @@ def test_after_is_exclusive_and_until_inclusive(history: tuple[HudiTable, list[h
     assert rows(table.incremental(), "id", "price") == STATES[2]
 
 
-def test_incremental_takes_instants_datetimes_columns_and_conditions(history: tuple[HudiTable, list[hudi.Commit]]) -> None:
+def test_incremental_takes_instants_datetimes_columns_and_conditions(
+    history: tuple[HudiTable, list[hudi.Commit]],
+) -> None:
     table, commits = history
     instant = table.timeline.find(commits[0].instant)
     assert rows(table.incremental(after=instant), "id") == [(1,), (3,)]
@@ -137,7 +145,9 @@ def test_no_commit_is_missed_or_read_twice_when_writes_overlap(location: str) ->
         assert rows(cursor, "id") == [(2,)]
         second = early.commit()
     assert second.instant < first.instant < first.completion_time < second.completion_time
-    assert rows(table.incremental(after=cursor.completion_time), "id") == [(1,)], "begun before the cursor, completed after it"
+    assert rows(table.incremental(after=cursor.completion_time), "id") == [(1,)], (
+        "begun before the cursor, completed after it"
+    )
     assert rows(table.scan(as_of=first.completion_time), "id") == [(2,)]
     assert rows(table.scan(as_of=first.instant), "id") == [(2,)]
     assert rows(table.scan(as_of=second.instant), "id") == [(1,), (2,)], "everything up to and including it"
@@ -151,7 +161,7 @@ def test_following_a_table_by_its_cursor_sees_every_row_once(location: str) -> N
         table.upsert(orders((number, "ab"[number % 2], 1.0)))
         if number % 2:
             scan = table.incremental(after=cursor)
-            seen += [key for key, in rows(scan, "id")]
+            seen += [key for (key,) in rows(scan, "id")]
             cursor = scan.completion_time
     assert seen == list(range(6))
 

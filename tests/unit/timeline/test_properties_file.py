@@ -89,7 +89,9 @@ def test_the_checksum_covers_database_and_name(location: str) -> None:
 @pytest.mark.row("A8", "P9")
 def test_a_wrong_checksum_is_found_and_nothing_is_read(location: str) -> None:
     make(location)
-    _main(location).write_text(_main(location).read_text().replace("hoodie.table.name=table", "hoodie.table.name=other"))
+    _main(location).write_text(
+        _main(location).read_text().replace("hoodie.table.name=table", "hoodie.table.name=other")
+    )
     with pytest.raises(CorruptPropertiesError, match="checksum") as caught:
         hudi.open_table(location)
     assert caught.value.path == ".hoodie/hoodie.properties"
@@ -163,7 +165,7 @@ def test_a_stale_checksum_file_of_hadoop_goes_with_the_old_bytes(location: str) 
 
 
 def test_a_folder_without_properties_is_no_table(tmp_path: Path) -> None:
-    with pytest.raises(TableNotFoundError, match="hoodie.properties is missing"):
+    with pytest.raises(TableNotFoundError, match=r"hoodie\.properties is missing"):
         hudi.open_table(str(tmp_path))
 
 

@@ -40,7 +40,9 @@ def test_a_replacecommit_names_its_action_in_every_state(location: str) -> None:
         f"{commit.instant}.replacecommit.requested",
         f"{commit.instant}_{commit.completion_time}.replacecommit",
     ]
-    requested = read_avro(table, Instant(commit.instant, Action.REPLACECOMMIT, State.REQUESTED), "HoodieRequestedReplaceMetadata")
+    requested = read_avro(
+        table, Instant(commit.instant, Action.REPLACECOMMIT, State.REQUESTED), "HoodieRequestedReplaceMetadata"
+    )
     assert {key: value for key, value in requested.items() if value is not None} in ({}, {"version": 1})
     inflight = read_avro(table, Instant(commit.instant, Action.REPLACECOMMIT, State.INFLIGHT), "HoodieCommitMetadata")
     assert inflight["operationType"] == "INSERT_OVERWRITE"
@@ -243,14 +245,22 @@ def test_completed_services_have_the_names_of_writes(action: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["foo.txt", "bar.commit", "history", "20260101.unknown", "1_2.commit.requested", "1.commit.", "1..commit", ".1.commit.swp",
-     "1_2_3.commit", "1.commit.completed", "-1.commit", "١.commit", "1.COMMIT", "1.commit.requested.crc"],
+     "1_2_3.commit", "1.commit.completed", "-1.commit", "١.commit", "1.COMMIT", "1.commit.requested.crc"],  # noqa: RUF001
 )  # fmt: skip
 def test_other_names_are_passed_over(name: str) -> None:
     assert parse_file_name(name) is None
 
 
 def test_the_highest_state_of_an_instant_hides_the_lower_ones() -> None:
-    names = ["1.compaction.requested", "1.compaction.inflight", "1_4.commit", "2.commit.requested", "2.inflight", "3.savepoint.inflight", "3_5.savepoint"]
+    names = [
+        "1.compaction.requested",
+        "1.compaction.inflight",
+        "1_4.commit",
+        "2.commit.requested",
+        "2.inflight",
+        "3.savepoint.inflight",
+        "3_5.savepoint",
+    ]
     timeline = Timeline.of(instant for instant in map(parse_file_name, names) if instant is not None)
     assert [instant.file_name() for instant in timeline] == ["1_4.commit", "2.inflight", "3_5.savepoint"]
     assert timeline.high_water_mark == "5"
@@ -269,7 +279,11 @@ def test_commits_come_in_the_order_of_their_completion() -> None:
 
 @pytest.mark.parametrize(
     ("time", "after"),
-    [("20261231235959999", "20270101000000000"), ("20260101000000000", "20260101000000001"), ("20260101000000", "20260101000001000")],
+    [
+        ("20261231235959999", "20270101000000000"),
+        ("20260101000000000", "20260101000000001"),
+        ("20260101000000", "20260101000001000"),
+    ],
 )
 def test_the_next_time_is_one_millisecond_later(time: str, after: str) -> None:
     assert time_after(time) == after

@@ -48,7 +48,9 @@ def test_two_updates_of_one_file_group_conflict(location: str) -> None:
     assert len(data_files(location)) == 3, "the loser's file is gone"
 
 
-def test_a_verb_that_loses_plans_anew_from_the_state_that_the_other_left(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verb_that_loses_plans_anew_from_the_state_that_the_other_left(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = make(location)
     table.upsert(BASE)
     _between(monkeypatch, lambda: reopen(table).upsert(orders((1, "a", 20.0), (3, "a", 3.0))))
@@ -77,7 +79,9 @@ def test_inserts_of_the_same_key_into_one_partition_conflict(location: str) -> N
     assert rows(table, "id", "price") == [(1, 2.0)]
 
 
-def test_an_upsert_that_loses_to_an_insert_of_its_key_updates_it(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upsert_that_loses_to_an_insert_of_its_key_updates_it(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = make(location)
     _between(monkeypatch, lambda: reopen(table).insert(orders((1, "a", 1.0))))
     commit = table.upsert(orders((1, "a", 2.0)))
@@ -85,7 +89,9 @@ def test_an_upsert_that_loses_to_an_insert_of_its_key_updates_it(location: str, 
     assert (commit.stats.rows_inserted, commit.stats.rows_updated) == (0, 1)
 
 
-def test_an_insert_that_loses_to_an_insert_of_its_key_finds_the_duplicate(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_insert_that_loses_to_an_insert_of_its_key_finds_the_duplicate(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = make(location)
     _between(monkeypatch, lambda: reopen(table).insert(orders((1, "a", 1.0))))
     with pytest.raises(hudi.errors.DuplicateKeyError):
@@ -155,7 +161,9 @@ def test_delete_partitions_that_loses_takes_the_new_rows_too(location: str, monk
     assert rows(table, "id") == [(2,)]
 
 
-def test_a_delete_by_condition_does_not_take_a_row_that_changed_meanwhile(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delete_by_condition_does_not_take_a_row_that_changed_meanwhile(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 100.0), (2, "a", 200.0), (3, "a", 3.0)))
     _between(monkeypatch, lambda: reopen(table).upsert(orders((1, "a", 1.0))))
@@ -164,7 +172,9 @@ def test_a_delete_by_condition_does_not_take_a_row_that_changed_meanwhile(locati
     assert rows(table, "id", "price") == [(1, 1.0), (3, 3.0)]
 
 
-def test_a_delete_by_condition_is_made_at_the_state_that_it_read(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delete_by_condition_is_made_at_the_state_that_it_read(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 100.0), (2, "a", 200.0)))
     real = hudi.Write.write
@@ -198,7 +208,9 @@ def test_a_column_that_was_added_meanwhile_is_not_lost_to_a_writer_of_another_pa
 
 
 @pytest.mark.row("D10")
-def test_a_write_that_adds_a_column_comes_after_all_that_do_not_know_it(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_adds_a_column_comes_after_all_that_do_not_know_it(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = make(location)
     table.upsert(BASE)
     _between(monkeypatch, lambda: reopen(table).upsert(orders((1, "a", 10.0))))
@@ -208,7 +220,9 @@ def test_a_write_that_adds_a_column_comes_after_all_that_do_not_know_it(location
 
 
 @pytest.mark.row("D10")
-def test_rows_for_the_old_columns_are_not_written_over_the_new_ones(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_for_the_old_columns_are_not_written_over_the_new_ones(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = make(location)
     table.upsert(BASE)
     _between(monkeypatch, lambda: reopen(table).upsert(_wider(20.0)))
@@ -248,7 +262,12 @@ def test_many_writers_of_one_group_all_get_through(location: str) -> None:
 # --- the rule itself, without a table
 
 
-def _commit(*groups: tuple[str, str], inserts: int = 0, operation: str = "UPSERT", replaced: dict[str, tuple[str, ...]] | None = None) -> CommitMetadata:
+def _commit(
+    *groups: tuple[str, str],
+    inserts: int = 0,
+    operation: str = "UPSERT",
+    replaced: dict[str, tuple[str, ...]] | None = None,
+) -> CommitMetadata:
     stats = tuple(WriteStat(file_id, f"{p}/{file_id}", p, inserts=inserts, updates=1) for p, file_id in groups)
     return CommitMetadata(operation, stats, {}, replaced or {})
 
@@ -266,7 +285,11 @@ def _at(commit: CommitMetadata) -> Concurrent:
         (_commit(("p", "f"), inserts=1), _commit(("p", "g"), inserts=1), ConflictKind.RECORD_KEY),
         (_commit(("p", "f"), inserts=1), _commit(("p", "g")), None),
         (_commit(("p", "f"), inserts=1), _commit(("p", "g"), inserts=1, operation="CLUSTER"), None),
-        (_commit(("p", "f")), _commit(("p", "g"), operation="CLUSTER", replaced={"p": ("f",)}), ConflictKind.FILE_GROUP),
+        (
+            _commit(("p", "f")),
+            _commit(("p", "g"), operation="CLUSTER", replaced={"p": ("f",)}),
+            ConflictKind.FILE_GROUP,
+        ),
         (_commit(replaced={"p": ("f",)}), _commit(("p", "g")), ConflictKind.REPLACED_PARTITION),
         (_commit(replaced={"p": ("f",)}), _commit(("q", "g")), None),
     ],

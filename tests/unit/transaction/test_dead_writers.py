@@ -90,17 +90,6 @@ def test_a_pending_write_without_a_heartbeat_is_somebody_elses_and_stays(locatio
     assert rows(table, "id") == [(1,)]
 
 
-def test_with_the_policy_eager_every_pending_write_is_rolled_back(location: str) -> None:
-    table = make(location)
-    folder = Path(location, ".hoodie/timeline")
-    folder.mkdir()
-    (folder / "20260101000000000.commit.requested").touch()
-    (folder / "20260101000000000.inflight").touch()
-    reopen(table, hoodie__clean__failed__writes__policy="EAGER").upsert(orders((1, "a", 1.0)))
-    assert not table.timeline.pending.instants
-    assert [i.action for i in table.timeline] == [Action.ROLLBACK, Action.COMMIT]
-
-
 def test_with_the_policy_never_dead_writers_stay(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0), (2, "b", 2.0)))

@@ -58,14 +58,16 @@ def test_a_write_that_fails_before_its_commit_leaves_the_list_alone(location: st
     table = hudi.open_table(unpack(RELEASES[0], location))
     one = table.scan().to_arrow().slice(0, 1)
     listed = _properties(location)
-    with pytest.raises(hudi.errors.CommitAbortedError), table.begin("upsert") as write:
+    with pytest.raises(hudi.errors.CommitAbortedError), table.begin("upsert") as write:  # noqa: PT012
         write.write(one)
         write.commit(gate=lambda: False)
     assert "files" in listed["hoodie.table.metadata.partitions"]
 
 
 @pytest.mark.row("D1", "D3")
-@pytest.mark.parametrize("name", ["hudi-1.0.2/cow_plain", "hudi-1.2.0/cow_plain", "hudi-1.0.2/cow_rich_types", "hudi-1.2.0/cow_rich_types"])
+@pytest.mark.parametrize(
+    "name", ["hudi-1.0.2/cow_plain", "hudi-1.2.0/cow_plain", "hudi-1.0.2/cow_rich_types", "hudi-1.2.0/cow_rich_types"]
+)
 def test_a_table_of_hudi_goes_on_under_our_writes(name: str, location: str) -> None:
     table = hudi.open_table(unpack(name, location))
     rows = table.scan().to_arrow()

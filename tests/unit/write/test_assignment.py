@@ -69,7 +69,9 @@ def test_inserts_go_to_small_groups_first_the_smallest_before_all() -> None:
 
 def test_what_small_groups_cannot_take_goes_to_new_groups() -> None:
     planner = _planner()
-    planner.merge("p", Volume(3_500_000, 350_000_000), (_slice("a", 110 * MB, 1_000_000), _slice("b", 60 * MB, 600_000)))
+    planner.merge(
+        "p", Volume(3_500_000, 350_000_000), (_slice("a", 110 * MB, 1_000_000), _slice("b", 60 * MB, 600_000))
+    )
     plan = planner.plan()
     names = [plan.buckets[number].file_id for number, _ in plan.routes["p"].inserts]
     assert names[0] == "b"
@@ -113,7 +115,9 @@ TINY_BLOOM = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.
 
 
 def test_files_roll_at_the_target_size(location: str) -> None:
-    table = make(location, options={**TINY_BLOOM, "hoodie.parquet.max.file.size": 64 << 10, "pyhudi.parquet.row.group.rows": 400})
+    table = make(
+        location, options={**TINY_BLOOM, "hoodie.parquet.max.file.size": 64 << 10, "pyhudi.parquet.row.group.rows": 400}
+    )
     commit = table.upsert(_batch(0, 20_000))
     sizes = [stat.size for stat in commit.stats.files]
     assert len(sizes) >= 5
@@ -124,7 +128,9 @@ def test_files_roll_at_the_target_size(location: str) -> None:
 
 @pytest.mark.row("D1")
 def test_keys_are_found_in_whichever_group_of_the_partition_holds_them(location: str) -> None:
-    table = make(location, options={**TINY_BLOOM, "hoodie.parquet.max.file.size": 64 << 10, "pyhudi.parquet.row.group.rows": 400})
+    table = make(
+        location, options={**TINY_BLOOM, "hoodie.parquet.max.file.size": 64 << 10, "pyhudi.parquet.row.group.rows": 400}
+    )
     table.upsert(_batch(0, 10_000))
     groups = len(table.snapshot().view.all_slices())
     assert groups > 2
@@ -132,7 +138,7 @@ def test_keys_are_found_in_whichever_group_of_the_partition_holds_them(location:
     commit = table.upsert(changed)
     assert (commit.stats.rows_updated, commit.stats.rows_inserted) == (200, 0)
     assert len(table.snapshot().view.all_slices()) == groups
-    assert sorted(key for key, in rows(table.scan(where="price < 0"), "id")) == list(range(5_000, 5_200))
+    assert sorted(key for (key,) in rows(table.scan(where="price < 0"), "id")) == list(range(5_000, 5_200))
 
 
 def test_inserts_fill_the_small_group_of_a_partition(location: str) -> None:
@@ -170,12 +176,11 @@ def test_a_row_is_written_once_whatever_the_number_of_parts_and_batches(location
     scattered = pa.Table.from_batches(pa.concat_tables([one, one.slice(0, 500)]).to_batches(max_chunksize=37))
     commit = table.upsert(scattered)
     assert commit.stats.rows_inserted == 1000
-    assert [key for key, in rows(table, "id")] == list(range(1000))
+    assert [key for (key,) in rows(table, "id")] == list(range(1000))
 
 
 def test_sequence_numbers_are_unique_over_a_commit(location: str) -> None:
     table = make(location)
     table.upsert(pa.concat_tables([_batch(number * 100, 50, f"d{number}") for number in range(5)]))
-    numbers = [number for number, in rows(table, "_hoodie_commit_seqno")]
+    numbers = [number for (number,) in rows(table, "_hoodie_commit_seqno")]
     assert len(set(numbers)) == 250
-

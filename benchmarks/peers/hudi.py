@@ -1,0 +1,67 @@
+"""Apache Hudi, copy-on-write, through its own Spark bundle: `python -m benchmarks.peers.hudi RELEASE HEAP`.
+
+Hudi's defaults, with its automatic services off (no contestant pays for cleaning here), the parallelism of this
+machine, and the serializer that its guide asks for. The load is sorted by partition, so that there is one file
+for each.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from benchmarks.peers.serve import (
+    Verb,
+    cleared,
+    found,
+    measured,
+    scanned,
+    serve,
+    session,
+)
+
+OPTIONS = {
+    "hoodie.table.name": "bench",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "part",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.upsert.shuffle.parallelism": "2",
+    "hoodie.bulkinsert.shuffle.parallelism": "2",
+    "hoodie.delete.shuffle.parallelism": "2",
+    "hoodie.bulkinsert.sort.mode": "PARTITION_PATH_REPARTITION_AND_SORT",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+}
+
+
+def start(release: str, heap: str) -> dict[str, Verb]:
+    """The verbs of one release of Hudi."""
+    settings = {
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    }
+    spark = session(f"hudi-{release}", heap, [f"hudi-spark3.5-bundle_2.12-{release}.jar"], settings)
+
+    def write(command: dict[str, Any], operation: str, mode: str) -> None:
+        options = OPTIONS | {"hoodie.datasource.write.operation": operation}
+        spark.read.parquet(command["data"]).write.format("hudi").options(**options).mode(mode).save(command["table"])
+
+    def load(command: dict[str, Any]) -> dict[str, Any]:
+        cleared(command["table"])
+        return measured(lambda: write(command, "bulk_insert", "overwrite"))
+
+    return {
+        "load": load,
+        "upsert": lambda command: measured(lambda: write(command, "upsert", "append")),
+        "delete": lambda command: measured(lambda: write(command, "delete", "append")),
+        "scan": lambda command: scanned(lambda: spark.read.format("hudi").load(command["table"])),
+        "lookup": lambda command: found(
+            lambda: spark.read.format("hudi").load(command["table"]).where(command["where"])
+        ),
+        "count": lambda command: {"rows": spark.read.format("hudi").load(command["table"]).count()},
+    }
+
+
+if __name__ == "__main__":
+    serve(lambda: start(sys.argv[1], sys.argv[2]))

@@ -1,0 +1,116 @@
+"""This project as a contestant: `python -m benchmarks.pyhudi_runs spark HEAP` or `... local`.
+
+Runs in the project's own environment, or (spark) in `.interop` on PySpark 3.5. A table handle is opened for
+every command, as a job would; what a command measures starts with opening it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+import pyhudi_core as hudi
+from benchmarks import workload
+from benchmarks.limit import current_base_files
+from benchmarks.peers.serve import (
+    Verb,
+    cleared,
+    found,
+    measured,
+    scanned,
+    serve,
+    session,
+)
+
+
+def create(command: dict[str, Any]) -> hudi.HudiTable:
+    """A new, empty table for the workload."""
+    return hudi.create_table(
+        cleared(command["table"]),
+        schema=workload.SCHEMA,
+        record_key=workload.KEY,
+        partition_by=[workload.PARTITION],
+        ordering=workload.ORDERING,
+    )
+
+
+def start_spark(heap: str) -> dict[str, Verb]:
+    """The verbs of the PySpark engine."""
+    spark = session("pyhudi", heap, [], {})
+
+    def load(command: dict[str, Any]) -> dict[str, Any]:
+        table = create(command)
+        return measured(lambda: table.bulk_insert(spark.read.parquet(command["data"])))
+
+    def upsert(command: dict[str, Any]) -> dict[str, Any]:
+        return measured(lambda: hudi.open_table(command["table"]).upsert(spark.read.parquet(command["data"])))
+
+    def delete(command: dict[str, Any]) -> dict[str, Any]:
+        return measured(lambda: hudi.open_table(command["table"]).delete(spark.read.parquet(command["data"])))
+
+    return {
+        "load": load,
+        "upsert": upsert,
+        "delete": delete,
+        "scan": lambda command: scanned(lambda: hudi.open_table(command["table"]).scan().to_spark(spark)),
+        "spark_scan": lambda command: scanned(lambda: _parquet(spark, command["table"])),
+        "lookup": lambda command: found(
+            lambda: hudi.open_table(command["table"]).scan(where=command["where"]).to_spark(spark)
+        ),
+        "count": lambda command: {"rows": hudi.open_table(command["table"]).scan().to_spark(spark).count()},
+    }
+
+
+def start_local() -> dict[str, Verb]:
+    """The verbs of the local engine, on Arrow data."""
+
+    def load(command: dict[str, Any]) -> dict[str, Any]:
+        table = create(command)
+        return measured(lambda: table.bulk_insert(pq.read_table(command["data"])))
+
+    def upsert(command: dict[str, Any]) -> dict[str, Any]:
+        return measured(lambda: hudi.open_table(command["table"]).upsert(pq.read_table(command["data"])))
+
+    def delete(command: dict[str, Any]) -> dict[str, Any]:
+        return measured(lambda: hudi.open_table(command["table"]).delete(pq.read_table(command["data"])))
+
+    def lookup(command: dict[str, Any]) -> dict[str, Any]:
+        rows: list[pa.Table] = []
+        answer = measured(
+            lambda: rows.append(hudi.open_table(command["table"]).scan(where=command["where"]).to_arrow())
+        )
+        if rows[0].num_rows != 1:
+            raise ValueError(f"the lookup gave {rows[0].num_rows} rows, not one")
+        return answer
+
+    return {
+        "load": load,
+        "upsert": upsert,
+        "delete": delete,
+        "scan": lambda command: measured(lambda: hudi.open_table(command["table"]).scan().to_arrow()),
+        "arrow_scan": lambda command: measured(lambda: ds.dataset(_names(command["table"])).to_table()),
+        "lookup": lookup,
+        "count": lambda command: {"rows": hudi.open_table(command["table"]).scan().to_arrow().num_rows},
+    }
+
+
+def _parquet(spark: SparkSession, table: str) -> Any:
+    """Spark's own scan of the same files; partition columns are in the files, so none are taken from paths."""
+    names = _names(table)
+    return spark.read.schema(spark.read.parquet(names[0]).schema).parquet(*names)
+
+
+def _names(table: str) -> list[str]:
+    return [str(path) for path in current_base_files(table)]
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "spark":
+        serve(lambda: start_spark(sys.argv[2]))
+    else:
+        serve(start_local)

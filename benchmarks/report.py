@@ -1,0 +1,258 @@
+"""docs/benchmarks.md and its picture, from the kept results alone: the same results always give the same page.
+
+A figure is the median of the ratios of rounds that ran side by side, with the smallest and the largest in
+brackets. No seconds are shown: they belong to the machine of the day.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.picture import Bar, bars
+
+OURS = "pyhudi on PySpark"
+LIMIT = "limit"
+SPARK_SCAN = "Spark's own Parquet scan"
+ARROW_SCAN = "pyarrow's own dataset read"
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A median and its spread."""
+
+    middle: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        if self.low == self.middle == self.high == 1:
+            return "1"
+        return f"{_short(self.middle)} ({_short(self.low)} to {_short(self.high)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A promise in numbers: what was measured, and whether it is kept."""
+
+    words: str
+    measured: Ratio
+    bound: float
+    at_least: bool = False
+    unit: str = ""
+
+    @property
+    def kept(self) -> bool:
+        """Whether the median is on the right side of the bound."""
+        return self.measured.middle >= self.bound if self.at_least else self.measured.middle <= self.bound
+
+
+def write(results: Path, docs: Path) -> None:
+    """Writes `benchmarks.md` and `images/benchmarks.svg` under `docs`."""
+    kept = {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
+    (docs / "images").mkdir(parents=True, exist_ok=True)
+    (docs / "benchmarks.md").write_text(page(kept))
+    (docs / "images" / "benchmarks.svg").write_text(_picture(kept))
+
+
+def ratio(above: list[float], below: list[float]) -> Ratio:
+    """The ratio of two contestants, round by round."""
+    each = [one / other for one, other in zip(above, below, strict=True)]
+    return Ratio(median(each), min(each), max(each))
+
+
+def _ranked(seconds: dict[str, list[float]], reference: str) -> list[str]:
+    """The contestants, quickest first, measured against one of them."""
+    return sorted(seconds, key=lambda name: ratio(seconds[name], seconds[reference]).middle) if seconds else []
+
+
+def page(kept: dict[str, Result]) -> str:
+    """The whole page as Markdown."""
+    parts = [
+        _opening(kept),
+        _goals(kept),
+        "![COW upsert, load and delete beside the limit](images/benchmarks.svg)\n",
+    ]
+    for verb, words in (("upsert", "Upsert"), ("load", "Load"), ("delete", "Delete")):
+        parts.append(_writes(kept, verb, words))
+    parts += [_snapshot(kept), _lookup(kept), _memory(kept)]
+    return "\n".join(part for part in parts if part)
+
+
+def goals(kept: dict[str, Result]) -> list[Goal]:
+    """Every promise for which there is a result."""
+    found: list[Goal] = []
+    if "upsert-1m" in kept:
+        seconds = kept["upsert-1m"]["seconds"]
+        found.append(Goal("COW upsert on PySpark, 1M rows: times the limit", ratio(seconds[OURS], seconds[LIMIT]), 2))
+        hudi = next((name for name in seconds if name.startswith("Apache Hudi")), None)
+        if hudi:
+            words = f"{hudi} takes this many times as long for it"
+            found.append(Goal(words, ratio(seconds[hudi], seconds[OURS]), 5, at_least=True))
+    if "snapshot_read-10m" in kept:
+        took = kept["snapshot_read-10m"]["execution"]
+        found.append(
+            Goal(
+                "Snapshot read, 10M rows: times Spark's own Parquet scan",
+                ratio(took[OURS], took[SPARK_SCAN]),
+                1.1,
+            )
+        )
+    if "memory" in kept:
+        pairs = kept["memory"]["upserts"]
+        large, small = ([float(pair[name]["worker"]) for pair in pairs] for name in ("large", "small"))
+        found.append(Goal("Peak memory of a task, upsert into 10M rows: times that for 1M", ratio(large, small), 1.2))
+        totals = [each["total"] / 2**30 for each in kept["memory"]["loads"]]
+        sums = Ratio(median(totals), min(totals), max(totals))
+        found.append(Goal("Load of 10M rows: memory (PSS) of driver, JVM and workers together", sums, 2, unit=" GiB"))
+    return found
+
+
+def _opening(kept: dict[str, Result]) -> str:
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `make bench`; do not edit. The workload: tables of 1M and 10M rows,",
+        "10 columns, 8 partitions; an upsert of 60,000 rows (50,000 updates over all files, 10,000 inserts); a delete",
+        "of 10,000 rows. Every figure is a ratio of runs that alternated on one machine: the median, and in brackets",
+        "the smallest and largest of all rounds.",
+        "",
+        "**The limit** is what no copy-on-write table can beat: its own current base files, read and written again",
+        "by pyarrow with the same codec in one process. Peers run with their defaults on Spark 3.5, services off,",
+        "each table with the same files.",
+        "",
+    ]
+    for taken in _occasions(kept):
+        names = ", ".join(name for name in kept if _occasion(kept[name]) == taken)
+        lines.append(f"- {taken}: {names}")
+    return "\n".join([*lines, ""])
+
+
+def _occasions(kept: dict[str, Result]) -> list[str]:
+    return sorted({_occasion(result) for result in kept.values()})
+
+
+def _occasion(result: Result) -> str:
+    taken = result["taken"]
+    machine = f"{taken['cores']} cores, {taken['memory_gb']} GB"
+    return f"{taken['date']}, commit {taken['commit']}, {machine}, Python {taken['python']}, PySpark {taken['pyspark']}"
+
+
+def _goals(kept: dict[str, Result]) -> str:
+    lines = ["## What is promised", "", "| promise | bound | measured | kept |", "|---|---|---|---|"]
+    for goal in goals(kept):
+        bound = f"{'at least' if goal.at_least else 'at most'} {_short(goal.bound)}{goal.unit}"
+        lines.append(f"| {goal.words} | {bound} | {goal.measured}{goal.unit} | {'yes' if goal.kept else '**no**'} |")
+    return "\n".join([*lines, ""])
+
+
+def _writes(kept: dict[str, Result], verb: str, words: str) -> str:
+    found = [
+        (size, kept[f"{verb}-{size.lower()}"]["seconds"]) for size in ("1M", "10M") if f"{verb}-{size.lower()}" in kept
+    ]
+    if not found:
+        return ""
+    lines = [f"## {words}", "", "| | rows | times the limit | times pyhudi on PySpark |", "|---|---|---|---|"]
+    for size, seconds in found:
+        lines += [
+            f"| {name} | {size} | {ratio(seconds[name], seconds[LIMIT])} | {ratio(seconds[name], seconds[OURS])} |"
+            for name in _ranked(seconds, LIMIT)
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _snapshot(kept: dict[str, Result]) -> str:
+    lines = [
+        "## Snapshot read",
+        "",
+        "All columns of all rows. Planning is stated apart: opening the table, finding its files, and Spark's plan.",
+        "",
+    ]
+    for size in ("1M", "10M"):
+        result = kept.get(f"snapshot_read-{size.lower()}")
+        if not result:
+            continue
+        plan, took = result["planning"], result["execution"]
+        lines += [
+            f"### {size} rows",
+            "",
+            f"| | execution: times {SPARK_SCAN} | planning: times that of {SPARK_SCAN} |",
+            "|---|---|---|",
+        ]
+        lines += [
+            f"| {name} | {ratio(took[name], took[SPARK_SCAN])} | {ratio(plan[name], plan[SPARK_SCAN])} |"
+            for name in _ranked(took, SPARK_SCAN)
+        ]
+        local = result["local"]
+        name = next(name for name in local if name != ARROW_SCAN)
+        lines += [
+            "",
+            f"{name}: {ratio(local[name], local[ARROW_SCAN])} times {ARROW_SCAN} of the same files.",
+            "",
+        ]
+    return "\n".join(lines) if len(lines) > 4 else ""
+
+
+def _lookup(kept: dict[str, Result]) -> str:
+    lines = [
+        "## Point lookup",
+        "",
+        "One row by key and partition.",
+        "",
+        f"| | rows | times {SPARK_SCAN} |",
+        "|---|---|---|",
+    ]
+    for size in ("1M", "10M"):
+        seconds = kept.get(f"point_lookup-{size.lower()}", {}).get("seconds", {})
+        lines += [
+            f"| {name} | {size} | {ratio(seconds[name], seconds[SPARK_SCAN])} |"
+            for name in _ranked(seconds, SPARK_SCAN)
+        ]
+    return "\n".join([*lines, ""]) if len(lines) > 6 else ""
+
+
+def _memory(kept: dict[str, Result]) -> str:
+    if "memory" not in kept:
+        return ""
+    result = kept["memory"]
+    lines = [
+        "## Memory",
+        "",
+        "Proportional set size (PSS) at the moment of the largest sum, sampled ten times a second.",
+        "",
+    ]
+    lines += ["| load of 10M rows, heap 512 MB | driver | JVM | workers | sum |", "|---|---|---|---|---|"]
+    for number, each in enumerate(result["loads"], 1):
+        sizes = " | ".join(f"{each[part] / 2**20:.0f} MiB" for part in ("driver", "jvm", "workers", "total"))
+        lines.append(f"| round {number} | {sizes} |")
+    lines += [
+        "",
+        "| largest Python worker in an upsert of 60,000 rows | into 1M rows | into 10M rows | ratio |",
+        "|---|---|---|---|",
+    ]
+    for number, pair in enumerate(result["upserts"], 1):
+        small, large = pair["small"]["worker"], pair["large"]["worker"]
+        lines.append(f"| round {number} | {small / 2**20:.0f} MiB | {large / 2**20:.0f} MiB | {large / small:.2f} |")
+    return "\n".join([*lines, ""])
+
+
+def _picture(kept: dict[str, Result]) -> str:
+    groups: dict[str, list[Bar]] = {}
+    for verb in ("upsert", "load", "delete"):
+        seconds = kept.get(f"{verb}-1m", {}).get("seconds", {})
+        for name in _ranked(seconds, LIMIT):
+            value = ratio(seconds[name], seconds[LIMIT])
+            groups.setdefault(f"{verb}, 1M rows", []).append(
+                Bar(name, value.middle, value.low, value.high, name.startswith("pyhudi"))
+            )
+    return bars("Time, as a multiple of the limit (shorter is better)", groups)
+
+
+def _short(value: float) -> str:
+    return (
+        f"{value:.0f}" if value >= 100 or value == round(value) else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    )

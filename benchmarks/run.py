@@ -1,0 +1,138 @@
+"""`python -m benchmarks.run`: measures, keeps the results under `benchmarks/results/`, and writes
+docs/benchmarks.md from them.
+
+    python -m benchmarks.run                          everything (about an hour on two cores)
+    python -m benchmarks.run upsert snapshot_read     some sections
+    python -m benchmarks.run --report                 the page again, from the kept results
+    python -m benchmarks.run --quick                  all sections on tiny tables, to see that they work; keeps nothing
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks import contestants, report, sections
+from benchmarks.sections import Scale
+from benchmarks.workload import HOME, ROOT
+
+RESULTS = ROOT / "benchmarks" / "results"
+SECTIONS = ["load", "upsert", "delete", "snapshot_read", "point_lookup", "memory"]
+WRITES = {"load", "upsert", "delete"}
+Result = dict[str, Any]
+Measure = Callable[[], dict[str, Result]]
+
+
+def main() -> int:
+    """Runs what the command line asks for."""
+    options = _arguments()
+    if not options.report:
+        chosen = options.sections or SECTIONS
+        results = HOME / "quick-results" if options.quick else RESULTS
+        results.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(HOME / "tables", ignore_errors=True)
+        shutil.rmtree(HOME / "iceberg", ignore_errors=True)
+        for measure in _plan(chosen, options.quick, options.sizes):
+            _measure(results, measure)
+    if not options.quick:
+        report.write(RESULTS, ROOT / "docs")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="benchmarks", description="Measures this project beside its limit and its peers."
+    )
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="tiny tables and one round; nothing is kept")
+    parser.add_argument("--report", action="store_true", help="only write the page from the kept results")
+    parser.add_argument("--sizes", nargs="*", default=["1m", "10m"], choices=["1m", "10m"], help="which table sizes")
+    options = parser.parse_args()
+    unknown = set(options.sections) - set(SECTIONS)
+    if unknown:
+        parser.error(f"unknown sections: {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    return options
+
+
+def _plan(chosen: list[str], quick: bool, sizes: list[str]) -> list[Measure]:
+    """The measurements in order."""
+    small = Scale(20_000, 1_000, 200, 200, 1, True) if quick else Scale(1_000_000, 50_000, 10_000, 10_000, 5, True)
+    large = Scale(100_000, 1_000, 200, 200, 1, False) if quick else Scale(10_000_000, 50_000, 10_000, 10_000, 3, False)
+    plan: list[Measure] = []
+    for label in sizes:
+        scale = small if label == "1m" else large
+        plan += _plan_of_size(chosen, label, scale, _with_rounds(scale, 1 if quick else 7))
+    if "memory" in chosen:
+        few = 1 if quick else 3
+        plan.append(lambda: {"memory": sections.memory(_with_rounds(small, few), _with_rounds(large, few), _say)})
+    return plan
+
+
+def _plan_of_size(chosen: list[str], label: str, writing: Scale, reading: Scale) -> list[Measure]:
+    plan: list[Measure] = []
+    verbs = [verb for verb in chosen if verb in WRITES]
+    if verbs:
+        plan.append(lambda: _labelled(sections.writes(writing, verbs, _say), label))
+    if "snapshot_read" in chosen:
+        plan.append(lambda: _labelled({"snapshot_read": sections.snapshot_read(reading, _say)}, label))
+    if "point_lookup" in chosen:
+        plan.append(lambda: _labelled({"point_lookup": sections.point_lookup(reading, _say)}, label))
+    return plan
+
+
+def _labelled(results: dict[str, Result], label: str) -> dict[str, Result]:
+    return {f"{name}-{label}": result for name, result in results.items()}
+
+
+def _with_rounds(scale: Scale, rounds: int) -> Scale:
+    return Scale(scale.size, scale.updates, scale.inserts, scale.deletes, rounds, scale.peers)
+
+
+def _measure(results: Path, measure: Measure) -> None:
+    """Runs one measurement and keeps each of its results in a file of its own."""
+    started = time.time()
+    for name, result in measure().items():
+        text = json.dumps(result | {"taken": _taken(started)}, indent=1, sort_keys=True)
+        (results / f"{name}.json").write_text(text + "\n")
+        _say(f"{name}: kept ({time.time() - started:.0f} s)")
+
+
+def _taken(started: float) -> dict[str, Any]:
+    """On what, of what, and when."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    changed = subprocess.run(
+        ["git", "status", "--porcelain", "pyhudi_core"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return {
+        "date": time.strftime("%Y-%m-%d", time.gmtime(started)),
+        "commit": (commit.stdout.strip() or "none") + (" and changes" if changed.stdout.strip() else ""),
+        "cores": os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9),
+        "python": platform.python_version(),
+        "pyarrow": version("pyarrow"),
+        "pyspark": version("pyspark"),
+        "hudi": contestants.HUDI,
+        "delta": contestants.DELTA,
+        "iceberg": contestants.ICEBERG,
+    }
+
+
+def _say(text: str) -> None:
+    print(time.strftime("%H:%M:%S"), text, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,48 @@
+"""Hudi tables as Dagster assets: a materialization is a commit.
+
+Names are loaded when they are first used, so that ``dg`` can look at the package without importing pyspark.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from dagster_shared.libraries import DagsterLibraryRegistry
+
+if TYPE_CHECKING:
+    from pyhudi_dagster.assets import hudi_asset as hudi_asset
+    from pyhudi_dagster.errors import CheckpointGapError as CheckpointGapError
+    from pyhudi_dagster.errors import ForeignRowsError as ForeignRowsError
+    from pyhudi_dagster.errors import RunEndedError as RunEndedError
+    from pyhudi_dagster.incremental import Changes as Changes
+    from pyhudi_dagster.io_manager import HudiIOManager as HudiIOManager
+    from pyhudi_dagster.partitions import Backfill as Backfill
+    from pyhudi_dagster.partitions import HudiPartitions as HudiPartitions
+    from pyhudi_dagster.partitions import chunked as chunked
+    from pyhudi_dagster.resource import HudiLakeResource as HudiLakeResource
+    from pyhudi_dagster.settings import HudiWrite as HudiWrite
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Backfill": "partitions",
+    "Changes": "incremental",
+    "CheckpointGapError": "errors",
+    "ForeignRowsError": "errors",
+    "HudiIOManager": "io_manager",
+    "HudiLakeResource": "resource",
+    "HudiPartitions": "partitions",
+    "HudiWrite": "settings",
+    "RunEndedError": "errors",
+    "chunked": "partitions",
+    "hudi_asset": "assets",
+}
+
+__all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604
+
+DagsterLibraryRegistry.register("pyhudi-dagster", __version__, is_dagster_package=False)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

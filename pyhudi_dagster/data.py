@@ -1,0 +1,70 @@
+"""The kinds of data that an asset may return, as what a table takes: a Spark DataFrame or an Arrow stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_dagster import interrupts
+from pyhudi_dagster.partitions import Value
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def is_spark(data: Any) -> bool:
+    """Whether it is a Spark DataFrame, classic or Connect; imports no pyspark."""
+    return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "sparkSession")
+
+
+def normalised(data: Any) -> Any:
+    """A Spark DataFrame, or a ``pyarrow`` table or reader. None for nothing to write. Raises `SchemaMismatchError`."""
+    if data is None or is_spark(data):
+        if data is not None:
+            interrupts.claim(data.sparkSession)
+        return data
+    if type(data).__module__.startswith("pandas."):
+        data = pa.Table.from_pandas(data, preserve_index=False)
+    elif isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    elif isinstance(data, Iterator) or (isinstance(data, Sequence) and data and isinstance(data[0], pa.RecordBatch)):
+        data = _reader(data)
+    elif hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.Table | pa.RecordBatchReader):
+        data = pa.RecordBatchReader.from_stream(data)
+    if isinstance(data, pa.Table):
+        return data if data.num_rows else None
+    if isinstance(data, pa.RecordBatchReader) or data is None:
+        return data
+    raise SchemaMismatchError(
+        f"The asset returned {type(data).__qualname__}, which holds no rows that can be read",
+        hint="Return a Spark DataFrame, Arrow, pandas or polars data, HudiWrite(...), or None.",
+    )
+
+
+def only_values(data: Any, columns: Sequence[str], values: Iterable[Value]) -> Any:
+    """The rows whose partition columns have one of the values."""
+    allowed = ["/".join(value) for value in values]
+    if is_spark(data):
+        from pyspark.sql import functions  # noqa: PLC0415 - the data is Spark's, so it is there
+
+        parts = [functions.coalesce(functions.col(name).cast("string"), functions.lit(_NULL)) for name in columns]
+        return data.where(functions.concat_ws("/", *parts).isin(allowed))
+    reader = data.to_reader() if isinstance(data, pa.Table) else data
+    filtered = (_only(batch, columns, pa.array(allowed, pa.string())) for batch in reader)
+    return pa.Table.from_batches(filtered, schema=reader.schema)
+
+
+def _only(batch: pa.RecordBatch, columns: Sequence[str], allowed: pa.Array) -> pa.RecordBatch:
+    texts = [pc.fill_null(pc.cast(batch[name], pa.string()), _NULL) for name in columns]
+    joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "/")
+    return batch.filter(pc.is_in(joined, value_set=allowed))
+
+
+def _reader(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader | None:
+    stream = iter(batches)
+    first = next(stream, None)
+    return None if first is None else pa.RecordBatchReader.from_batches(first.schema, chain([first], stream))

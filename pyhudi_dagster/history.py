@@ -1,0 +1,85 @@
+"""What a table's commits say: the one place that reads them for adoption, checkpoints and metadata. Starts no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import TableError
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_dagster.identity import PREFIX, Identity
+from pyhudi_dagster.timeline_view import SHOWN, Entry
+
+
+@dataclass(frozen=True, slots=True)
+class PastCommit:
+    """One completed commit: where it stands on the timeline and what it did."""
+
+    instant: hudi.Instant
+    metadata: CommitMetadata
+
+    @property
+    def completion_time(self) -> str:
+        return self.instant.completion_time or self.instant.requested_time
+
+    @property
+    def extra(self) -> Mapping[str, str]:
+        """The commit's ``extraMetadata``."""
+        return self.metadata.extra
+
+
+def commits_newest_first(table: hudi.HudiTable) -> Iterator[PastCommit]:
+    """The completed commits of the active timeline in the opposite order of their completion, read one at a time."""
+    for instant in reversed(list(table.timeline.commits)):
+        yield PastCommit(instant, table.commit_metadata(instant))
+
+
+def commit_of(table: hudi.HudiTable, instant: str) -> PastCommit:
+    """A completed commit by its requested time. Raises `TableError` where there is none."""
+    for found in table.timeline.commits:
+        if found.requested_time == instant:
+            return PastCommit(found, table.commit_metadata(found))
+    raise TableError("The timeline has no such completed commit", table=table.location, instant=instant)
+
+
+def find_made(table: hudi.HudiTable, identity: Identity, attempt: frozenset[str]) -> PastCommit | None:
+    """The newest commit that this step made in this attempt, or None."""
+    for commit in commits_newest_first(table):
+        if identity.made(commit.extra, attempt):
+            return commit
+    return None
+
+
+def carried_extra(table: hudi.HudiTable, prefix: str) -> dict[str, str]:
+    """The entries under a prefix in the newest commit that has any. Commits of other writers carry none, so they are passed over."""
+    for commit in commits_newest_first(table):
+        found = {name: text for name, text in commit.extra.items() if name.startswith(prefix)}
+        if found:
+            return found
+    return {}
+
+
+def entries(table: hudi.HudiTable) -> list[Entry]:
+    """The newest instants for the timeline view, newest last."""
+    timeline = table.timeline
+    commits = set(timeline.commits)
+    return [_entry(table, instant, instant in commits) for instant in list(timeline)[-SHOWN:]]
+
+
+def _entry(table: hudi.HudiTable, instant: hudi.Instant, is_commit: bool) -> Entry:
+    action = str(instant.action)
+    if not is_commit:
+        return Entry(instant.requested_time, instant.completion_time, action)
+    commit = table.commit_metadata(instant)
+    return Entry(
+        requested=instant.requested_time,
+        completed=instant.completion_time,
+        action=action,
+        operation=commit.operation or "",
+        inserted=sum(stat.inserts for stat in commit.stats),
+        updated=sum(stat.updates for stat in commit.stats),
+        deleted=sum(stat.deletes for stat in commit.stats),
+        partitions=len(commit.partitions),
+        run_id=commit.extra.get(PREFIX + "run_id", ""),
+    )

@@ -1,0 +1,95 @@
+"""Who made a commit, written into the commit, and read back to find out whether this attempt has made one already.
+
+An attempt is this run and the runs it resumes: the parents that are reached through Dagster's resume tags. A retry of an op keeps
+its run id, an automatic retry of a run carries a resume tag, and "re-execute all" carries none: it writes anew on purpose.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+PREFIX = "dagster."
+_RESUME_TAGS = ("dagster/is_resume_retry", "dagster/is_asset_resume_retry")
+_PARENT_TAG = "dagster/parent_run_id"
+_BACKFILL_TAG = "dagster/backfill"
+_LONGEST_CHAIN = 64
+_LONGEST_LIST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The step of a run that writes to one table. ``partitions`` is a text that is equal for equal sets of keys."""
+
+    run_id: str
+    asset_key: str
+    step_key: str
+    retry_number: int = 0
+    partitions: str = ""
+    code_location: str = ""
+    job: str = ""
+    code_version: str = ""
+    backfill_id: str = ""
+
+    def extra(self) -> dict[str, str]:
+        """The entries of the commit's ``extraMetadata``; empty ones are left out."""
+        entries = {name: str(getattr(self, name)) for name in self.__dataclass_fields__}
+        return {PREFIX + name: text for name, text in entries.items() if text}
+
+    def made(self, extra: Mapping[str, str], attempt: frozenset[str]) -> bool:
+        """Whether a commit with this extra metadata was made by this step, in this run or one that it resumes."""
+        same = all(
+            extra.get(PREFIX + name, "") == getattr(self, name) for name in ("asset_key", "step_key", "partitions")
+        )
+        return same and extra.get(PREFIX + "run_id", "") in attempt
+
+
+def identity_of(context: dg.AssetExecutionContext | dg.OutputContext, asset_key: dg.AssetKey) -> Identity:
+    """The identity of the step that runs."""
+    step = context.step_context if isinstance(context, dg.OutputContext) else context.get_step_execution_context()
+    run = step.dagster_run
+    origin = run.remote_job_origin
+    versions = step.job_def.asset_layer.get(asset_key).code_version if step.job_def.asset_layer.has(asset_key) else None
+    return Identity(
+        run_id=run.run_id,
+        asset_key=asset_key.to_user_string(),
+        step_key=step.step.key,
+        retry_number=step.previous_attempt_count,
+        partitions=partitions_text(partition_keys_of(context)),
+        code_location=origin.location_name if origin else "",
+        job=run.job_name,
+        code_version=versions or "",
+        backfill_id=run.tags.get(_BACKFILL_TAG, ""),
+    )
+
+
+def partition_keys_of(context: dg.AssetExecutionContext | dg.OutputContext) -> Sequence[str]:
+    """The partition keys of the run, none for a run without partitions."""
+    if isinstance(context, dg.OutputContext):
+        return list(context.asset_partition_keys) if context.has_asset_partitions else []
+    return list(context.partition_keys) if context.has_partition_key or context.has_partition_key_range else []
+
+
+def partitions_text(keys: Sequence[str]) -> str:
+    """A few keys as a list, many as the first, the last, their number and a digest; the order does not matter."""
+    ordered = sorted(keys)
+    if len(ordered) <= _LONGEST_LIST:
+        return ",".join(ordered)
+    digest = hashlib.sha256("\0".join(ordered).encode()).hexdigest()[:16]
+    return f"{ordered[0]}...{ordered[-1]} ({len(ordered)}, {digest})"
+
+
+def attempt_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> frozenset[str]:
+    """The ids of the run and of all runs that it resumes."""
+    found = [run.run_id]
+    current: dg.DagsterRun | None = run
+    while current is not None and len(found) < _LONGEST_CHAIN:
+        parent = current.parent_run_id or current.tags.get(_PARENT_TAG)
+        if parent is None or parent in found or not any(current.tags.get(tag) == "true" for tag in _RESUME_TAGS):
+            break
+        found.append(parent)
+        current = instance.get_run_by_id(parent)
+    return frozenset(found)

@@ -1,0 +1,105 @@
+"""The lake as a Dagster resource: a warehouse of tables, and a Spark session that starts when it is first used.
+
+Everything that only looks (sensors, checks, plans, loading the code location) goes through `HudiLakeResource.table` and never starts a
+JVM. The session comes from dagster-pyspark's ``LazyPySparkResource`` by default, or from any other resource with a ``spark_session``.
+"""
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field, PrivateAttr
+from pyspark import SparkContext
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import TableExistsError, TableNotFoundError
+from pyhudi_dagster import interrupts
+from pyhudi_dagster.settings import TableSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STOP_LIMIT = 10.0
+
+
+class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """A folder or bucket of Hudi tables; the table of an asset stands under its asset key.
+
+    Example:
+        .. code-block:: python
+
+            lake = HudiLakeResource(warehouse="s3://lake", pyspark=LazyPySparkResource(spark_config={"spark.master": "local[4]"}))
+            lake.table("sales/orders").scan().to_arrow()
+    """
+
+    warehouse: str = Field(description="Where the tables are: a folder or an s3:// address.")
+    storage_options: dict[str, str] = Field(default={}, description="How to reach the storage, for every table.")
+    options: dict[str, str] = Field(default={}, description="Hudi options (hoodie.*) for every table.")
+    pyspark: dg.ResourceDependency[Any]
+    _started: bool = PrivateAttr(default=False)
+
+    def __init__(self, **data: Any) -> None:
+        data.setdefault("pyspark", LazyPySparkResource(spark_config={}))
+        super().__init__(**data)
+
+    def location(self, name: str) -> str:
+        """Where the table of this name is; relative warehouses count from the working directory."""
+        root = self.warehouse if "://" in self.warehouse else str(Path(self.warehouse).resolve())
+        return f"{root.rstrip('/')}/{name}"
+
+    def table(self, name: str) -> hudi.HudiTable:
+        """Open a table by its name, such as ``sales/orders``; starts no JVM. Raises `TableNotFoundError`."""
+        return hudi.open_table(
+            self.location(name), storage_options=dict(self.storage_options), options=dict(self.options)
+        )
+
+    def table_or_new(self, name: str, settings: TableSettings, schema: Any) -> hudi.HudiTable:
+        """Open the table, or create it with these settings and this schema (pyarrow or Spark) if there is none."""
+        try:
+            return self.table(name)
+        except TableNotFoundError:
+            pass
+        try:
+            return hudi.create_table(
+                self.location(name),
+                schema=settings.schema if settings.schema is not None else schema,
+                record_key=list(settings.record_key),
+                partition_by=list(settings.partition_by),
+                ordering=settings.ordering,
+                table_type=settings.table_type,
+                options={**self.options, **settings.options},
+                storage_options=dict(self.storage_options),
+            )
+        except TableExistsError:  # another run was first
+            return self.table(name)
+
+    @property
+    def spark(self) -> "SparkSession":
+        """The Spark session; started on first use, in this process only."""
+        # Workers would take the `python3` of the PATH, which need not be this environment's.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        had_one = _has_session()
+        with interrupts.kept_interrupt_handler():
+            session: SparkSession = self.pyspark.spark_session
+        self._started = self._started or not had_one
+        interrupts.claim(session)
+        return session
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Stop the session if this resource started it; a session that hangs is left to the end of the process."""
+        if not self._started:
+            return
+        stopper = threading.Thread(target=self.pyspark.spark_session.stop, daemon=True)
+        stopper.start()
+        stopper.join(_STOP_LIMIT)
+        if stopper.is_alive() and context.log is not None:
+            context.log.warning("the Spark session did not stop within %s s", _STOP_LIMIT)
+
+
+def _has_session() -> bool:
+    return SparkContext._active_spark_context is not None

@@ -1,0 +1,53 @@
+"""What an asset says about its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from pyhudi_dagster.errors import definition_error
+
+Operation = Literal[
+    "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete", "delete_partitions"
+]
+OPERATIONS: tuple[str, ...] = get_args(Operation)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSettings:
+    """How to create the table when it is not there. An existing table is never altered by these."""
+
+    record_key: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    ordering: str | None = None
+    table_type: str = "copy_on_write"
+    schema: Any = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HudiWrite:
+    """What an asset returns to choose the operation at run time: ``HudiWrite(rows, operation="delete")``.
+
+    ``data`` is a Spark DataFrame or anything that speaks Arrow; for ``delete_partitions`` a list of partition paths, or None for the
+    partitions of the run.
+    """
+
+    data: Any
+    operation: Operation = "upsert"
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def checked_operation(operation: str) -> str:
+    """The operation, if there is one of that name."""
+    if operation not in OPERATIONS:
+        raise definition_error(f"{operation!r} is not an operation", f"Use one of {', '.join(OPERATIONS)}.")
+    return operation
+
+
+def names(columns: str | Sequence[str] | None) -> tuple[str, ...]:
+    """One column or several, as a tuple."""
+    if columns is None:
+        return ()
+    return (columns,) if isinstance(columns, str) else tuple(columns)

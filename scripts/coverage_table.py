@@ -1,0 +1,169 @@
+"""Write docs/coverage.md: which test proves which row of the capability table.
+
+``python scripts/coverage_table.py`` writes the page, ``--check`` only says whether it is current. Tests name their rows with
+``@pytest.mark.row("A8")``; they are found by reading the source, so nothing is imported or run. A row that has no test is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "coverage.md"
+
+ROWS: dict[str, dict[str, str]] = {
+    "Storage layout": {
+        "A1": "Base path with the reserved folder `.hoodie`, which is never a partition",
+        "A2": "Partition folders, hive style or bare values, inside one another",
+        "A3": "Random prefixes: partitions at any depth, found by their metafile; written behind an option",
+        "A4": "Tables without partitions",
+        "A5": "Partition columns stay in the data files; tables without them are refused",
+        "A6": "`.hoodie_partition_metadata` in every partition",
+        "A7": "Partition values that make safe and reversible folder names, or an error",
+        "A8": "`hoodie.properties` with checksum, and a backup during updates",
+    },
+    "Timeline": {
+        "B1": "Active timeline in `.hoodie/timeline`",
+        "B2": "Names of instants in every state and action",
+        "B3": "A begin and a completion time on every action",
+        "B4": "Monotonic times, whatever the clock does",
+        "B5": "Timeline files are published with put-if-absent",
+        "B6": "Avro metadata for each action",
+        "B10": "Cheap refresh; reads pin a snapshot",
+    },
+    "Actions": {
+        "C1": "commit",
+        "C3": "replacecommit (insert_overwrite, insert_overwrite_table, delete_partitions)",
+    },
+    "Tables and queries": {
+        "D1": "Copy-on-write tables",
+        "D3": "Snapshot query",
+        "D4": "Time travel, by completion time",
+        "D10": "Schema evolution: added and widened columns",
+    },
+    "Data files": {
+        "E1": "Parquet base files with Hudi's names and footers",
+        "E5": "Other base file formats are refused by name",
+        "E7": "A write token for each attempt, salted",
+        "E9": "The five meta columns",
+    },
+    "Merging and keys": {
+        "J1": "Commit-time ordering",
+        "J2": "Event-time ordering, several columns, null lowest",
+        "J7": "Key generators: simple, complex, custom, non-partitioned",
+    },
+    "Table properties": {
+        "P1": "`hoodie.database.name`",
+        "P2": "`hoodie.table.name`",
+        "P3": "`hoodie.table.type`",
+        "P4": "`hoodie.table.version`: 8 and no other, checked at every commit",
+        "P5": "`hoodie.table.recordkey.fields`, one or several",
+        "P6": "`hoodie.table.partition.fields`",
+        "P7": "`hoodie.table.precombine.field` and `hoodie.table.ordering.fields`, one or several",
+        "P8": "`hoodie.timeline.layout.version`",
+        "P9": "`hoodie.table.checksum`",
+        "P12": "`hoodie.record.merge.mode` and `.strategy.id`",
+        "P13": "`hoodie.table.timeline.timezone`: UTC is written, LOCAL is read",
+        "P14": "What record key, partition and ordering mean",
+    },
+    "Versions": {"Q1": "The gate on the table's version"},
+}
+"""The rows that are promised, with what they stand for; later work adds its own."""
+
+
+def rows_tested() -> dict[str, list[str]]:
+    """The tests of each row that a marker names, as ``tests/path.py::name``; sorted."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        for test, rows in _marked(ast.parse(path.read_text(encoding="utf-8"))):
+            for row in rows:
+                found[row].append(f"{name}::{test}")
+    return dict(found)
+
+
+def _marked(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
+    shared = [
+        row
+        for node in tree.body
+        if isinstance(node, ast.Assign) and _names(node, "pytestmark")
+        for row in _rows(node.value)
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            rows = [*shared, *(row for decorator in node.decorator_list for row in _rows(decorator))]
+            yield node.name, sorted(set(rows))
+
+
+def _names(node: ast.Assign, name: str) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+
+
+def _rows(node: ast.AST) -> list[str]:
+    """The ids in every ``pytest.mark.row(...)`` below a node."""
+    return [
+        argument.value
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "row"
+        for argument in call.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    ]
+
+
+def untested(found: dict[str, list[str]] | None = None) -> list[str]:
+    """Promised rows that no test names."""
+    tests = rows_tested() if found is None else found
+    return [row for rows in ROWS.values() for row in rows if not tests.get(row)]
+
+
+def unknown(found: dict[str, list[str]] | None = None) -> list[str]:
+    """Rows that tests name and that nobody promised: misspelt, or missing in ``ROWS``."""
+    tests = rows_tested() if found is None else found
+    return sorted(set(tests) - {row for rows in ROWS.values() for row in rows})
+
+
+def render() -> str:
+    """The page."""
+    found = rows_tested()
+    lines = [
+        "# What is promised, and which tests prove it",
+        "",
+        "Made by `python scripts/coverage_table.py` from the markers `row` of the tests; do not edit. Every row has a test, or the script",
+        "fails. Nothing here says that these tests were run: `make test` does that.",
+    ]
+    for section, rows in ROWS.items():
+        lines += ["", f"## {section}", "", "| row | promise | tests |", "|---|---|---|"]
+        lines += [f"| {row} | {promise} | {_links(found.get(row, []))} |" for row, promise in rows.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _links(tests: list[str]) -> str:
+    paths = dict.fromkeys(test.partition("::")[0] for test in tests)
+    return "<br>".join(f"[{path.removeprefix('tests/')}](../{path})" for path in paths)
+
+
+def main() -> None:
+    """Write the page, or with ``--check`` end with an error if it is not current."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if the page is out of date")
+    check = parser.parse_args().check
+    if missing := untested():
+        sys.exit(f"rows without a test: {', '.join(missing)}")
+    if strange := unknown():
+        sys.exit(f"tests name rows that are not in the list: {', '.join(strange)}")
+    text = render()
+    current = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
+    if check and not current:
+        sys.exit("docs/coverage.md is out of date; run python scripts/coverage_table.py")
+    if not current:
+        PAGE.write_text(text, encoding="utf-8")
+        print("wrote", PAGE.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

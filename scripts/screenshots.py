@@ -1,0 +1,132 @@
+"""Pictures of the demo's UI for the docs: ``make demo UI=0``, then ``make screenshots``.
+
+Starts ``dagster dev`` in the project's folder and drives a real Chromium (Debian: ``apt-get install chromium``). What it clicks is what a person
+would click; it fails when something that the docs promise is not on the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Locator, Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
+SIZE = {"width": 1400, "height": 900}
+LIMIT_MS = 60_000
+LARGEST = 300_000
+
+
+def main() -> None:
+    """Serve, visit, save."""
+    parser = argparse.ArgumentParser(description="Pictures of the demo's UI.")
+    parser.add_argument("--chromium", default="/usr/bin/chromium", help="the browser to drive")
+    options = parser.parse_args()
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with _served() as address, sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        browser = playwright.chromium.launch(executable_path=options.chromium, args=arguments)
+        page = browser.new_page(viewport=SIZE)
+        page.set_default_timeout(LIMIT_MS)
+        _visit(page, address)
+        browser.close()
+
+
+def _visit(page: Page, address: str) -> None:
+    page.goto(f"{address}/asset-groups")
+    _see(page, "daily_delays")
+    _save(page, "asset-graph")
+
+    page.goto(f"{address}/assets/flights")
+    _see(page, "flight_date")
+    _save(page, "flights-columns")
+
+    page.goto(f"{address}/assets/flights?view=partitions&partition=2013-01-07")
+    _see(page, "hudi/instant")
+    _save(page, "flights-partitions")
+
+    page.goto(f"{address}/assets/daily_delays?view=events")
+    _see(page, "hudi/rows_updated")
+    _save(page, "materialization")
+
+    page.goto(f"{address}/assets/flights?view=events")
+    page.get_by_text("[Show Markdown]").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.locator("img").first.wait_for()
+    page.wait_for_timeout(1500)
+    _save(dialog, "timeline-chart")
+
+    page.goto(f"{address}/assets/daily_delays")
+    plots = page.get_by_text("Plots").first
+    plots.scroll_into_view_if_needed()
+    plots.click()
+    page.locator("canvas").first.wait_for()
+    page.locator("canvas").first.scroll_into_view_if_needed()
+    page.wait_for_timeout(2500)
+    _save(page, "plots")
+
+
+def _see(page: Page, text: str) -> None:
+    """Wait until the text is on the page and the page has come to rest."""
+    page.get_by_text(text).first.wait_for()
+    page.wait_for_timeout(2500)
+
+
+def _save(page: Page | Locator, name: str) -> None:
+    path = IMAGES / f"{name}.png"
+    page.screenshot(path=path)
+    size = path.stat().st_size
+    print(f"{path.relative_to(ROOT)}: {size:,} bytes")
+    if size > LARGEST:
+        sys.exit(f"{path} is larger than {LARGEST:,} bytes")
+
+
+@contextmanager
+def _served() -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    dagster = Path(sys.executable).with_name("dagster")
+    environment = {key: value for key, value in os.environ.items() if key != "DAGSTER_HOME"}
+    process = subprocess.Popen(
+        [str(dagster), "dev", "--host", "127.0.0.1", "--port", str(port)],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 - no threads yet
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait(address)
+        yield address
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+
+
+def _wait(address: str) -> None:
+    deadline = time.monotonic() + LIMIT_MS / 1000
+    while time.monotonic() < deadline:
+        try:
+            urllib.request.urlopen(f"{address}/server_info", timeout=5).close()
+            return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(1)
+    sys.exit("the UI did not come up")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""A lake in a folder, an instance, and a table of orders for the tests of ``pyhudi_dagster``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from dagster_pyspark import LazyPySparkResource
+
+from pyhudi_dagster import HudiLakeResource, hudi_asset
+
+ORDERS = pa.schema([("id", pa.int64()), ("amount", pa.float64()), ("day", pa.string()), ("ts", pa.int64())])
+SPARK = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@pytest.fixture(scope="session")
+def spark_config() -> dict[str, str]:
+    return dict(SPARK)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> HudiLakeResource:
+    return HudiLakeResource(warehouse=str(tmp_path / "lake"), pyspark=LazyPySparkResource(spark_config=SPARK))
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test() as made:
+        yield made
+
+
+@pytest.fixture
+def orders() -> Callable[..., pa.Table]:
+    """Rows of orders: ``orders(1, 2, day="2026-01-01", amount=3.0, ts=1)``."""
+
+    def rows(*ids: int, day: str = "2026-01-01", amount: float = 1.0, ts: int = 1) -> pa.Table:
+        count = len(ids)
+        return pa.table([list(ids), [amount] * count, [day] * count, [ts] * count], schema=ORDERS)
+
+    return rows
+
+
+@pytest.fixture
+def asset_of() -> Callable[..., dg.AssetsDefinition]:
+    """An asset ``orders`` (key ``id``, ordering ``ts``) that returns what it is given, or what a function of the context makes."""
+
+    def make(result: Any, **arguments: Any) -> dg.AssetsDefinition:
+        arguments = {"record_key": "id", "ordering": "ts", **arguments}
+
+        @hudi_asset(**arguments)
+        def orders(context: dg.AssetExecutionContext) -> Any:
+            return result(context) if callable(result) else result
+
+        return orders
+
+    return make
+
+
+@pytest.fixture
+def run(lake: HudiLakeResource, instance: dg.DagsterInstance) -> Callable[..., dg.ExecuteInProcessResult]:
+    """Materialize assets with the lake, on the instance."""
+
+    def materialize(*assets: Any, **arguments: Any) -> dg.ExecuteInProcessResult:
+        resources = {"lake": lake, **arguments.pop("resources", {})}
+        return dg.materialize(list(assets), instance=instance, resources=resources, **arguments)
+
+    return materialize

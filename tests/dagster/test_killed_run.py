@@ -1,0 +1,56 @@
+"""A worker that is killed in the middle of a write leaves a table that the next run repairs."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pyhudi_dagster import HudiLakeResource
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = {"hoodie.client.heartbeat.interval_in_ms": "500", "hoodie.client.heartbeat.tolerable.misses": "2"}
+KILLED = """
+import os, signal, sys
+import dagster as dg, pyarrow as pa
+from pyhudi_dagster import HudiLakeResource, hudi_asset
+
+@hudi_asset(record_key="id", ordering="ts")
+def orders(context):
+    return pa.table({{"id": [7], "amount": [7.0], "day": ["2026-01-01"], "ts": [9]}})
+
+def killed(*_):
+    print("about to commit", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+import pyhudi_dagster.writer
+pyhudi_dagster.writer.gate = lambda table, step: killed
+dg.materialize([orders], resources={{"lake": HudiLakeResource(warehouse={warehouse!r}, options={options!r})}})
+"""
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return HudiLakeResource(warehouse=str(tmp_path / "lake"), options=QUICK)
+
+
+def test_the_next_run_repairs_what_a_killed_one_left(run, lake, orders, asset_of):
+    run(asset_of(orders(1)))
+    code = KILLED.format(warehouse=lake.warehouse, options=QUICK)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == -9, done.stderr
+    assert "about to commit" in done.stdout
+    table = lake.table("orders")
+    assert len(list(table.timeline.pending)) == 1
+    assert table.scan(columns=["id"]).to_arrow()["id"].to_pylist() == [1]
+
+    time.sleep(3)  # until its heartbeat has expired
+    run(asset_of(orders(2)))
+    table = lake.table("orders")
+    assert not list(table.timeline.pending)
+    assert sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist()) == [1, 2]
+    named = {stat.path for instant in table.timeline.commits for stat in table.commit_metadata(instant).stats}
+    assert {path.name for path in Path(table.location).glob("*.parquet")} <= named

@@ -1,0 +1,86 @@
+"""Tables that can be read here and must not be written: the error comes before anything is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.disk import contents
+from support.golden import unpack
+from support.tables import make, orders, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import UnsupportedTableError
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "word"),
+    [
+        ("hoodie.populate.meta.fields=true", "hoodie.populate.meta.fields=false", "meta columns"),
+        ("hoodie.table.cdc.enabled=false", "hoodie.table.cdc.enabled=true", "change data capture"),
+        ("hoodie.record.merge.mode=COMMIT_TIME_ORDERING", "hoodie.record.merge.mode=CUSTOM", "record merger"),
+        ("hoodie.table.keygenerator.type=SIMPLE", "hoodie.table.keygenerator.type=SPARK_SQL_UUID", "key generator"),
+    ],
+)
+@pytest.mark.parametrize("operation", ["upsert", "insert_overwrite", "delete"])
+def test_a_table_with_a_feature_that_we_would_break_is_read_and_not_written(
+    location: str, line: str, other: str, word: str, operation: str
+) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    path = Path(location, ".hoodie/hoodie.properties")
+    assert line in path.read_text()
+    path.write_text(path.read_text().replace(line, other))
+    before = contents(location)
+    opened = hudi.open_table(location)
+    with pytest.raises(UnsupportedTableError, match=word) as caught:
+        getattr(opened, operation)(orders((1, "a", 2.0)))
+    assert caught.value.table == location
+    assert caught.value.hint
+    assert contents(location) == before
+    assert rows(opened, "id", "price") == [(1, 1.0)]
+
+
+def test_partitions_of_a_table_with_change_data_capture_are_not_deleted_either(location: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    path = Path(location, ".hoodie/hoodie.properties")
+    path.write_text(path.read_text().replace("cdc.enabled=false", "cdc.enabled=true"))
+    before = contents(location)
+    with pytest.raises(UnsupportedTableError, match="change data capture"):
+        hudi.open_table(location).delete_partitions(["day=a"])
+    assert contents(location) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["hudi-1.0.2/cow_cdc_data_before", "hudi-1.2.0/cow_cdc_op_key_only", "hudi-1.0.2/cow_timestamp_key"]
+)
+def test_hudis_own_tables_of_that_kind_are_left_as_they_are(location: str, name: str) -> None:
+    table = hudi.open_table(unpack(name, location))
+    data = table.scan().to_arrow()
+    before = contents(location)
+    with pytest.raises(UnsupportedTableError):
+        table.upsert(data)
+    assert contents(location) == before
+
+
+def test_a_bootstrapped_table_is_not_even_read(location: str) -> None:
+    make(location)
+    path = Path(location, ".hoodie/hoodie.properties")
+    path.write_text(path.read_text() + "\nhoodie.bootstrap.base.path=/elsewhere\n")
+    with pytest.raises(UnsupportedTableError, match="bootstrapped"):
+        hudi.open_table(location)
+
+
+def test_a_table_whose_keys_hudi_made_itself_is_not_written(location: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    path = Path(location, ".hoodie/hoodie.properties")
+    path.write_text(path.read_text().replace("hoodie.table.recordkey.fields=id\n", ""))
+    opened = hudi.open_table(location)
+    before = contents(location)
+    for call in (lambda: opened.upsert(orders((1, "a", 2.0))), lambda: opened.delete(where="id = 1")):
+        with pytest.raises(UnsupportedTableError, match="key"):
+            call()
+    assert contents(location) == before
+    assert rows(opened, "id") == [(1,)]

@@ -1,0 +1,222 @@
+"""The rules of the house that no linter knows: sizes, where the outside may be touched, what the documentation repeats."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyhudi_core import errors
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = [ROOT / "pyhudi_core", ROOT / "pyhudi_dagster"]
+MODULES = sorted(path for package in PACKAGES for path in package.rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+MODULE_LINES = 400
+FUNCTION_LINES = 80
+
+OUTSIDE_PACKAGES = {"storage", "lock", "runtime", "testing"}
+OUTSIDE_MODULES = {"time", "uuid", "random", "secrets", "threading", "multiprocessing", "concurrent", "asyncio", "subprocess", "socket",
+                   "boto3", "botocore", "tempfile", "shutil", "glob", "fcntl", "requests", "urllib"}  # fmt: skip
+OUTSIDE_CALLS = {"open", "input", "print", "exec", "eval"}
+ALLOWED = {
+    ("engine/spark.py", "os"): "workers run this interpreter: an environment variable of Spark",
+}
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_modules_and_functions_stay_small(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= MODULE_LINES, f"{lines} lines; split it"
+    long = {
+        node.name: size
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (size := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
+    }
+    assert long == {}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_every_module_and_every_public_name_has_a_docstring(path: Path) -> None:
+    tree = _tree(path)
+    assert ast.get_docstring(tree), "the module says what it is"
+    bare = [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        and not node.name.startswith("_")
+        and not ast.get_docstring(node)
+    ]
+    assert bare == []
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield (node.module or "").partition(".")[0]
+
+
+def _inside() -> list[Path]:
+    core = ROOT / "pyhudi_core"
+    return [
+        path for path in MODULES if core in path.parents and path.relative_to(core).parts[0] not in OUTSIDE_PACKAGES
+    ]
+
+
+@pytest.mark.parametrize("path", _inside(), ids=_name)
+def test_the_outside_is_handed_in(path: Path) -> None:
+    tree = _tree(path)
+    here = str(path.relative_to(ROOT / "pyhudi_core"))
+    forbidden = OUTSIDE_MODULES | {"os"}
+    taken = {name for name in _imports(tree) if name in forbidden and (here, name) not in ALLOWED}
+    assert taken == set(), "storage, clock, ids, executor and process come as arguments"
+    called = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in OUTSIDE_CALLS
+    }
+    assert called == set()
+    now = [
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("now", "utcnow", "today")
+        and isinstance(node.value, ast.Name) and node.value.id in ("datetime", "date")
+    ]  # fmt: skip
+    assert now == [], "the time comes from a Clock"
+
+
+def test_what_is_allowed_is_needed() -> None:
+    unused = [key for key in ALLOWED if key[1] not in set(_imports(_tree(ROOT / "pyhudi_core" / key[0])))]
+    assert unused == []
+
+
+def _calls(tree: ast.Module, name: str) -> list[ast.Call]:
+    return [
+        node for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name
+    ]  # fmt: skip
+
+
+# Files under .hoodie are deleted by the module that writes them, data files by one module only.
+MAY_DELETE = {
+    "timeline/properties_file.py", "transaction/begin.py", "transaction/commit.py", "transaction/heartbeat.py",
+    "transaction/markers.py", "transaction/metadata_removal.py", "transaction/record.py", "transaction/removal.py",
+    "transaction/rollback.py",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", _inside(), ids=_name)
+def test_storage_is_deleted_from_in_known_places_only(path: Path) -> None:
+    deleting = [
+        call
+        for verb in ("delete", "delete_if_match")
+        for call in _calls(_tree(path), verb)
+        if isinstance(call.func, ast.Attribute) and "storage" in ast.unparse(call.func.value)
+    ]
+    here = str(path.relative_to(ROOT / "pyhudi_core"))
+    assert not deleting or here in MAY_DELETE
+
+
+def test_data_files_are_deleted_in_one_place() -> None:
+    users = {
+        _name(path) for path in _inside()
+        if any("delete_data_files" in ast.unparse(call.func) for call in _calls(_tree(path), "delete_data_files"))
+    }  # fmt: skip
+    assert users == {"pyhudi_core/transaction/rollback.py", "pyhudi_core/write/handle.py"}
+    deleting = {here for here in MAY_DELETE if "parse_data_file" in (ROOT / "pyhudi_core" / here).read_text()}
+    assert deleting == {"transaction/removal.py", "transaction/rollback.py"}, "one deletes, one asks it to"
+
+
+def _drawn(kind: type[BaseException], indent: str = "") -> Iterator[str]:
+    children = [child for child in kind.__subclasses__() if child.__module__ == errors.__name__]
+    for child in children:
+        last = child is children[-1]
+        yield f"{indent}{'└─' if last else '├─'} {child.__name__}"
+        yield from _drawn(child, indent + ("    " if last else "│   "))
+
+
+def test_the_tree_of_errors_in_the_docstring_is_the_real_one() -> None:
+    assert errors.__doc__ is not None
+    drawn = [
+        line for line in errors.__doc__.splitlines() if line.startswith(("├", "└", "│", " ")) or line == "HudiError"
+    ]
+    assert [line for line in drawn if line.strip()] == ["HudiError", *_drawn(errors.HudiError)]
+
+
+def test_every_error_survives_a_trip_to_another_process() -> None:
+    import pickle
+
+    wants = {"found": "9", "token": "t", "limit": 1, "seen": 2}
+    for kind in _kinds(errors.HudiError):
+        accepted = {name: value for name, value in wants.items() if name in kind.__init__.__code__.co_varnames}
+        error = kind("what happened", table="/t", path="p", hint="do this", **accepted)
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is kind
+        assert (str(again), again.__dict__) == (str(error), error.__dict__)
+        assert str(error) == "what happened (table /t, file p). do this"
+
+
+def _kinds(kind: type[errors.HudiError]) -> Iterator[type[errors.HudiError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from _kinds(child)
+
+
+# --- the pages that are made from the tests
+
+
+def _coverage() -> dict:
+    return runpy.run_path(str(ROOT / "scripts" / "coverage_table.py"))
+
+
+def test_every_promised_row_has_a_test() -> None:
+    script = _coverage()
+    assert script["untested"]() == []
+    assert script["unknown"]() == []
+
+
+def test_the_page_of_covered_rows_is_current() -> None:
+    script = _coverage()
+    assert script["PAGE"].read_text(encoding="utf-8") == script["render"](), "run python scripts/coverage_table.py"
+
+
+# --- what is committed speaks of the project alone
+
+
+def test_sources_name_no_machine() -> None:
+    place = re.compile(r"/(?:home|Users|root|work)/[a-z]")
+    named = [
+        _name(path)
+        for path in [*MODULES, *TESTS]
+        if path != Path(__file__) and place.search(path.read_text(encoding="utf-8"))
+    ]
+    assert named == []
+
+
+def test_no_test_is_skipped_without_a_reason() -> None:
+    marks = ("pytest.skip", "pytest.mark.skip", "pytest.mark.skipif", "pytest.mark.xfail")
+    calls = [
+        (path, node) for path in TESTS for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in marks
+    ]  # fmt: skip
+    silent = [
+        f"{_name(path)}:{node.lineno}" for path, node in calls
+        if "reason" not in ast.unparse(node) and not (node.args and isinstance(node.args[0], ast.Constant | ast.JoinedStr))
+    ]  # fmt: skip
+    assert silent == []

@@ -1,0 +1,149 @@
+"""Which files a reader sees: by name and by completion, never what a dead or running write left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from support.tables import make, orders
+
+from pyhudi_core.file_groups.listing import FixedListing, StorageListing
+from pyhudi_core.file_groups.view import FileGroupView
+from pyhudi_core.file_groups.visibility import Visibility
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.instant import Instant, parse_file_name
+from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.storage.local import LocalStorage
+from pyhudi_core.timeline.active import Timeline
+
+
+def _view(
+    names: list[str],
+    commits: Mapping[str, CommitMetadata],
+    files: list[str],
+    bound: str | None = None,
+    history: bool = False,
+) -> FileGroupView:
+    timeline = Timeline.of(instant for instant in map(parse_file_name, names) if instant is not None)
+
+    def read(instant: Instant) -> CommitMetadata:
+        return commits.get(instant.requested_time, CommitMetadata(None))
+
+    visibility = Visibility.of(timeline, bound, read, lambda: history)
+    listing = FixedListing({"p": tuple(ObjectInfo(f"p/{name}", 1, 0, "") for name in files)})
+    return FileGroupView(listing, visibility, "/t")
+
+
+def _wrote(*names: str, replaced: Mapping[str, tuple[str, ...]] | None = None) -> CommitMetadata:
+    return CommitMetadata("UPSERT", tuple(WriteStat(n.split("_")[0], f"p/{n}", "p") for n in names), {}, replaced or {})
+
+
+def _seen(view: FileGroupView) -> list[str]:
+    return [str(piece.base.name) for piece in view.slices("p")]
+
+
+OLD, NEW, OTHER = "f_0-0-0_10.parquet", "f_0-0-0_20.parquet", "g_0-0-0_10.parquet"
+
+
+@pytest.mark.row("D1", "D3")
+def test_the_newest_completed_file_of_each_group_is_seen() -> None:
+    commits = {"10": _wrote(OLD, OTHER), "20": _wrote(NEW)}
+    assert _seen(_view(["10_11.commit", "20_21.commit"], commits, [OLD, NEW, OTHER])) == [NEW, OTHER]
+    assert _seen(_view(["10_11.commit", "20.inflight"], commits, [OLD, NEW, OTHER])) == [OLD, OTHER]
+    assert _seen(_view(["10_11.commit"], commits, [OLD, NEW, OTHER])) == [OLD, OTHER], "of an instant nobody knows"
+
+
+@pytest.mark.row("D4")
+def test_a_bound_is_a_completion_time() -> None:
+    commits = {"10": _wrote(OLD), "20": _wrote(NEW)}
+    names = ["10_40.commit", "20_21.commit"]
+    assert _seen(_view(names, commits, [OLD, NEW], bound="20")) == []
+    assert _seen(_view(names, commits, [OLD, NEW], bound="21")) == [NEW]
+    assert _seen(_view(names, commits, [OLD, NEW], bound="40")) == [NEW]
+
+
+def test_a_file_that_its_commit_does_not_name_is_not_seen() -> None:
+    leak = "f_7-7-7_20.parquet"
+    view = _view(["10_11.commit", "20_21.commit"], {"10": _wrote(OLD), "20": _wrote(NEW)}, [OLD, NEW, leak])
+    assert _seen(view) == [NEW]
+
+
+def test_archived_instants_count_as_completed_if_there_is_a_history() -> None:
+    commits = {"20": _wrote("h_0-0-0_20.parquet")}
+    files = [OLD, "h_0-0-0_20.parquet"]
+    assert _seen(_view(["20_21.commit"], commits, files)) == ["h_0-0-0_20.parquet"]
+    assert _seen(_view(["20_21.commit"], commits, files, history=True)) == [OLD, "h_0-0-0_20.parquet"]
+    late = "k_0-0-0_30.parquet"
+    assert late not in _seen(_view(["20_21.commit"], commits, [late], history=True)), (
+        "newer than the first active write"
+    )
+
+
+def test_a_savepoint_or_clean_does_not_make_older_files_archived() -> None:
+    view = _view(
+        ["05_06.clean", "10.savepoint.inflight", "10_12.savepoint", "20_21.commit"],
+        {"20": _wrote(NEW)},
+        [OLD, NEW],
+        history=True,
+    )
+    assert _seen(view) == [NEW]
+
+
+@pytest.mark.row("C3")
+def test_replaced_groups_are_gone_when_the_replacecommit_is_seen() -> None:
+    commits = {"10": _wrote(OLD, OTHER), "30": _wrote("n_0-0-0_30.parquet", replaced={"p": ("f",), "q": ("g",)})}
+    names, files = ["10_11.commit", "30_31.replacecommit"], [OLD, OTHER, "n_0-0-0_30.parquet"]
+    assert _seen(_view(names, commits, files)) == [OTHER, "n_0-0-0_30.parquet"]
+    assert _seen(_view(names, commits, files, bound="30")) == [OLD, OTHER]
+
+
+def test_pending_replacecommits_take_nothing_away() -> None:
+    commits = {"10": _wrote(OLD)}
+    assert _seen(_view(["10_11.commit", "30.replacecommit.inflight", "31.clustering.requested"], commits, [OLD])) == [
+        OLD
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_SUCCESS",
+        "f.parquet",
+        "f_0-0-0_x.parquet",
+        "a_b_c_d.parquet",
+        ".hoodie_partition_metadata",
+        "f_0-0-0_10.parquet.tmp",
+        "f_0-0-0_10.crc",
+    ],
+)
+def test_other_files_in_a_partition_are_passed_over(name: str) -> None:
+    assert _seen(_view(["10_11.commit"], {"10": _wrote(OLD)}, [OLD, name])) == [OLD]
+
+
+def test_log_files_of_visible_commits_are_refused_and_of_others_passed_over() -> None:
+    from pyhudi_core.errors import UnsupportedTableError
+
+    log = ".f_20.log.1_0-1-2"
+    commits = {"10": _wrote(OLD), "20": CommitMetadata("UPSERT", (WriteStat("f", f"p/{log}", "p"),))}
+    assert _seen(_view(["10_11.commit", "20.deltacommit.inflight"], commits, [OLD, log])) == [OLD]
+    assert _seen(_view(["10_11.commit"], commits, [OLD, f"{log}.cdc"])) == [OLD]
+    with pytest.raises(UnsupportedTableError, match="log files") as caught:
+        _seen(_view(["10_11.commit", "20_21.deltacommit"], commits, [OLD, log]))
+    assert caught.value.path == f"p/{log}"
+
+
+def test_each_folder_is_listed_once_by_one_snapshot(location: str) -> None:
+    make(location).upsert(orders((1, "a", 1.0), (2, "b", 1.0)))
+    calls: list[str] = []
+
+    class Counting(LocalStorage):
+        def list_folder(self, folder: str):  # type: ignore[no-untyped-def]
+            calls.append(folder)
+            return super().list_folder(folder)
+
+    listing = StorageListing(Counting(location), True)
+    for _ in range(2):
+        assert listing.partitions() == ("day=a", "day=b")
+        assert len(listing.files("day=a")) == 2
+        assert listing.files("day=zzz") == ()
+    assert sorted(calls) == ["", "day=a", "day=b", "day=zzz"]
