@@ -114,6 +114,13 @@ class LocalStorage:
                 os.unlink(target)
                 files.remove_checksum(target)
 
+    def remove_empty_folders(self, folder: str) -> None:
+        """Remove a folder and those below it, as far as they are empty (object stores have none, so the protocol has not this)."""
+        with self._errors(folder):
+            for parent, _, _ in os.walk(self._resolve(folder), topdown=False):
+                with suppress(OSError):
+                    os.rmdir(parent)
+
     def delete_if_match(self, path: str, etag: str) -> None:
         with self._errors(path):
             target = self._resolve(path)

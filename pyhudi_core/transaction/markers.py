@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.transaction import layout
 
 _SERVER_TYPE = "MARKERS.type"
@@ -48,3 +49,5 @@ def remove(storage: Storage, requested_time: str) -> None:
     """Remove an instant's markers."""
     for info in storage.list(f"{layout.markers(requested_time)}/"):
         storage.delete(info.path)
+    if isinstance(storage, LocalStorage):
+        storage.remove_empty_folders(layout.markers(requested_time))
