@@ -25,7 +25,11 @@ from pyhudi_core.storage.s3 import S3Storage
 from pyhudi_core.table import HudiTable
 
 CREDENTIALS = {"region": "us-east-1", "access_key_id": "AKIDEXAMPLE", "secret_access_key": "very-secret"}
-OPTIONS = {"hoodie.time.generator.max_expected_clock_skew_ms": 0}
+OPTIONS = {
+    "hoodie.time.generator.max_expected_clock_skew_ms": 0,
+    "hoodie.index.bloom.num_entries": 100,
+    "hoodie.bloom.index.filter.dynamic.max.entries": 100,
+}
 
 _names = count()
 
@@ -82,7 +86,7 @@ def test_two_writers_in_a_bucket_do_not_lose_updates(place: str) -> None:
     assert rows(table, "id", "price") == [(1, 3.0), (2, 1.0)]
 
 
-@pytest.mark.parametrize("number", range(1, 26, 2))
+@pytest.mark.parametrize("number", range(1, 26, 3))
 def test_an_answer_that_is_lost_never_makes_the_outcome_wrong(place: str, number: int) -> None:
     _make(place).upsert(orders((1, "a", 1.0)))
     storage = FailingStorage(
