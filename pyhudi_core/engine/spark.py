@@ -179,7 +179,10 @@ def native_scan(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) ->
     before = spark.conf.get(key)
     spark.conf.set(key, str(spark.sparkContext.defaultParallelism))
     try:
-        return spark.read.schema(spark_types.to_spark(schema)).parquet(*[f"file:{path}" for path in paths])
+        reader = spark.read.schema(spark_types.to_spark(schema))
+        # Dates in these files follow the proleptic calendar; Spark 3.5 refuses dates before 1582 unless it is told so.
+        reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
+        return reader.parquet(*[f"file:{path}" for path in paths])
     finally:
         spark.conf.set(key, str(before))
 
