@@ -59,6 +59,7 @@ def start_spark(heap: str) -> dict[str, Verb]:
         "delete": delete,
         "scan": lambda command: scanned(lambda: hudi.open_table(command["table"]).scan().to_spark(spark)),
         "spark_scan": lambda command: scanned(lambda: _parquet(spark, command["table"])),
+        "spark_lookup": lambda command: found(lambda: _parquet(spark, command["table"]).where(command["where"])),
         "lookup": lambda command: found(
             lambda: hudi.open_table(command["table"]).scan(where=command["where"]).to_spark(spark)
         ),

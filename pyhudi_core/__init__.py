@@ -2,6 +2,7 @@
 
 from pyhudi_core import errors
 from pyhudi_core.errors import HudiError
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.opening import create_table, open_table
 from pyhudi_core.read.scan import Scan
@@ -16,6 +17,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Action",
     "Commit",
+    "CommitMetadata",
     "CommitStats",
     "CommitStatus",
     "CommitVerdict",
@@ -26,6 +28,7 @@ __all__ = [
     "State",
     "Timeline",
     "Write",
+    "WriteStat",
     "create_table",
     "errors",
     "open_table",

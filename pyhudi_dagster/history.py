@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyhudi_core as hudi
+from pyhudi_core import CommitMetadata
 from pyhudi_core.errors import TableError
-from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_dagster.identity import PREFIX, Identity
 from pyhudi_dagster.timeline_view import SHOWN, Entry
 

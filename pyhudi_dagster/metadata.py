@@ -14,7 +14,7 @@ import dagster as dg
 import pyarrow as pa
 
 import pyhudi_core as hudi
-from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core import CommitMetadata, WriteStat
 from pyhudi_dagster import history
 from pyhudi_dagster.partitions import HudiPartitions, value_of_path
 from pyhudi_dagster.timeline_view import parsed, timeline_markdown, timeline_table
