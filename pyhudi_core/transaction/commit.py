@@ -3,7 +3,7 @@
 Before the lock, the completed file's bytes are staged. Under the lock, in this order and nowhere else:
 
 1. read the commit record and publish whatever its intent still names (a predecessor may have died between deciding and publishing);
-2. load the timeline, see that our own instant is still wanted, and check what completed since our start;
+2. load the timeline, see that our own instant is still wanted, check what completed since our start, and ask the gate;
 3. see that the table still has version 8 (Hudi 1.1 and newer upgrade by default), and take the metadata table off the list if there is one
    (it would hide our rows from its readers);
 4. choose the completion time: above every time on the timeline;
@@ -44,6 +44,9 @@ from pyhudi_core.transaction.rollback_plans import names_rolled_back
 _log = logging.getLogger(__name__)
 _DECISIONS = 5
 
+GATE_LIMIT_S = 2.0
+"""How long a gate may take; its time does not count as time that the lock was held."""
+
 Gate = Callable[[], object]
 Encode = Callable[[Mapping[str, str]], bytes]
 Check = Callable[[Timeline], None]
@@ -64,7 +67,7 @@ def finish(transaction: Transaction, encode: Encode, check: Check, gate: Gate | 
     Args:
         encode: the completed file's bytes, given what the protocol adds to the commit's extra metadata.
         check: raises `CommitError` if the commit may not stand on the timeline that was found under the lock.
-        gate: asked just before the lock; False or an exception gives the commit up.
+        gate: asked under the lock, just before the decision; False, an exception or more than `GATE_LIMIT_S` gives the commit up.
 
     Raises `CommitAbortedError`, `CommitConflictError` (nothing published) or `CommitStateUnknownError`.
     """
@@ -73,24 +76,50 @@ def finish(transaction: Transaction, encode: Encode, check: Check, gate: Gate | 
     notes = metadata_removal.notes(context.config)
     staged = layout.staged(transaction.requested_time, transaction.nonce)
     context.storage.put(staged, encode(notes))
-    _pass_gate(context, transaction, gate)
+    keeper = _GateKeeper(transaction, gate)
+
+    def checked(timeline: Timeline) -> None:
+        check(timeline)
+        keeper.ask()
+
     asked = clock.monotonic()
     with holding_lock(context, f"commit {transaction.requested_time}"):
         acquired = clock.monotonic()
-        completed = _decide(transaction, encode, check, notes, staged)
+        completed = _decide(transaction, encode, checked, notes, staged)
     released = clock.monotonic()
     _clean_up(transaction, staged)
-    return Finished(completed, acquired - asked, released - acquired)
+    return Finished(completed, acquired - asked, released - acquired - keeper.seconds)
 
 
-def _pass_gate(context: TableContext, transaction: Transaction, gate: Gate | None) -> None:
-    if gate is not None and gate() is False:
-        raise CommitAbortedError(
-            "The gate refused the commit",
-            table=context.table,
-            instant=transaction.requested_time,
-            hint="Nothing was published; ask whoever set the gate why.",
-        )
+@dataclass(slots=True)
+class _GateKeeper:
+    """Asks the gate, and keeps the time that it takes apart from the protocol's own."""
+
+    transaction: Transaction
+    gate: Gate | None
+    seconds: float = 0.0
+
+    def ask(self) -> None:
+        """Raise `CommitAbortedError` if the gate refuses, or takes so long that it keeps other writers from the lock."""
+        if self.gate is None:
+            return
+        clock = self.transaction.context.runtime.clock
+        asked = clock.monotonic()
+        answer = self.gate()
+        took = clock.monotonic() - asked
+        self.seconds += took
+        if answer is False:
+            raise self._refusal("The gate refused the commit", "ask whoever set the gate why")
+        if took > GATE_LIMIT_S:
+            raise self._refusal(
+                f"The gate took {took:.1f} s, and it is asked while other writers wait for the lock",
+                f"let it answer within {GATE_LIMIT_S:g} s",
+            )
+
+    def _refusal(self, message: str, hint: str) -> CommitAbortedError:
+        time = self.transaction.requested_time
+        table = self.transaction.context.table
+        return CommitAbortedError(message, table=table, instant=time, hint=f"Nothing was published; {hint}.")
 
 
 def _decide(transaction: Transaction, encode: Encode, check: Check, notes: Mapping[str, str], staged: str) -> Instant:
