@@ -43,8 +43,9 @@ class Work(Generic[T]):
         """Do the work, interruptibly; raises what it raised, or the interrupt."""
         context = contextvars.copy_context()
         thread = threading.Thread(target=context.run, args=(self._work,), name=self.name, daemon=True)
-        thread.start()
         try:
+            # Starting waits until the thread runs, and the interrupt may come in that wait.
+            thread.start()
             while not self._done.wait(_POLL):
                 pass
         except BaseException:
