@@ -39,6 +39,9 @@ class SparkEngine:
     spark: SparkSession
     executor: Executor
 
+    def __post_init__(self) -> None:
+        use_own_python(self.spark)
+
     @property
     def in_process(self) -> bool:
         return False
@@ -168,9 +171,12 @@ def _spark_hash(value: int) -> int:
     return h - (1 << 32) if h >= 1 << 31 else h
 
 
-def use_own_python() -> None:
-    """Let Spark's workers run this interpreter, unless the user says otherwise (without it they run PATH's ``python3``)."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+def use_own_python(spark: SparkSession) -> None:
+    """Let a local session's workers run this interpreter, unless somebody chose one: left alone they run PATH's ``python3``."""
+    context = spark.sparkContext
+    chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", "")
+    if context.master.startswith("local") and not chosen:
+        context.pythonExec = sys.executable
 
 
 def native_scan(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -> DataFrame:

@@ -26,6 +26,7 @@ _PATTERNS = frozenset("[]{}*?\\")
 
 def to_spark(scan: Scan, spark: Any) -> Any:
     """The scan's rows as a DataFrame of the session."""
+    engine.use_own_python(spark)
     native, others = _split(scan)
     frames = []
     if native:

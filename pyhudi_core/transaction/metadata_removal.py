@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.context import TableContext
 
@@ -33,4 +34,6 @@ def take_off_the_list(context: TableContext, current: Mapping[str, str]) -> Mapp
     properties_file.update(context.storage, {LISTED: None, INFLIGHT: None}, f"metadata table removed {context.now()}")
     for info in context.storage.list(f"{FOLDER}/"):
         context.storage.delete(info.path)
+    if isinstance(context.storage, LocalStorage):
+        context.storage.remove_empty_folders(FOLDER)
     return {NOTE: ",".join(listed)}
