@@ -21,9 +21,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A classic session on two cores, without a UI."""
-    from pyhudi_core.engine.spark import use_own_python
-
-    use_own_python()
     from pyspark.sql import SparkSession
 
     place = tmp_path_factory.mktemp("spark")
