@@ -5,14 +5,14 @@ The second half of every operation that has rows. Nothing here touches the timel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import Dataset, Engine
+from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
 from pyhudi_core.errors import DuplicateKeyError
 from pyhudi_core.index.simple import NOT_FOUND, IndexedFile, SimpleIndex
 from pyhudi_core.merge.ordering import orders_by_event_time
@@ -140,13 +140,13 @@ def _storage(opener: WorldOpener) -> Storage:
     return opener().storage
 
 
-def _count_found(task: object, batches):  # type: ignore[no-untyped-def]
+def _count_found(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         found = int((batch.column(GROUP).to_numpy() != NOT_FOUND).sum())
         yield pa.RecordBatch.from_arrays([pa.array([found], pa.int64())], names=["found"])
 
 
-def _only_new(task: object, batches):  # type: ignore[no-untyped-def]
+def _only_new(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield batch.filter(pc.equal(batch.column(GROUP), NOT_FOUND))
 
