@@ -1,0 +1,1 @@
+"""The command ``pyhudi``: shows and does what the Python surface shows and does."""
