@@ -9,8 +9,9 @@ from pyhudi_core.read.scan import Scan
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.status import CommitStatus
-from pyhudi_core.write.handle import CommitVerdict, Write
+from pyhudi_core.write.handle import Write
 from pyhudi_core.write.result import Commit, CommitStats
+from pyhudi_core.write.staged import CommitVerdict
 
 __version__ = "0.1.0"
 

@@ -113,16 +113,14 @@ class HudiTable:
         if keys is not None:
             return self._run(OperationType.DELETE, keys, extra_metadata, spark)
 
-        def find() -> operations.Found:
-            context = self._home.context()
-            columns = tuple(dict.fromkeys((*context.config.record_key_fields, *context.config.partition_fields)))
-            found = reads.scan(context, columns, where, None)
-            rows = found.to_arrow() if spark is None else found.to_spark(spark)
-            if isinstance(rows, pa.Table):
-                operations.refuse_empty(rows, self.location)
-            return rows, found.snapshot.timeline
+        def keys_of(found: Scan) -> object:
+            if spark is not None:
+                return found.to_spark(spark)
+            rows = found.to_arrow()
+            operations.refuse_empty(rows, self.location)
+            return rows
 
-        return operations.delete_found(self._home.context(), find, extra_metadata or {}, spark)
+        return operations.delete_found(self._home.context(), reads, where, keys_of, extra_metadata or {}, spark)
 
     def delete_partitions(self, partitions: Sequence[str], extra_metadata: Mapping[str, str] | None = None) -> Commit:
         """Take whole partitions away, given by their paths such as ``day=2026-01-31``."""
@@ -132,9 +130,7 @@ class HudiTable:
         self, operation: str = "upsert", extra_metadata: Mapping[str, str] | None = None, spark: Any = None
     ) -> Write:
         """A write in steps: ``write``, ``staged``, ``would_commit``, ``commit`` or leave to roll back."""
-        return Write(
-            self._home.context(), operations.operation_type(operation), extra_metadata or {}, spark, reads.staged
-        )
+        return Write(self._home.context(), operations.operation_type(operation), extra_metadata or {}, spark, reads)
 
     def rollback(self, instant: Instant | str) -> Instant | None:
         """Roll back a pending write, whoever began it; None if it is not pending. The caller knows that its writer is gone."""

@@ -143,7 +143,8 @@ WRITE_OPTIONS = (
            choices={"false": "false"}, not_yet=("true",)),
     Option("hoodie.clean.failed.writes.policy", "failed_writes_policy", str, "LAZY",
            "When failed writes of others are rolled back: LAZY, as soon as their process is gone or their heartbeat has expired; "
-           "NEVER, only by an explicit call.", choices=_words("LAZY", "NEVER"), not_yet=("eager",),
+           "EAGER, also pending writes that keep no heartbeat, at the start of every write (for a single writer; a living other one is "
+           "an error); NEVER, only by an explicit call.", choices=_words("LAZY", "EAGER", "NEVER"),
            aliases=("hoodie.cleaner.policy.failed.writes",)),
     Option("hoodie.client.heartbeat.interval_in_ms", "heartbeat_interval_ms", int, 60_000,
            "Milliseconds between two signs of life of a running write.", minimum=1),
@@ -156,14 +157,22 @@ WRITE_OPTIONS = (
            "Milliseconds by which the timeline may be ahead of this machine's clock before a write is refused.", minimum=0),
     Option("pyhudi.commit.retries", "commit_retries", int, 5,
            "How often a write that lost to another commit is planned anew before it is an error.", minimum=0, maximum=1000),
+    Option("pyhudi.commit.reserve.after", "commit_reserve_after", int, 3,
+           "After so many lost races a write reserves the file groups that it touches, and other writers yield to it; 0 for never.",
+           minimum=0),
+    Option("pyhudi.commit.yield.ms", "commit_yield_ms", int, 600_000,
+           "Milliseconds that a write waits for another one that has reserved the same file groups, before that is an error.", minimum=0),
     Option("concurrency", "concurrency", str, "optimistic",
-           "`optimistic`: writers work at the same time and conflicts show at the commit.",
-           choices={"optimistic": "optimistic", "single_writer": "optimistic",
+           "`optimistic`: writers work at the same time and conflicts show at the commit. `pessimistic`: a write holds the table's lock "
+           "from its start to its end, so it never has to be planned anew. `single_writer`: as optimistic; the caller says that there is no "
+           "other writer.",
+           choices={"optimistic": "optimistic", "pessimistic": "pessimistic", "single_writer": "single_writer",
                     "optimistic_concurrency_control": "optimistic"},
-           not_yet=("pessimistic", "non_blocking_concurrency_control"), aliases=("hoodie.write.concurrency.mode",)),
+           not_yet=("non_blocking_concurrency_control",), aliases=("hoodie.write.concurrency.mode",)),
     Option("isolation", "isolation", str, "snapshot",
-           "`snapshot`: two writes conflict if they change the same file groups or insert into the same partition.",
-           choices=_words("snapshot"), not_yet=("serializable",)),
+           "`snapshot`: two writes conflict if they change the same file groups or insert the same keys. `serializable`: also if one has "
+           "read (`write.scan`, `delete(where=)`) a partition that the other one changed.",
+           choices=_words("snapshot", "serializable")),
     Option("hoodie.write.auto.upgrade", "auto_upgrade", bool, False,
            "Understood because Hudi 1.1 and newer need it to leave a version 8 table alone; this package never upgrades.",
            choices={"false": "false"}),

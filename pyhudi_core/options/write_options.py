@@ -43,6 +43,8 @@ class WriteOptions:
     max_expected_clock_skew_ms: int
     max_clock_ahead_ms: int
     commit_retries: int
+    commit_reserve_after: int
+    commit_yield_ms: int
     concurrency: str
     isolation: str
     auto_upgrade: bool

@@ -43,11 +43,14 @@ class Explanation:
 def choose_slices(snapshot: Snapshot, predicate: Predicate | None) -> tuple[list[FileSlice], Step]:
     """The slices of the partitions that can hold a matching row."""
     partitions = snapshot.view.partitions()
-    kept = [path for path in partitions if predicate is None or _partition_matches(snapshot, predicate, path)]
+    kept = [path for path in partitions if may_match(snapshot, predicate, path)]
     return snapshot.view.all_slices(kept), Step("partitions", len(kept), len(partitions))
 
 
-def _partition_matches(snapshot: Snapshot, predicate: Predicate, path: str) -> bool:
+def may_match(snapshot: Snapshot, predicate: Predicate | None, path: str) -> bool:
+    """Whether a partition, there or not, can hold a matching row, by its values alone."""
+    if predicate is None:
+        return True
     config = snapshot.config
     stats = partition_stats(config.partition_fields, parse_partition(path, config), snapshot.schema)
     return not stats or predicate.could_match(stats)

@@ -43,6 +43,11 @@ def scan(context: TableContext, columns: Columns, where: object, as_of: TimePoin
     return _scan(context, snapshot(context, as_of), columns, where)
 
 
+def pinned(context: TableContext, timeline: Timeline, columns: Columns, where: object) -> Scan:
+    """Read the table as of a timeline that is already loaded."""
+    return _scan(context, build(context.storage, context.folder, context.config, timeline), columns, where)
+
+
 def incremental(
     context: TableContext,
     after: TimePoint | None,
@@ -99,7 +104,7 @@ def lookup(context: TableContext, keys: object, columns: Columns = None) -> Scan
 
 
 class Staged(Protocol):
-    """An unpublished write (``write.handle.StagedWrite``)."""
+    """An unpublished write (``write.staged.StagedWrite``)."""
 
     @property
     def snapshot(self) -> Snapshot: ...

@@ -17,7 +17,7 @@ from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
 from pyhudi_core.model.schema import conform
 from pyhudi_core.predicates import Predicate
-from pyhudi_core.read.plan import Explanation, Step, choose_row_groups, choose_slices
+from pyhudi_core.read.plan import Explanation, Step, choose_row_groups, choose_slices, may_match
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
@@ -114,6 +114,12 @@ class Scan:
     def completion_time(self) -> str:
         """The completion time of the newest commit that the scan sees; the cursor to pass as ``after`` next time."""
         return self.snapshot.completion_time
+
+    def may_read(self, partition: str) -> bool:
+        """Whether rows of a partition, there or not, could be part of the result."""
+        if self.partitions is not None and partition not in self.partitions:
+            return False
+        return may_match(self.snapshot, self.rows.predicate, partition)
 
     def in_partitions(self, partitions: frozenset[str]) -> Scan:
         """The same scan, limited to some partitions."""

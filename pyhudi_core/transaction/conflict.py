@@ -23,6 +23,8 @@ class ConflictKind(StrEnum):
     REPLACED_PARTITION = "replaced_partition"
     PENDING_CLUSTERING = "pending_clustering"
     SCHEMA = "schema"
+    READ_SET = "read_set"
+    PRECEDENCE = "precedence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Conflict:
             ConflictKind.REPLACED_PARTITION: "wrote to partitions that this write replaces,",
             ConflictKind.PENDING_CLUSTERING: "plans to rewrite the same file groups",
             ConflictKind.SCHEMA: "left the table with other columns than this write",
+            ConflictKind.READ_SET: "changed rows that this write has read,",
+            ConflictKind.PRECEDENCE: "has lost too often and goes first",
         }[self.kind]
         place = f" in partitions {where}{more}" if self.partitions else ""
         return f"{self.instant.action} {self.instant.requested_time} {what}{place}"

@@ -24,10 +24,10 @@ def holding_lock(context: TableContext, purpose: str) -> Iterator[None]:
     try:
         yield
     finally:
-        _give_back(context, session)
+        give_back(context, session)
 
 
-def _give_back(context: TableContext, session: LockSession) -> None:
+def give_back(context: TableContext, session: LockSession) -> None:
     """What was decided under the lock stands, so a lock that cannot be given back must not look like a failure of that."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:

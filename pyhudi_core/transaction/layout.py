@@ -7,6 +7,7 @@ MARKERS = ".hoodie/.temp"
 PRIVATE = ".hoodie/.aux/.pyhudi"
 COMMIT_RECORD = f"{PRIVATE}/commit_record"
 STAGED = f"{PRIVATE}/staged"
+CLAIMS = f"{PRIVATE}/claims"
 
 
 def heartbeat(requested_time: str) -> str:

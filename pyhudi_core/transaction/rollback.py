@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyhudi_core.errors import CommitAbortedError
 from pyhudi_core.formats.avro import encode_record
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant, State
@@ -39,6 +40,36 @@ def roll_back(context: TableContext, requested_time: str) -> Instant | None:
     except BaseException:
         transaction.heartbeat.handle.cancel()
         raise
+
+
+def repair_by_policy(context: TableContext) -> list[str]:
+    """What the failed-writes policy asks for before a new write: LAZY repairs after the dead, EAGER also rolls back what nobody says is alive.
+
+    Raises `CommitAbortedError` under EAGER if another writer is alive, for that policy says that there is only one.
+    """
+    policy = context.options.failed_writes_policy
+    if policy == "NEVER":
+        return []
+    done = repair(context)
+    return done + _roll_back_the_unclaimed(context) if policy == "EAGER" else done
+
+
+def _roll_back_the_unclaimed(context: TableContext) -> list[str]:
+    """Roll back pending writes that keep no heartbeat, such as those of a Hudi writer with the EAGER policy; newest first, as Hudi does."""
+    done: list[str] = []
+    for instant in reversed(context.folder.load().pending.instants):
+        if instant.action not in _OWN_WRITES:
+            continue
+        if context.storage.head(layout.heartbeat(instant.requested_time)) is not None:
+            raise CommitAbortedError(
+                "Another writer is alive, but the EAGER policy for failed writes says that there is only one",
+                table=context.table,
+                instant=instant.requested_time,
+                hint="Wait for it, or set hoodie.clean.failed.writes.policy=LAZY, which several writers need.",
+            )
+        if roll_back(context, instant.requested_time) is not None:
+            done.append(instant.requested_time)
+    return done
 
 
 def repair(context: TableContext) -> list[str]:

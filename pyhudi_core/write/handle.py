@@ -6,8 +6,8 @@ The operations of a table (`operations`) are this handle used in one go. A write
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,7 +23,6 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.formats.avro import encode_record
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, OperationType, WriteStat
-from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.schema import reconcile, to_avro
 from pyhudi_core.snapshot.snapshot import Snapshot, build
@@ -33,40 +32,20 @@ from pyhudi_core.transaction.begin import Transaction, begin_write
 from pyhudi_core.transaction.commit import Gate, finish
 from pyhudi_core.transaction.conflict import Touched
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.rollback import repair, roll_back
+from pyhudi_core.transaction.pessimistic import WholeWrite, hold
+from pyhudi_core.transaction.read_set import refuse_changed_reads
+from pyhudi_core.transaction.rollback import repair_by_policy, roll_back
 from pyhudi_core.write.pipeline import WriteJob, replaced_groups
 from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
 from pyhudi_core.write.result import Commit, CommitStats
+from pyhudi_core.write.retrying import Contest
+from pyhudi_core.write.staged import Basis, CommitVerdict, HandleReader, StagedWrite
 from pyhudi_core.write.writable import refuse_unwritable
 
 _log = logging.getLogger(__name__)
 
 TOKEN_KEY = "pyhudi.commit_token"  # noqa: S105  (a name, not a secret)
 _OVERWRITING = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE})
-
-
-@dataclass(frozen=True, slots=True)
-class CommitVerdict:
-    """Whether a write would commit now, and why not. True or false as a condition."""
-
-    commits: bool
-    reason: str
-
-    def __bool__(self) -> bool:
-        return self.commits
-
-
-@dataclass(frozen=True, slots=True)
-class StagedWrite:
-    """What a write has put on disk and not published: the state it started from, its instant, its commit, the schema after it."""
-
-    snapshot: Snapshot
-    requested: Instant
-    metadata: CommitMetadata
-    schema: pa.Schema
-
-
-StagedReader = Callable[[TableContext, StagedWrite, Sequence[str] | None, object], Any]
 
 
 class Write:
@@ -77,8 +56,9 @@ class Write:
         operation: what kind of write.
         extra_metadata: strings to keep in the commit.
         spark: a session to run on; None chooses by the data.
-        reader: makes the scan of what is staged (reading is another floor's work).
-        since: the timeline that the data was read from, if it was; what completed after it can be in conflict.
+        reader: makes the handle's scans.
+        basis: what the data was read from, if it was; what completed after that can be in conflict.
+        contest: the attempts so far, if this is not the first handle of the write.
     """
 
     def __init__(
@@ -87,11 +67,16 @@ class Write:
         operation: OperationType,
         extra_metadata: Mapping[str, str],
         spark: Any = None,
-        reader: StagedReader | None = None,
-        since: Timeline | None = None,
+        reader: HandleReader | None = None,
+        basis: Basis | None = None,
+        contest: Contest | None = None,
     ) -> None:
         self._reader = reader
-        self._since = since
+        self._basis = basis
+        self._contest = contest or Contest(context)
+        self._own_contest = contest is None
+        self._whole: WholeWrite | None = None
+        self._outside = context
         self._context = context
         self._operation = operation
         self._extra = _checked_extra(extra_metadata)
@@ -102,7 +87,6 @@ class Write:
         self._transaction: Transaction | None = None
         self._snapshot: Snapshot | None = None
         self._metadata: CommitMetadata | None = None
-        self._retries = 0
         self._commit: Commit | None = None
 
     def __enter__(self) -> Self:
@@ -121,6 +105,9 @@ class Write:
                 raise
             _log.warning("could not roll back the failed write; the next writer will: %s", failure)
         finally:
+            self._let_others_in()
+            if self._own_contest:
+                self._contest.over()
             if self._prepared is not None:
                 self._prepared.rows.release()
 
@@ -165,12 +152,27 @@ class Write:
         self._attempt()
         return self
 
+    def scan(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
+        """Read the table for this write, before `write`: all reads see the state of the first one.
+
+        The commit is refused if another one has changed the same file groups since then; with ``isolation="serializable"`` also if it has
+        changed any partition that was read.
+        """
+        self._refuse_second()
+        assert self._reader is not None
+        if self._basis is None:
+            self._hold_if_pessimistic()
+            self._basis = Basis(self._context.folder.load())
+        found = self._reader.pinned(self._context, self._basis.timeline, columns, where)
+        self._basis = replace(self._basis, reads=(*self._basis.reads, found))
+        return found
+
     def staged(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
         """A scan of the rows that this write changed or added, as they will be; nothing else sees them yet. Deleted rows do not show."""
         transaction = self._started()
         assert self._reader is not None
         staged = StagedWrite(self.snapshot, transaction.requested, self._staged_metadata(), self.schema)
-        return self._reader(self._context, staged, columns, where)
+        return self._reader.staged(self._context, staged, columns, where)
 
     def would_commit(self) -> CommitVerdict:
         """Check against the timeline as it is now, without the lock and without publishing anything."""
@@ -195,24 +197,34 @@ class Write:
             action = transaction.requested.action
             return encode_record(final.record_name(action), final.to_avro(action), sync_marker=transaction.sync_marker)
 
+        self._yield_to_claims()
         finished = finish(transaction, encode, self._check, gate)
+        whole = self._whole
         self._commit = Commit(
             instant=transaction.requested_time,
             completion_time=finished.instant.completion_time or "",
             token=transaction.token,
             operation=str(self._operation),
-            retries=self._retries,
+            retries=self._contest.attempts,
             stats=CommitStats.of(metadata),
-            lock_wait=finished.lock_wait,
-            lock_held=finished.lock_held,
+            lock_wait=whole.waited if whole else finished.lock_wait,
+            lock_held=whole.held() if whole else finished.lock_held,
             notes=tuple(sorted(notes.items())),
         )
+        self._let_others_in()
+        if self._own_contest:
+            self._contest.over()
         return self._commit
 
-    def again(self) -> None:
-        """Plan and write anew from the table's present state; the batch is not evaluated again."""
+    def again(self, conflict: CommitConflictError) -> None:
+        """After a conflict: wait, then plan and write anew from the table's present state; the batch is not evaluated again.
+
+        Raises the conflict if the data was read from a state that is gone, or there were enough attempts.
+        """
         self.rollback()
-        self._retries += 1
+        if self._basis is not None:
+            raise conflict
+        self._contest.next_attempt(conflict)
         self._attempt()
 
     def rollback(self) -> None:
@@ -224,6 +236,7 @@ class Write:
         transaction.heartbeat.handle.cancel()
         roll_back(self._context, transaction.requested_time)
         transaction.heartbeat.stop(self._context)
+        self._let_others_in()
 
     @property
     def snapshot(self) -> Snapshot:
@@ -243,8 +256,9 @@ class Write:
         return self._prepared.schema if self._prepared is not None else self.snapshot.schema
 
     def _attempt(self) -> None:
-        if self._context.options.failed_writes_policy != "NEVER":
-            repair(self._context)
+        self._hold_if_pessimistic()
+        self._contest.began()
+        repair_by_policy(self._context)
         self._transaction = begin_write(self._context, self._operation.action, str(self._operation))
         self._snapshot = self._load(self._transaction.start)
         stats: tuple[WriteStat, ...] = ()
@@ -256,6 +270,24 @@ class Write:
             except HudiError as error:
                 raise self._context.where(error) from error.__cause__
         self._metadata = self._describe(stats)
+
+    def _hold_if_pessimistic(self) -> None:
+        """Take the table's lock for the whole of this write, if that is the concurrency that was asked for."""
+        if self._whole is None and self._outside.options.concurrency == "pessimistic":
+            self._whole = hold(self._outside, f"the whole of a write ({self._operation})")
+            self._context = self._whole.context
+
+    def _let_others_in(self) -> None:
+        whole, self._whole = self._whole, None
+        self._context = self._outside
+        if whole is not None:
+            whole.release()
+
+    def _yield_to_claims(self) -> None:
+        """Raise `CommitConflictError` if another writer, which has lost too often, goes first."""
+        conflict = self._contest.in_the_way(self._touched())
+        if conflict is not None:
+            raise concurrent.conflict_error(self._context, conflict, self._started().requested_time)
 
     def _stop_beating(self) -> None:
         """Nobody knows whether the commit was decided; when the heartbeat has expired, the next writer finishes it or rolls it back."""
@@ -296,8 +328,10 @@ class Write:
     def _check(self, found: Timeline) -> None:
         """Raise `CommitConflictError` if another commit came first."""
         transaction = self._started()
-        start = self._since or transaction.start
+        start = self._basis.timeline if self._basis else transaction.start
         own, touched = transaction.requested_time, self._touched()
+        if self._basis is not None and self._context.options.isolation == "serializable":
+            refuse_changed_reads(self._context, start, found, own, self._basis.reads)
         concurrent.refuse_conflicts(self._context, start, found, own, touched, self.schema)
 
     def _remove_leaks(self, stats: tuple[WriteStat, ...]) -> None:
@@ -358,23 +392,3 @@ def _checked_extra(extra: Mapping[str, str]) -> dict[str, str]:
             hint=f"Keys and values are strings, and {SCHEMA_KEY!r} and {TOKEN_KEY!r} belong to the commit itself.",
         )
     return dict(extra)
-
-
-def commit_with_retries(write: Write, context: TableContext, gate: Gate | None = None) -> Commit:
-    """Commit; when another commit came first, plan anew from its state, with full-jitter back-off."""
-    attempt = 0
-    while True:
-        try:
-            return write.commit(gate)
-        except CommitConflictError as conflict:
-            attempt = back_off(context, attempt, conflict)
-            write.again()
-
-
-def back_off(context: TableContext, attempt: int, conflict: CommitConflictError) -> int:
-    """Wait before the next attempt and return its number; raises the conflict if there have been enough."""
-    if attempt >= context.options.commit_retries:
-        raise conflict
-    ceiling_ms = min(20 * 2**attempt, 5_000)
-    context.runtime.clock.sleep(context.runtime.ids.below(ceiling_ms + 1) / 1000)
-    return attempt + 1

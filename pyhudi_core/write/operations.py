@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,10 +10,11 @@ import pyarrow as pa
 from pyhudi_core.errors import CommitConflictError, EmptyBatchError, InvalidOptionError
 from pyhudi_core.model.commit import OperationType
 from pyhudi_core.model.partition_path import full_partition
-from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write.handle import Write, back_off, commit_with_retries
+from pyhudi_core.write.handle import Write
 from pyhudi_core.write.result import Commit
+from pyhudi_core.write.retrying import Contest
+from pyhudi_core.write.staged import HandleReader
 
 
 def run(
@@ -23,27 +23,41 @@ def run(
     """Write a batch and commit it; plans anew when another commit comes first."""
     with Write(context, operation, extra, spark) as write:
         write.write(data)
-        return commit_with_retries(write, context)
+        return commit_with_retries(write)
 
 
-Found = tuple[object, Timeline]
+def commit_with_retries(write: Write) -> Commit:
+    """Commit; when another commit came first, plan anew from its state."""
+    while True:
+        try:
+            return write.commit()
+        except CommitConflictError as conflict:
+            write.again(conflict)
 
 
 def delete_found(
-    context: TableContext, find: Callable[[], Found], extra: Mapping[str, str], spark: Any = None
+    context: TableContext,
+    reader: HandleReader,
+    where: object,
+    keys_of: Callable[[Any], object],
+    extra: Mapping[str, str],
+    spark: Any = None,
 ) -> Commit:
-    """Delete the keys that a read finds, as of the state that it read: a change of these rows meanwhile makes it look again.
+    """Delete the rows that a condition finds, as of the state that it was asked on: a change of these rows meanwhile makes it look again.
 
-    ``find`` returns the keys and the timeline that they were read from.
+    ``keys_of`` takes the scan of the key and partition columns and returns the rows.
     """
-    attempt = 0
-    while True:
-        keys, seen = find()
-        try:
-            with Write(context, OperationType.DELETE, extra, spark, since=seen) as write:
-                return replace(write.write(keys).commit(), retries=attempt)
-        except CommitConflictError as conflict:
-            attempt = back_off(context, attempt, conflict)
+    columns = tuple(dict.fromkeys((*context.config.record_key_fields, *context.config.partition_fields)))
+    contest = Contest(context)
+    try:
+        while True:
+            try:
+                with Write(context, OperationType.DELETE, extra, spark, reader, contest=contest) as write:
+                    return write.write(keys_of(write.scan(columns, where))).commit()
+            except CommitConflictError as conflict:
+                contest.next_attempt(conflict)
+    finally:
+        contest.over()
 
 
 def delete_partitions(context: TableContext, partitions: Sequence[str], extra: Mapping[str, str]) -> Commit:
@@ -60,7 +74,7 @@ def delete_partitions(context: TableContext, partitions: Sequence[str], extra: M
         )
     with Write(context, OperationType.DELETE_PARTITION, extra) as write:
         write.drop(tuple(dict.fromkeys(_partition(name, context) for name in partitions)))
-        return commit_with_retries(write, context)
+        return commit_with_retries(write)
 
 
 def _partition(name: str, context: TableContext) -> str:

@@ -1,0 +1,168 @@
+"""Precedence: what a writer that lost too often asks the others to leave alone, so that a long write is not overtaken for ever.
+
+After ``pyhudi.commit.reserve.after`` lost races a writer puts a claim beside the table's own files: the file groups and partitions that its latest
+attempt touched. Others that are about to commit something of it yield: they give their attempt up, wait until the claim is gone, and plan
+anew. A claim stands as long as its writer's process gives signs of life (the file is rewritten like a heartbeat), and no longer than it says.
+Of two claims the older one goes first.
+
+This is courtesy, not safety: claims are looked at before the lock is taken, and a writer that does not know them (Hudi's own) is not stopped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi_core.errors import ObjectNotFoundError
+from pyhudi_core.model.instant import Action, Instant, State, format_time
+from pyhudi_core.runtime.base import TimerHandle
+from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.transaction.conflict import Conflict, ConflictKind, Touched
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.layout import CLAIMS
+
+_LARGEST = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What somebody has reserved. ``touched.replaced`` None means the whole table; times in epoch milliseconds.
+
+    Claims are ordered by ``since_ms`` and name: the first goes first.
+    """
+
+    name: str
+    process: str
+    since_ms: int
+    until_ms: int
+    touched: Touched
+
+    @property
+    def rank(self) -> tuple[int, str]:
+        return self.since_ms, self.name
+
+    def encode(self) -> bytes:
+        replaced = None if self.touched.replaced is None else sorted(self.touched.replaced)
+        body = {
+            "process": self.process,
+            "since_ms": self.since_ms,
+            "until_ms": self.until_ms,
+            "file_groups": sorted(self.touched.file_groups),
+            "inserted": sorted(self.touched.inserted),
+            "replaced": replaced,
+        }
+        return json.dumps(body, sort_keys=True).encode()
+
+    @classmethod
+    def decode(cls, name: str, data: bytes) -> Claim | None:
+        """The claim of a file; None if it is not whole, for a claim that cannot be read asks for nothing."""
+        try:
+            body: dict[str, Any] = json.loads(data)
+            replaced = body["replaced"]
+            touched = Touched(
+                frozenset((str(partition), str(file_id)) for partition, file_id in body["file_groups"]),
+                frozenset(map(str, body["inserted"])),
+                None if replaced is None else frozenset(map(str, replaced)),
+            )
+            return cls(name, str(body["process"]), int(body["since_ms"]), int(body["until_ms"]), touched)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+
+@dataclass(slots=True)
+class Holding:
+    """A claim of ours that is kept alive."""
+
+    claim: Claim
+    path: str
+    handle: TimerHandle
+
+    def give_up(self, context: TableContext) -> None:
+        """End it: the write has committed, or will not."""
+        self.handle.cancel()
+        context.storage.delete(self.path)
+
+
+def claim(context: TableContext, touched: Touched, lasts_ms: int, previous: Holding | None = None) -> Holding:
+    """Ask the others to leave alone what is touched, from now on for at most ``lasts_ms``; a previous claim keeps its rank."""
+    now = context.runtime.clock.now_ms()
+    if previous is not None:
+        previous.handle.cancel()
+    name = previous.claim.name if previous else context.runtime.ids.uuid()
+    since = previous.claim.since_ms if previous else now
+    made = Claim(name, context.runtime.process.identity(), since, now + lasts_ms, touched)
+    path = f"{CLAIMS}/{name}.json"
+    body = made.encode()
+    context.storage.put(path, body)
+
+    def beat() -> None:
+        # Whoever removed it had a reason, so it must not come back.
+        if context.storage.head(path) is not None:
+            context.storage.put(path, body)
+
+    interval_s = context.options.heartbeat_interval_ms / 1000
+    return Holding(made, path, context.runtime.timer.every(interval_s, beat, f"claim {name}"))
+
+
+def standing(context: TableContext) -> list[Claim]:
+    """The claims that count now, first rank first; those of the dead are removed."""
+    found: list[Claim] = []
+    for info in context.storage.list(f"{CLAIMS}/"):
+        made = _read(context, info)
+        if made is None or _is_over(context, made, info):
+            context.storage.delete(info.path)
+        else:
+            found.append(made)
+    return sorted(found, key=lambda made: made.rank)
+
+
+def goes_first(context: TableContext, mine: Touched, own: Holding | None) -> Conflict | None:
+    """The claim of somebody else that this write must yield to, as a conflict with its writer."""
+    for made in standing(context):
+        if own is not None and made.rank >= own.claim.rank:
+            return None
+        if overlap(mine, made.touched):
+            time = format_time(made.since_ms, utc=context.utc)
+            partitions = {p for p, _ in made.touched.file_groups} | made.touched.inserted
+            return Conflict(
+                ConflictKind.PRECEDENCE, Instant(time, Action.COMMIT, State.REQUESTED), (), tuple(sorted(partitions))
+            )
+    return None
+
+
+def overlap(one: Touched, other: Touched) -> bool:
+    """Whether two writes want something of the same."""
+    if one.file_groups & other.file_groups or one.inserted & other.inserted:
+        return True
+    return _replaces(one, other) or _replaces(other, one)
+
+
+def _replaces(one: Touched, other: Touched) -> bool:
+    written = other.inserted | {partition for partition, _ in other.file_groups} | (other.replaced or frozenset())
+    if one.replaced is None:
+        return bool(written) or other.replaced is None
+    return _any_in(one.replaced, written)
+
+
+def _any_in(partitions: Iterable[str], among: frozenset[str]) -> bool:
+    return any(partition in among for partition in partitions)
+
+
+def _read(context: TableContext, info: ObjectInfo) -> Claim | None:
+    if info.size > _LARGEST:
+        return None
+    try:
+        data = context.storage.get(info.path)
+    except ObjectNotFoundError:
+        return None
+    return Claim.decode(info.path.rpartition("/")[2].removesuffix(".json"), data)
+
+
+def _is_over(context: TableContext, made: Claim, info: ObjectInfo) -> bool:
+    now = context.runtime.clock.now_ms()
+    limit = context.options.heartbeat_interval_ms * context.options.heartbeat_tolerable_misses
+    if now > made.until_ms or now - info.modified_ms > limit:
+        return True
+    return bool(made.process) and context.runtime.process.is_gone(made.process)
