@@ -1,0 +1,64 @@
+"""One decision publishes all files of a commit, in their order: what the metadata table's commit will need."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.tables import make, orders
+
+import pyhudi_core as hudi
+from pyhudi_core.model.instant import State
+from pyhudi_core.timeline.active import TimelineFolder
+from pyhudi_core.transaction.commit import publish_intent
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.record import Intent, Publication
+
+
+def decided(table: hudi.HudiTable) -> tuple[TableContext, Intent]:
+    """An announced write whose intent names two files, first of all one outside the table's own timeline."""
+    context = table._home.context()
+    table.upsert(orders((1, "a", 1.0)))
+    instant = table.timeline.commits[-1]
+    requested = instant.requested_time[:-1] + "9"
+    inflight = replace(instant, requested_time=requested, state=State.INFLIGHT, completion_time=None)
+    context.storage.put(context.folder.file(inflight), b"")
+    completed = replace(inflight, state=State.COMPLETED, completion_time=requested[:-3] + "999")
+    context.storage.put(".hoodie/.aux/.pyhudi/staged/first", b"first")
+    context.storage.put(".hoodie/.aux/.pyhudi/staged/second", b"")
+    files = (
+        Publication(".hoodie/metadata/.hoodie/timeline/first.deltacommit", ".hoodie/.aux/.pyhudi/staged/first"),
+        Publication(context.folder.file(completed), ".hoodie/.aux/.pyhudi/staged/second"),
+    )
+    intent = Intent(
+        requested, completed.completion_time or "", "commit", context.folder.file(inflight), f"{requested}-n", files
+    )
+    return context, intent
+
+
+@pytest.mark.row("K8")
+def test_all_files_of_a_decision_are_published_in_order(location: str) -> None:
+    context, intent = decided(make(location))
+    written: list[str] = []
+
+    class Watched(type(context.storage)):  # type: ignore[misc]
+        def put_if_absent(self, path: str, data: bytes):
+            written.append(path)
+            return super().put_if_absent(path, data)
+
+    storage = Watched(context.storage.location)
+    watched = replace(context, storage=storage, folder=TimelineFolder(storage, context.folder.path))
+    publish_intent(watched, intent)
+    assert written == [publication.path for publication in intent.publications]
+    assert context.storage.get(intent.publications[0].path) == b"first"
+    publish_intent(watched, intent)
+    assert len(written) == 2, "what is there is not written again"
+
+
+@pytest.mark.row("K8")
+def test_a_decision_that_was_half_published_is_finished_by_anybody(location: str) -> None:
+    context, intent = decided(make(location))
+    first = intent.publications[0]
+    context.storage.put(first.path, context.storage.get(first.staged))
+    publish_intent(context, intent)
+    assert all(context.storage.head(publication.path) is not None for publication in intent.publications)
