@@ -34,7 +34,9 @@ HudiError
 │   ├─ CorruptTimelineError
 │   ├─ CorruptPropertiesError
 │   ├─ CorruptAvroError
-│   └─ CorruptBaseFileError
+│   ├─ CorruptBaseFileError
+│   ├─ CorruptLogBlockError
+│   └─ CorruptHFileError
 ├─ LimitExceededError
 ├─ UnsafePathError
 ├─ SnapshotExpiredError
@@ -237,6 +239,14 @@ class CorruptAvroError(CorruptionError):
 
 class CorruptBaseFileError(CorruptionError):
     """A base file that cannot be read."""
+
+
+class CorruptLogBlockError(CorruptionError):
+    """A block of a log file that cannot be read."""
+
+
+class CorruptHFileError(CorruptionError):
+    """An HFile that cannot be read."""
 
 
 class LimitExceededError(HudiError):

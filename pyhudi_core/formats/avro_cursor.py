@@ -1,0 +1,112 @@
+"""Read one Avro value of many records at once: numbers, lengths and bytes at an array of places.
+
+Avro 1.11 specification, "Binary Encoding". Every function takes the places (one for each record that has the value) and moves them behind what
+it read; the work is numpy's, whatever the number of records. A place never leaves its record: each has an end, and every length is
+checked against it before anything of that size is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi_core.errors import CorruptAvroError
+
+Ints = npt.NDArray[np.int64]
+_PAD = 16
+_LONGEST = 10
+
+
+class ColumnsRefusedError(Exception):
+    """The data is sound as far as it was read, but not for this reader; another one may take it."""
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Places in one buffer. ``data`` has padding at its end, so that reading just behind a place is always possible."""
+
+    data: npt.NDArray[np.uint8]
+    at: Ints
+    ends: Ints
+
+    @classmethod
+    def over(cls, buffer: bytes | pa.Buffer, starts: Ints, ends: Ints) -> Cursor:
+        """Places at the starts of records; each record ends before its end."""
+        raw = np.frombuffer(buffer, np.uint8)
+        return cls(np.concatenate([raw, np.zeros(_PAD, np.uint8)]), starts.copy(), ends)
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def some(self, which: Ints) -> Cursor:
+        """The places with these numbers; give them back with `put_back` when they have moved."""
+        return Cursor(self.data, self.at[which], self.ends[which])
+
+    def put_back(self, which: Ints, moved: Cursor) -> None:
+        """Take over where the places with these numbers are now."""
+        self.at[which] = moved.at
+
+    def skip(self, count: int | Ints) -> None:
+        """Move, and see that no place has left its record."""
+        self.at = self.at + count
+        if (self.at > self.ends).any():
+            raise corrupt("a value goes beyond its record")
+
+    def longs(self) -> Ints:
+        """An int or long at every place: base-128, zigzag."""
+        first = self.data[self.at].astype(np.uint64)
+        value = first & np.uint64(0x7F)
+        length = np.ones(len(self.at), np.int64)
+        going = np.flatnonzero(first >= 0x80)
+        for number in range(1, _LONGEST):
+            if not len(going):
+                break
+            byte = self.data[self.at[going] + number].astype(np.uint64)
+            value[going] |= (byte & np.uint64(0x7F)) << np.uint64(7 * number)
+            length[going] += 1
+            going = going[byte >= 0x80]
+        if len(going):
+            raise corrupt("a number has more than ten bytes")
+        self.skip(length)
+        half: Ints = (value >> np.uint64(1)).astype(np.int64)
+        return half ^ -(value & np.uint64(1)).astype(np.int64)
+
+    def fixed(self, size: int) -> npt.NDArray[np.uint8]:
+        """``size`` bytes at every place; an array of (places, size)."""
+        here = self.at
+        self.skip(size)
+        return self.data[here[:, None] + np.arange(size)]
+
+    def lengths(self) -> Ints:
+        """A length at every place, checked against what is left of the record."""
+        found = self.longs()
+        if ((found < 0) | (found > self.ends - self.at)).any():
+            raise corrupt("a length goes beyond its record")
+        return found
+
+    def bytes(self) -> pa.BinaryArray:
+        """Bytes with their length before them, at every place."""
+        sizes = self.lengths()
+        starts = self.at
+        self.skip(sizes)
+        # Records lie one after the other, so starts and ends in turn are offsets of an array; every second entry is wanted.
+        pairs = np.empty(2 * len(starts) + 1, np.int64)
+        pairs[0:-1:2], pairs[1::2] = starts, self.at
+        pairs[-1] = self.at[-1] if len(starts) else 0
+        if (np.diff(pairs) < 0).any():
+            raise ColumnsRefusedError("values are not in the order of their records")
+        offsets = pa.py_buffer(pairs)
+        whole = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), 2 * len(starts), [None, offsets, pa.py_buffer(self.data)]
+        )
+        return whole.take(pa.array(np.arange(0, 2 * len(starts), 2))).cast(pa.binary())
+
+
+def corrupt(what: str) -> CorruptAvroError:
+    """The error for bytes that are not Avro of their schema."""
+    return CorruptAvroError(
+        f"Avro records are damaged: {what}", hint="Restore the file from a copy, or roll its instant back."
+    )

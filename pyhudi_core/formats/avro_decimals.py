@@ -1,0 +1,41 @@
+"""Decimals as Avro stores them (two's complement, big-endian) to Arrow's (16 bytes, little-endian)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi_core.formats.avro_cursor import corrupt
+
+_WIDTH = 16
+
+
+def decimals_of_fixed(values: npt.NDArray[np.uint8], kind: pa.DataType) -> pa.Array:
+    """Rows of equally many bytes. Raises `CorruptAvroError` for numbers of more than 128 bits."""
+    rows, size = values.shape
+    negative = values[:, :1] >= 0x80 if size else np.zeros((rows, 1), bool)
+    fill = np.where(negative, 0xFF, 0).astype(np.uint8)
+    if size > _WIDTH:
+        if (values[:, :-_WIDTH] != fill).any():
+            raise corrupt("a decimal has more than 128 bits")
+        values = values[:, -_WIDTH:]
+    wide = np.broadcast_to(fill, (rows, _WIDTH)).copy()
+    if values.shape[1]:
+        wide[:, _WIDTH - values.shape[1] :] = values
+    little = np.ascontiguousarray(wide[:, ::-1])
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(little)])
+
+
+def decimals_of_bytes(values: pa.BinaryArray, kind: pa.DataType) -> pa.Array:
+    """Values of different lengths, at most a few of them: one pass for each length."""
+    offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
+    sizes = np.diff(offsets)
+    data = np.frombuffer(values.buffers()[2] or b"", np.uint8)
+    wide = np.zeros((len(values), _WIDTH), np.uint8)
+    for size in np.unique(sizes):
+        which = np.flatnonzero(sizes == size)
+        rows = data[offsets[which][:, None] + np.arange(size)]
+        part = decimals_of_fixed(rows, kind)
+        wide[which] = np.frombuffer(part.buffers()[1], np.uint8).reshape(-1, _WIDTH)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(wide)])

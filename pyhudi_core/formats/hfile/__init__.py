@@ -1,0 +1,6 @@
+"""HFile version 3, as Hudi's metadata table has it: a sorted file of keys and values in blocks with an index."""
+
+from pyhudi_core.formats.hfile.reader import Entries, HFileReader
+from pyhudi_core.formats.hfile.writer import HFileWriter
+
+__all__ = ["Entries", "HFileReader", "HFileWriter"]

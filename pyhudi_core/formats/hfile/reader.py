@@ -1,0 +1,303 @@
+"""Read an HFile: all of it, some keys, or the keys with some prefixes; only the blocks on the way are read.
+
+Facts of HFile version 3 as Hudi writes it (HBase's writer in release 1.0, its own since 1.1). The trailer is the last 4,096 bytes; the index of
+data blocks may have several levels. Keys are compared by their bytes.
+
+Invariants
+- sizes and offsets are checked against the file before anything is read by them, payloads are bounded by a limit;
+- an index that leads in circles is noticed, because levels are counted.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi_core.formats.hfile import block as blocks
+from pyhudi_core.formats.hfile.block import Block
+from pyhudi_core.formats.hfile.protobuf import corrupt, read_hadoop_vlong, read_message, read_varint
+
+TRAILER_SIZE = 4096
+TRAILER_MAGIC = b'TRABLK"$'
+BLOOM_META = b"bloomFilter"
+MAX_BLOCK_BYTES = 256 << 20
+_MAX_LEVELS = 8
+_MOST_ENTRIES = 1 << 26
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """Where a block lies, and the key that it begins with (or one between the block before and it)."""
+
+    key: bytes
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Some entries in the order of their keys: each key is at [key_starts, key_ends) of ``data``, each value likewise."""
+
+    data: bytes
+    key_starts: Ints
+    key_ends: Ints
+    value_starts: Ints
+    value_ends: Ints
+
+    def __len__(self) -> int:
+        return len(self.key_starts)
+
+    def key_list(self) -> list[bytes]:
+        """The keys."""
+        return [self.data[s:e] for s, e in zip(self.key_starts.tolist(), self.key_ends.tolist(), strict=True)]
+
+    def key_array(self) -> pa.BinaryArray:
+        """The keys as an Arrow array."""
+        pairs = np.empty(2 * len(self) + 1, np.int64)
+        pairs[0:-1:2], pairs[1::2] = self.key_starts, self.key_ends
+        pairs[-1] = self.key_ends[-1] if len(self) else 0
+        whole = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), 2 * len(self), [None, pa.py_buffer(pairs), pa.py_buffer(self.data)]
+        )
+        return whole.take(pa.array(np.arange(0, 2 * len(self), 2))).cast(pa.binary())
+
+    def select(self, which: Ints) -> Entries:
+        """The entries with these numbers."""
+        return Entries(
+            self.data, self.key_starts[which], self.key_ends[which], self.value_starts[which], self.value_ends[which]
+        )
+
+
+class HFileReader:
+    """One HFile. ``blocks_read`` counts the data and index blocks that were read after opening.
+
+    Raises `CorruptHFileError`, `LimitExceededError` or `UnsupportedTableError`.
+    """
+
+    def __init__(self, source: pa.NativeFile, path: str = "", max_block_bytes: int = MAX_BLOCK_BYTES) -> None:
+        self._source = source
+        self.path = path
+        self._limit = max_block_bytes
+        self._size: int = source.size()
+        self.blocks_read = 0
+        trailer = self._trailer()
+        self.entry_count = trailer.get(7, 0)
+        self._levels = trailer.get(8, 1)
+        self._codec = blocks.codec_of(trailer.get(12, 0))
+        at = trailer.get(2, -1)
+        data_index, at = self._load(at, blocks.ROOT_INDEX)
+        self._root = _root_entries(data_index.payload, trailer.get(5, 0), strip=True)
+        meta_index, at = self._load(at, blocks.ROOT_INDEX)
+        self._meta = _root_entries(meta_index.payload, trailer.get(6, 0), strip=False)
+        info, _ = self._load(trailer.get(1, at), blocks.FILE_INFO)
+        self.info = _file_info(info.payload)
+        if not 1 <= self._levels <= _MAX_LEVELS or not 0 <= self.entry_count <= _MOST_ENTRIES:
+            raise corrupt("its trailer holds impossible numbers")
+        if struct.unpack(">q", self.info.get(b"MAX_MEMSTORE_TS_KEY", b"").rjust(8, b"\0")[:8])[0] > 0:
+            raise corrupt("its entries have versions, which Hudi does not read")
+
+    @property
+    def schema(self) -> str:
+        """The Avro schema of the values; empty if it has none."""
+        return self.info.get(b"schema", b"").decode("utf-8", "replace")
+
+    def meta(self, name: bytes) -> bytes | None:
+        """The payload of a meta block, such as the bloom filter."""
+        for entry in self._meta:
+            if entry.key == name:
+                return self._load(entry.offset, blocks.META)[0].payload
+        return None
+
+    def scan(self) -> Iterator[Entries]:
+        """All entries, a data block at a time."""
+        for leaf in self._leaves(self._root, self._levels):
+            yield self._entries(leaf)
+
+    def lookup(self, keys: Sequence[bytes]) -> Iterator[Entries]:
+        """The entries with these keys; every data block that can hold one is read once."""
+        wanted = sorted(set(keys))
+        for leaf, inside in self._route(wanted):
+            found = self._entries(leaf)
+            here = {key: number for number, key in enumerate(found.key_list())}
+            which = [here[key] for key in inside if key in here]
+            if which:
+                yield found.select(np.array(which, np.int64))
+
+    def lookup_prefixes(self, prefixes: Sequence[bytes]) -> Iterator[Entries]:
+        """The entries whose key begins with one of these."""
+        wanted = set(prefixes)
+        lengths = sorted({len(prefix) for prefix in wanted})
+        leaves = list(self._leaves(self._root, self._levels))
+        for number, leaf in enumerate(leaves):
+            after = leaves[number + 1].key if number + 1 < len(leaves) else None
+            if not any(_may_hold(prefix, leaf.key if number else b"", after) for prefix in wanted):
+                continue
+            found = self._entries(leaf)
+            which = [n for n, key in enumerate(found.key_list()) if any(key[:size] in wanted for size in lengths)]
+            if which:
+                yield found.select(np.array(which, np.int64))
+
+    def _route(self, wanted: list[bytes]) -> Iterator[tuple[IndexEntry, list[bytes]]]:
+        """The data blocks for sorted keys, each with the keys that it would hold."""
+
+        def down(entries: list[IndexEntry], level: int, keys: list[bytes]) -> Iterator[tuple[IndexEntry, list[bytes]]]:
+            starts = [entry.key for entry in entries]
+            groups: dict[int, list[bytes]] = {}
+            for key in keys:
+                place = bisect_right(starts, key) - 1
+                if place >= 0:
+                    groups.setdefault(place, []).append(key)
+            for place, inside in groups.items():
+                if level == 1:
+                    yield entries[place], inside
+                else:
+                    yield from down(self._index(entries[place]), level - 1, inside)
+
+        yield from down(self._root, self._levels, wanted)
+
+    def _leaves(self, entries: list[IndexEntry], level: int) -> Iterator[IndexEntry]:
+        for entry in entries:
+            if level == 1:
+                yield entry
+            else:
+                yield from self._leaves(self._index(entry), level - 1)
+
+    def _index(self, entry: IndexEntry) -> list[IndexEntry]:
+        found = self._block(entry.offset, entry.size)
+        if found.magic not in (blocks.LEAF_INDEX, blocks.MIDDLE_INDEX):
+            raise corrupt("its index leads to something else")
+        return _inner_entries(found.payload)
+
+    def _entries(self, entry: IndexEntry) -> Entries:
+        found = self._block(entry.offset, entry.size)
+        if found.magic != blocks.DATA:
+            raise corrupt("its index leads to something that is no data")
+        return _parse_data(found.payload)
+
+    def _block(self, offset: int, size: int) -> Block:
+        self.blocks_read += 1
+        return blocks.decode(self._read(offset, size), self._codec, self._limit)
+
+    def _load(self, offset: int, magic: bytes) -> tuple[Block, int]:
+        """The block at an offset, and where the next one begins."""
+        found, size = blocks.header_of(self._read(offset, blocks.HEADER.size))
+        if found != magic:
+            raise corrupt("there is no block where its trailer says")
+        return blocks.decode(self._read(offset, size), self._codec, self._limit), offset + size
+
+    def _trailer(self) -> dict[int, int]:
+        if self._size < TRAILER_SIZE:
+            raise corrupt("it is shorter than its trailer")
+        data = self._read(self._size - TRAILER_SIZE, TRAILER_SIZE)
+        if data[: len(TRAILER_MAGIC)] != TRAILER_MAGIC or data[-1] != 3:
+            raise corrupt("it has no trailer of version 3")
+        length, at = read_varint(data, len(TRAILER_MAGIC))
+        if length > TRAILER_SIZE - at - 4:
+            raise corrupt("its trailer has no end")
+        return {number: value for number, value in read_message(data[at : at + length]) if isinstance(value, int)}
+
+    def _read(self, offset: int, length: int) -> bytes:
+        if offset < 0 or length < 0 or offset + length > self._size:
+            raise corrupt("a part of it lies outside of the file")
+        self._source.seek(offset)
+        data: bytes = self._source.read(length)
+        return data
+
+
+def _root_entries(payload: bytes, count: int, strip: bool) -> list[IndexEntry]:
+    """Entries of a root index; ``strip`` takes the row out of full keys."""
+    if not 0 <= count <= len(payload) // 13 + 1:
+        raise corrupt("its index has impossible numbers")
+    found: list[IndexEntry] = []
+    at = 0
+    for _ in range(count):
+        if at + 12 > len(payload):
+            raise corrupt("its index does not end")
+        offset, size = struct.unpack_from(">qi", payload, at)
+        length, start = _key_length(payload, at + 12)
+        key = payload[start : start + length]
+        at = start + length
+        found.append(IndexEntry(_row(key) if strip else key, offset, size))
+    return found
+
+
+def _key_length(payload: bytes, at: int) -> tuple[int, int]:
+    """The length of an index key: Hadoop's number, or protobuf's, which release 1.1.1 writes."""
+    length, start = read_hadoop_vlong(payload, at)
+    if 0 <= length <= len(payload) - start:
+        return length, start
+    length, start = read_varint(payload, at)
+    if length > len(payload) - start:
+        raise corrupt("a key of its index does not end")
+    return length, start
+
+
+def _inner_entries(payload: bytes) -> list[IndexEntry]:
+    """Entries of a leaf or middle index: offsets of the entries first, then the entries."""
+    if len(payload) < 8:
+        raise corrupt("an index block is too short")
+    (count,) = struct.unpack_from(">i", payload)
+    first = 4 + 4 * (count + 1)
+    if not 0 <= count <= len(payload) // 16 or first > len(payload):
+        raise corrupt("an index block has impossible numbers")
+    places = struct.unpack_from(f">{count + 1}i", payload, 4)
+    found: list[IndexEntry] = []
+    for start, end in zip(places, places[1:], strict=False):
+        if not 0 <= start <= end - 12 or first + end > len(payload):
+            raise corrupt("an index block has impossible numbers")
+        offset, size = struct.unpack_from(">qi", payload, first + start)
+        found.append(IndexEntry(_row(payload[first + start + 12 : first + end]), offset, size))
+    return found
+
+
+def _row(key: bytes) -> bytes:
+    """The row of a key: its length, the row, and what HBase puts behind it."""
+    if len(key) < 2:
+        raise corrupt("a key is too short")
+    (length,) = struct.unpack_from(">h", key)
+    if not 0 <= length <= len(key) - 2:
+        raise corrupt("a key does not end")
+    return key[2 : 2 + length]
+
+
+def _parse_data(payload: bytes) -> Entries:
+    """The entries of a data block. Each length leads to the next entry, so this is a loop, over integers only."""
+    bounds: list[int] = []
+    at, size = 0, len(payload)
+    unpack_sizes, unpack_row = struct.Struct(">ii").unpack_from, struct.Struct(">h").unpack_from
+    while at < size:
+        if at + 10 > size:
+            raise corrupt("a data block ends inside of an entry")
+        key_size, value_size = unpack_sizes(payload, at)
+        (row,) = unpack_row(payload, at + 8)
+        value = at + 8 + key_size
+        if key_size < 2 or not 0 <= row <= key_size - 2 or value_size < 0 or value + value_size >= size:
+            raise corrupt("an entry does not fit into its block")
+        bounds += (at + 10, at + 10 + row, value, value + value_size)
+        _, at = read_hadoop_vlong(payload, value + value_size)
+    table = np.array(bounds, np.int64).reshape(-1, 4)
+    return Entries(payload, table[:, 0], table[:, 1], table[:, 2], table[:, 3])
+
+
+def _file_info(payload: bytes) -> dict[bytes, bytes]:
+    if payload[:4] != b"PBUF":
+        raise corrupt("its file info is in a form that Hudi does not write")
+    length, at = read_varint(payload, 4)
+    found: dict[bytes, bytes] = {}
+    for number, pair in read_message(payload[at : at + length]):
+        if number == 1 and isinstance(pair, bytes):
+            parts = {n: v for n, v in read_message(pair) if isinstance(v, bytes)}
+            found[parts.get(1, b"")] = parts.get(2, b"")
+    return found
+
+
+def _may_hold(prefix: bytes, first: bytes, after: bytes | None) -> bool:
+    """Whether a block from ``first`` up to (not including) ``after`` can hold a key with the prefix."""
+    return (after is None or prefix < after) and (prefix >= first or first.startswith(prefix))

@@ -1,0 +1,138 @@
+"""Write an HFile that every release of Hudi reads.
+
+Facts of HFile version 3 as Hudi 1.0 to 1.2 accept it. Blocks are small: Java's reader loses the last entries of a block if the checksums are as long
+as they are, so a block must not need many. Index keys have Hadoop's lengths, which all releases but 1.1.1 (from 128 bytes on) read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+from pyhudi_core.errors import DataError
+from pyhudi_core.formats.hfile import block as blocks
+from pyhudi_core.formats.hfile.block import Codec
+from pyhudi_core.formats.hfile.protobuf import bytes_field, number_field, write_hadoop_vlong, write_varint
+from pyhudi_core.formats.hfile.reader import BLOOM_META, TRAILER_MAGIC, TRAILER_SIZE, IndexEntry
+
+BLOCK_BYTES = 64 << 10
+_COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
+_KEY_TAIL = struct.pack(">bqb", 0, 0x7FFFFFFFFFFFFFFF, 4)
+_LONGEST_KEY = (1 << 15) - 1
+
+
+class HFileWriter:
+    """Collects entries in the order of their keys; `finish` gives the file's bytes."""
+
+    def __init__(self, schema: str, codec: Codec = Codec.GZIP, block_bytes: int = BLOCK_BYTES) -> None:
+        self._schema = schema
+        self._codec = codec
+        self._block_bytes = block_bytes
+        self._parts: list[bytes] = []
+        self._at = 0
+        self._index: list[IndexEntry] = []
+        self._payload = bytearray()
+        self._first = b""
+        self._last: bytes | None = None
+        self._count = 0
+        self._key_bytes = 0
+        self._value_bytes = 0
+        self._plain = 0
+        self._previous = -1
+
+    def add(self, key: bytes, value: bytes) -> None:
+        """One entry. Raises `DataError` for keys that are too long or not in order."""
+        if len(key) > _LONGEST_KEY or (self._last is not None and key <= self._last):
+            raise DataError(
+                "Keys of an HFile have at most 32,767 bytes and are sorted without repetition", hint="Sort them first."
+            )
+        if not self._payload:
+            self._first = key
+        full = _full_key(key)
+        self._payload += struct.pack(">ii", len(full), len(value)) + full + value + b"\0"
+        self._last = key
+        self._count += 1
+        self._key_bytes += len(full)
+        self._value_bytes += len(value)
+        if len(self._payload) >= self._block_bytes:
+            self._end_block()
+
+    def finish(self, bloom: bytes | None = None, info: Mapping[bytes, bytes] | None = None) -> bytes:
+        """The file. ``bloom`` is the text of a bloom filter; ``info`` goes into the file info beside what every file has."""
+        self._end_block()
+        meta: list[IndexEntry] = []
+        if bloom is not None:
+            meta.append(IndexEntry(BLOOM_META, self._at, self._append(blocks.META, bloom, -1)))
+        load_on_open = self._at
+        root = _index_payload(self._index, full=True)
+        self._append(blocks.ROOT_INDEX, root, -1)
+        self._append(blocks.ROOT_INDEX, _index_payload(meta, full=False), load_on_open)
+        info_at = self._at
+        self._append(blocks.FILE_INFO, self._file_info(info or {}), -1)
+        return b"".join(self._parts) + self._trailer(info_at, load_on_open, len(root), len(meta))
+
+    def _end_block(self) -> None:
+        if not self._payload:
+            return
+        at = self._at
+        size = self._append(blocks.DATA, bytes(self._payload), self._previous)
+        self._previous = at
+        self._index.append(IndexEntry(self._first, at, size))
+        self._payload.clear()
+
+    def _append(self, magic: bytes, payload: bytes, previous: int) -> int:
+        data = blocks.encode(magic, payload, self._codec, previous)
+        self._parts.append(data)
+        self._at += len(data)
+        self._plain += blocks.HEADER.size + len(payload)
+        return len(data)
+
+    def _file_info(self, more: Mapping[bytes, bytes]) -> bytes:
+        count = max(1, self._count)
+        entries = {
+            b"KEY_VALUE_VERSION": struct.pack(">i", 1),
+            b"MAX_MEMSTORE_TS_KEY": struct.pack(">q", 0),
+            b"hfile.AVG_KEY_LEN": struct.pack(">i", self._key_bytes // count),
+            b"hfile.AVG_VALUE_LEN": struct.pack(">i", self._value_bytes // count),
+            b"hfile.CREATE_TIME_TS": struct.pack(">q", 0),
+            b"schema": self._schema.encode(),
+            **({b"hfile.LASTKEY": _full_key(self._last)} if self._last is not None else {}),
+            **more,
+        }
+        pairs = (bytes_field(1, key) + bytes_field(2, value) for key, value in sorted(entries.items()))
+        message = b"".join(bytes_field(1, pair) for pair in pairs)
+        return b"PBUF" + write_varint(len(message)) + message
+
+    def _trailer(self, info_at: int, load_on_open: int, root_size: int, metas: int) -> bytes:
+        first = self._index[0].offset if self._index else -1
+        last = self._index[-1].offset if self._index else -1
+        unsigned = (1 << 64) - 1
+        numbers = {
+            1: info_at,
+            2: load_on_open,
+            3: root_size,
+            4: self._plain + TRAILER_SIZE,
+            5: len(self._index),
+            6: metas,
+            7: self._count,
+            8: 1,
+            9: first & unsigned,
+            10: last & unsigned,
+        }
+        fields = [number_field(number, value) for number, value in numbers.items()]
+        message = b"".join((*fields, bytes_field(11, _COMPARATOR), number_field(12, self._codec)))
+        head = TRAILER_MAGIC + write_varint(len(message)) + message
+        return head.ljust(TRAILER_SIZE - 4, b"\0") + bytes((3, 0, 0, 3))
+
+
+def _full_key(key: bytes) -> bytes:
+    return struct.pack(">h", len(key)) + key + _KEY_TAIL
+
+
+def _index_payload(entries: list[IndexEntry], full: bool) -> bytes:
+    """Entries of a root index; those of data blocks hold full keys, those of meta blocks names."""
+    parts: list[bytes] = []
+    for entry in entries:
+        key = _full_key(entry.key) if full else entry.key
+        parts += [struct.pack(">qi", entry.offset, entry.size), write_hadoop_vlong(len(key)), key]
+    return b"".join(parts)

@@ -1,0 +1,166 @@
+"""Walk through the blocks of a log file.
+
+Specification, "Log Format". A block counts if its two lengths agree and the next block, or the end of the file, follows it: so a block that a
+crash cut off, or bytes that were damaged, are passed over up to the next magic and reported. The search for the next magic begins one byte behind
+the damaged one, since a torn write may be followed at once by a good block.
+
+Invariants
+- nothing is allocated by what a length says before it was checked against the size of the file;
+- a file is walked in time linear in its size, however many false magics it holds.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from pyhudi_core.errors import CorruptLogBlockError, LimitExceededError, UnsupportedTableError
+from pyhudi_core.formats.log_format import FORMAT_VERSION, MAGIC, BlockType, DamagedBlock, LogBlock
+
+_FIRST_CHUNK = 64
+_CHUNK = 1 << 20
+_FIXED = struct.Struct(">6sqii")
+_SMALLEST = _FIXED.size - len(MAGIC) - 8 + 4 + 8 + 4 + 8  # what the length of an empty block is
+_MOST_HEADERS = 1024
+MAX_HEADER_BYTES = 64 << 20
+"""Schemas and bitmaps of positions are in the header, so it can be large."""
+MAX_BLOCK_BYTES = 1 << 30
+
+
+class LogReader:
+    """The blocks of one log file.
+
+    Args:
+        source: the file; read at random places.
+        path: for messages.
+        max_block_bytes: largest content that is read at once.
+    """
+
+    def __init__(self, source: pa.NativeFile, path: str, max_block_bytes: int = MAX_BLOCK_BYTES) -> None:
+        self._source = source
+        self._path = path
+        self._size: int = source.size()
+        self._limit = max_block_bytes
+        self.damaged: list[DamagedBlock] = []
+
+    def blocks(self) -> Iterator[LogBlock]:
+        """The good blocks, in the order of the file; `damaged` has what was passed over so far.
+
+        Raises `UnsupportedTableError` for a block of a kind or version that no release of version 8 writes.
+        """
+        at = 0
+        while at < self._size:
+            found = self._block_at(at)
+            if isinstance(found, LogBlock):
+                yield found
+                at += found.size
+            else:
+                after = self._next_magic(at + 1)
+                self.damaged.append(DamagedBlock(at, after - at, found))
+                at = after
+
+    def content(self, block: LogBlock) -> pa.Buffer:
+        """The content of a block. Raises `LimitExceededError` if it is larger than the limit."""
+        if block.content_size > self._limit:
+            raise LimitExceededError(
+                "A log block is larger than the limit",
+                limit=self._limit,
+                seen=block.content_size,
+                path=self._path,
+                hint="Raise the limit if the file is to be trusted, or compact the file group with the writer that made it.",
+            )
+        return pa.py_buffer(self._read(block.content_offset, block.content_size))
+
+    def _block_at(self, at: int) -> LogBlock | str:
+        """The block that begins here, or why there is none."""
+        if self._size - at < _FIXED.size:
+            return "the file ends inside of a block"
+        magic, length, version, kind = _FIXED.unpack(self._read(at, _FIXED.size))
+        if magic != MAGIC:
+            return "there is no block"
+        end = at + len(MAGIC) + 8 + length
+        if not _SMALLEST <= length <= self._size - at - len(MAGIC) - 8:
+            return f"its length {length} does not fit into the file"
+        if struct.unpack(">q", self._read(end - 8, 8))[0] != length + len(MAGIC):
+            return "its two lengths differ"
+        if end < self._size and self._read(end, len(MAGIC)) != MAGIC[: self._size - end]:
+            return "no block follows it"
+        if version != FORMAT_VERSION:
+            raise UnsupportedTableError(
+                f"A log block has format version {version}; version {FORMAT_VERSION} is the one of table version 8",
+                path=self._path,
+                hint="Compact the file group with the release of Hudi that wrote it.",
+            )
+        if kind not in BlockType._value2member_map_:
+            raise UnsupportedTableError(
+                f"A log block has type {kind}, which no release of table version 8 writes",
+                path=self._path,
+                hint="Compact the file group with the release of Hudi that wrote it.",
+            )
+        return self._parse(BlockType(kind), at, end)
+
+    def _parse(self, kind: BlockType, at: int, end: int) -> LogBlock:
+        headers, after = self._map(at + _FIXED.size, end - 8)
+        (content_size,) = struct.unpack(">q", self._read(self._inside(after, 8, end), 8))
+        content_offset = after + 8
+        if not 0 <= content_size <= end - 8 - 4 - content_offset:
+            raise self._corrupt(f"its content has {content_size} bytes, which do not fit into the block", at)
+        _, after_footer = self._map(content_offset + content_size, end - 8)
+        if after_footer != end - 8:
+            raise self._corrupt("there are bytes between its footer and its end", at)
+        return LogBlock(kind, headers, at, end - at, content_offset, content_size)
+
+    def _map(self, at: int, end: int) -> tuple[dict[int, str], int]:
+        """A header map and where it ends."""
+        start = at
+        (count,) = struct.unpack(">i", self._read(self._inside(at, 4, end), 4))
+        if not 0 <= count <= _MOST_HEADERS:
+            raise self._corrupt(f"a header map has {count} entries", at)
+        at += 4
+        found: dict[int, str] = {}
+        for _ in range(count):
+            key, length = struct.unpack(">ii", self._read(self._inside(at, 8, end), 8))
+            at += 8
+            if length < 0 or at + length - start > MAX_HEADER_BYTES:
+                raise self._corrupt(f"a header has a length of {length}", at)
+            text = self._read(self._inside(at, length, end), length)
+            try:
+                found[key] = text.decode("utf-8")
+            except UnicodeDecodeError:
+                raise self._corrupt(f"header {key} is not UTF-8", at) from None
+            at += length
+        return found, at
+
+    def _inside(self, at: int, length: int, end: int) -> int:
+        if at + length > end:
+            raise self._corrupt("a part of it lies outside of the block", at)
+        return at
+
+    def _next_magic(self, at: int) -> int:
+        """Where the next magic begins, or the end of the file. Chunks grow, so that a file of false magics is not read over and over."""
+        length = _FIRST_CHUNK
+        while at < self._size:
+            chunk = self._read(at, min(length, self._size - at))
+            length = min(length * 2, _CHUNK)
+            found = chunk.find(MAGIC)
+            if found >= 0:
+                return at + found
+            if at + len(chunk) >= self._size:
+                return self._size
+            at += len(chunk) - len(MAGIC) + 1
+        return self._size
+
+    def _read(self, at: int, length: int) -> bytes:
+        self._source.seek(at)
+        data: bytes = self._source.read(length)
+        return data
+
+    def _corrupt(self, reason: str, at: int) -> CorruptLogBlockError:
+        return CorruptLogBlockError(
+            f"A log block is damaged: {reason}",
+            path=self._path,
+            offset=at,
+            hint="Its lengths are whole, so it was written like that or changed later; restore the file from a copy.",
+        )

@@ -1,0 +1,26 @@
+"""Log files and HFiles that Hudi wrote, out of the golden tables."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+
+from support.golden import FIXTURES
+
+
+def golden_logs(release: str = "*") -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of every log file."""
+    return _members(release, lambda name: name.startswith(".") and ".log." in name and not name.endswith(".crc"))
+
+
+def golden_hfiles(release: str = "*") -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of every HFile that is a base file."""
+    return _members(release, lambda name: name.endswith(".hfile"))
+
+
+def _members(release: str, wanted) -> Iterator[tuple[str, bytes]]:
+    for archive in sorted(FIXTURES.glob(f"{release}/*/table.zip")):
+        with zipfile.ZipFile(archive) as opened:
+            for name in sorted(opened.namelist()):
+                if wanted(name.rpartition("/")[2]):
+                    yield f"{archive.parent.parent.name}/{archive.parent.name}/{name}", opened.read(name)

@@ -1,0 +1,153 @@
+"""Avro records to Arrow columns: the same values as fastavro gives, whatever the types; damaged bytes are typed errors."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import json
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyhudi_core.errors import CorruptAvroError
+from pyhudi_core.formats.avro_columns import compile_schema, decode_records
+from pyhudi_core.formats.avro_cursor import ColumnsRefusedError
+from pyhudi_core.model.schema_avro import to_avro
+
+UTC = datetime.UTC
+COLUMNS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
+    (pa.string(), st.text(st.characters(exclude_categories=["Cs"]), max_size=20)),
+    (pa.binary(), st.binary(max_size=20)),
+    (pa.bool_(), st.booleans()),
+    (pa.float64(), st.floats(allow_nan=False)),
+    (pa.float32(), st.floats(width=32, allow_nan=False)),
+    (pa.date32(), st.dates()),
+    (pa.timestamp("us", "UTC"), st.datetimes(timezones=st.just(UTC), min_value=datetime.datetime(1900, 1, 1))),
+    (pa.timestamp("us"), st.datetimes(min_value=datetime.datetime(1900, 1, 1))),
+    (pa.decimal128(20, 3), st.decimals(-(10**16), 10**16, places=3)),
+    (pa.decimal128(38, 0), st.integers(-(10**38) + 1, 10**38 - 1).map(decimal.Decimal)),
+    (pa.list_(pa.int32()), st.lists(st.none() | st.integers(-5, 5), max_size=5)),
+    (pa.map_(pa.string(), pa.float64()), st.dictionaries(st.text(max_size=3), st.none() | st.just(1.5), max_size=3)),
+    (
+        pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))]),
+        st.fixed_dictionaries({"x": st.none() | st.just(3), "y": st.none() | st.lists(st.none() | st.just("q"), max_size=3)}),
+    ),
+]  # fmt: skip
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[pa.Schema, list[dict[str, Any]]]:
+    """A schema of some columns, and rows of it."""
+    chosen = draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=6))
+    schema = pa.schema([(f"c{n}", kind) for n, (kind, _) in enumerate(chosen)])
+    row = st.fixed_dictionaries({f"c{n}": st.none() | values for n, (_, values) in enumerate(chosen)})
+    return schema, draw(st.lists(row, max_size=20))
+
+
+def encoded(text: str, rows: list[dict[str, Any]]) -> tuple[bytes, np.ndarray, np.ndarray]:
+    """The records one after the other, and where they lie."""
+    parsed, out, places = fastavro.parse_schema(json.loads(text)), io.BytesIO(), [0]
+    for row in rows:
+        fastavro.schemaless_writer(out, parsed, row)
+        places.append(out.tell())
+    return out.getvalue(), np.array(places[:-1], np.int64), np.array(places[1:], np.int64)
+
+
+@settings(max_examples=300, deadline=None)
+@given(tables())
+def test_every_type_comes_back_as_it_was_written(case: tuple[pa.Schema, list[dict[str, Any]]]) -> None:
+    schema, rows = case
+    text = to_avro(schema, "t")
+    found = decode_records(text, *encoded(text, rows))
+    assert found.schema == schema
+    assert pa.Table.from_batches([found]).equals(pa.Table.from_pylist(rows, schema=schema))
+
+
+def record(*fields: tuple[str, Any]) -> str:
+    return json.dumps({"type": "record", "name": "r", "fields": [{"name": n, "type": t} for n, t in fields]})
+
+
+def test_unions_of_several_types_become_a_struct_with_a_field_for_each() -> None:
+    text = record(("u", ["null", "long", "string"]))
+    found = decode_records(text, *encoded(text, [{"u": 1}, {"u": None}, {"u": "x"}]))
+    assert found.column("u").to_pylist() == [{"long": 1, "string": None}, None, {"long": None, "string": "x"}]
+
+
+def test_enums_fixed_and_decimals_in_bytes_are_read() -> None:
+    text = record(
+        ("e", {"type": "enum", "name": "e", "symbols": ["a", "b"]}),
+        ("f", {"type": "fixed", "name": "f", "size": 2}),
+        ("d", {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 2}),
+    )
+    values = [decimal.Decimal("-1.25"), decimal.Decimal("0.00"), decimal.Decimal("123456789012345678901234.56")]
+    rows = [{"e": "b", "f": b"xy", "d": value} for value in values]
+    found = decode_records(text, *encoded(text, rows))
+    assert found.to_pylist() == rows
+
+
+def test_named_types_can_be_used_again() -> None:
+    inner = {"type": "record", "name": "inner", "fields": [{"name": "x", "type": "int"}]}
+    text = record(("a", inner), ("b", ["null", "inner"]))
+    rows = [{"a": {"x": 1}, "b": {"x": 2}}, {"a": {"x": 3}, "b": None}]
+    assert decode_records(text, *encoded(text, rows)).to_pylist() == rows
+
+
+def test_an_array_in_several_blocks_with_sizes_is_one_array() -> None:
+    text = record(("l", {"type": "array", "items": "int"}))
+    data = bytes([3, 4, 2, 4, 2, 6, 0])  # -2 items in 2 bytes: 1, 2; then 1 item: 3; end
+    assert decode_records(text, data, np.array([0]), np.array([len(data)])).to_pylist() == [{"l": [1, 2, 3]}]
+
+
+def test_an_array_that_is_too_long_for_columns_is_left_to_another_reader() -> None:
+    text = record(("l", {"type": "array", "items": "int"}))
+    with pytest.raises(ColumnsRefusedError):
+        decode_records(text, *encoded(text, [{"l": [0] * 10_001}]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        '"string"',
+        record(("a", "unknown")),
+        record(("a", {"type": "array", "items": "null"})),
+        record(("a", {"type": "fixed", "name": "f", "size": 0})),
+        json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "r"]}]}),
+    ],
+)
+def test_schemas_that_cannot_be_are_typed_errors(text: str) -> None:
+    with pytest.raises(CorruptAvroError):
+        compile_schema(text)
+
+
+FUZZED = record(
+    ("k", "string"),
+    ("n", ["null", "long"]),
+    ("l", {"type": "array", "items": ["null", "string"]}),
+    ("m", {"type": "map", "values": "double"}),
+)
+ROWS = [{"k": "abc", "n": 5, "l": ["x", None], "m": {"a": 1.0}}, {"k": "", "n": None, "l": [], "m": {}}] * 3
+
+
+@settings(max_examples=500, deadline=2_000)
+@given(st.data())
+def test_damaged_records_are_rows_or_a_typed_error(data: st.DataObject) -> None:
+    buffer, starts, ends = encoded(FUZZED, ROWS)
+    damaged = bytearray(buffer)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[at] = data.draw(st.integers(0, 255))
+    try:
+        found = decode_records(FUZZED, bytes(damaged), starts, ends)
+    except (CorruptAvroError, ColumnsRefusedError):
+        return
+    assert found.num_rows == len(ROWS)
+    found.validate(full=True)

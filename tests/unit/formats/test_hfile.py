@@ -1,0 +1,207 @@
+"""HFiles: those of Hudi are read entry for entry, ours are read back, look-ups read one path of blocks, damage is a typed error."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.log_files import golden_hfiles, golden_logs
+
+from pyhudi_core.errors import DataError, HudiError, LimitExceededError
+from pyhudi_core.formats.avro_columns import decode_records
+from pyhudi_core.formats.hfile import HFileReader, HFileWriter
+from pyhudi_core.formats.hfile import block as blocks
+from pyhudi_core.formats.hfile.block import Codec
+from pyhudi_core.formats.hfile.protobuf import read_hadoop_vlong, read_varint, write_hadoop_vlong, write_varint
+from pyhudi_core.formats.log_format import BlockType
+from pyhudi_core.formats.log_reader import LogReader
+
+
+def opened(data: bytes, **limits: int) -> HFileReader:
+    return HFileReader(pa.BufferReader(data), "file.hfile", **limits)
+
+
+def pairs(reader: HFileReader) -> list[tuple[bytes, bytes]]:
+    """All entries as (key, value)."""
+    return [
+        (key, found.data[start:end])
+        for found in reader.scan()
+        for key, start, end in zip(found.key_list(), found.value_starts, found.value_ends, strict=True)
+    ]
+
+
+def made(entries: int, codec: Codec = Codec.GZIP, block_bytes: int = 300, bloom: bytes | None = None) -> bytes:
+    writer = HFileWriter("{}", codec, block_bytes)
+    for number in range(entries):
+        writer.add(b"key%06d" % number, b"value%d" % number)
+    return writer.finish(bloom)
+
+
+@pytest.mark.parametrize("release", ["hudi-1.0.2", "hudi-1.2.0"])
+def test_every_hfile_of_hudi_is_read_entry_for_entry(release: str) -> None:
+    files = rows = 0
+    logs = (
+        opened(log.content(block).to_pybytes())
+        for _, data in golden_logs(release)
+        for log in [LogReader(pa.BufferReader(data), "log")]
+        for block in log.blocks()
+        if block.type is BlockType.HFILE_DATA
+    )
+    for reader in (*(opened(data) for _, data in golden_hfiles(release)), *logs):
+        keys: list[bytes] = []
+        for found in reader.scan():
+            values = decode_records(reader.schema, found.data, found.value_starts, found.value_ends)
+            assert set(values.column("key").to_pylist()) == {""}
+            assert found.key_array().to_pylist() == found.key_list()
+            keys += found.key_list()
+        assert len(keys) == reader.entry_count
+        assert keys == sorted(set(keys))
+        assert [key for found in reader.lookup(keys[::2]) for key in found.key_list()] == keys[::2]
+        files, rows = files + 1, rows + len(keys)
+    assert files > 100
+    assert rows > 1000
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("entries", [0, 1, 2, 500])
+def test_what_we_write_we_read(codec: Codec, entries: int) -> None:
+    reader = opened(made(entries, codec, bloom=b"a filter"))
+    assert pairs(reader) == [(b"key%06d" % n, b"value%d" % n) for n in range(entries)]
+    assert reader.entry_count == entries
+    assert reader.meta(b"bloomFilter") == b"a filter"
+    assert reader.meta(b"other") is None
+
+
+def test_a_look_up_reads_the_blocks_that_can_hold_its_keys_and_no_others() -> None:
+    reader = opened(made(500))
+    everything = len(list(reader.scan()))
+    assert everything > 20
+    reader.blocks_read = 0
+    wanted = [b"key000000", b"key000250", b"key000251", b"none", b""]
+    assert [k for found in reader.lookup(wanted) for k in found.key_list()] == wanted[:3]
+    assert reader.blocks_read <= 4
+    assert list(reader.lookup([])) == []
+
+
+def test_prefixes_are_looked_up_in_every_block_that_can_hold_them() -> None:
+    reader = opened(made(500))
+    reader.blocks_read = 0
+    found = [k for part in reader.lookup_prefixes([b"key00012", b"key000003"]) for k in part.key_list()]
+    assert found == [b"key000003", *(b"key00012%d" % n for n in range(10))]
+    assert reader.blocks_read <= 4
+    assert len([k for part in reader.lookup_prefixes([b""]) for k in part.key_list()]) == 500
+
+
+def test_an_index_of_several_levels_is_followed() -> None:
+    data = two_levels()
+    reader = opened(data)
+    assert [key for key, _ in pairs(reader)] == [b"a", b"b", b"c", b"d"]
+    reader.blocks_read = 0
+    assert [k for found in reader.lookup([b"c"]) for k in found.key_list()] == [b"c"]
+    assert reader.blocks_read == 2
+
+
+def two_levels() -> bytes:
+    """A file whose root index leads to two leaf index blocks of two data blocks each, as HBase makes large ones."""
+    parts: list[bytes] = []
+    at = 0
+
+    def put(magic: bytes, payload: bytes) -> tuple[int, int]:
+        nonlocal at
+        data = blocks.encode(magic, payload, Codec.NONE, -1)
+        parts.append(data)
+        at += len(data)
+        return at - len(data), len(data)
+
+    def full(key: bytes) -> bytes:
+        return struct.pack(">h", len(key)) + key + b"\0" * 10
+
+    def entry(key: bytes) -> bytes:
+        return struct.pack(">ii", len(full(key)), 1) + full(key) + b"v\0"
+
+    def leaf(keys: tuple[bytes, ...]) -> bytes:
+        inner, offsets = b"", [0]
+        for key in keys:
+            offset, size = put(blocks.DATA, entry(key))
+            inner += struct.pack(">qi", offset, size) + full(key)
+            offsets.append(len(inner))
+        return struct.pack(">i", len(keys)) + struct.pack(f">{len(offsets)}i", *offsets) + inner
+
+    root = b""
+    for keys in ((b"a", b"b"), (b"c", b"d")):
+        offset, size = put(blocks.LEAF_INDEX, leaf(keys))
+        root += struct.pack(">qi", offset, size) + write_hadoop_vlong(len(full(keys[0]))) + full(keys[0])
+    whole = bytearray(made(0, Codec.NONE))
+    load_on_open, _ = put(blocks.ROOT_INDEX, root)
+    put(blocks.ROOT_INDEX, b"")
+    info, _ = put(blocks.FILE_INFO, b"PBUF\0")
+    from pyhudi_core.formats.hfile.protobuf import number_field
+
+    numbers = {1: info, 2: load_on_open, 5: 2, 6: 0, 7: 4, 8: 2, 12: int(Codec.NONE)}
+    message = b"".join(number_field(n, v) for n, v in numbers.items())
+    trailer = (b'TRABLK"$' + write_varint(len(message)) + message).ljust(4092, b"\0") + bytes(whole[-4:])
+    return b"".join(parts) + trailer
+
+
+def test_keys_must_come_in_order_and_not_twice() -> None:
+    writer = HFileWriter("{}")
+    writer.add(b"b", b"")
+    for key in (b"a", b"b", b"c" * 40_000):
+        with pytest.raises(DataError):
+            writer.add(key, b"")
+
+
+def test_a_block_that_inflates_to_more_than_it_says_is_refused_without_inflating_it() -> None:
+    bomb = gzip.compress(b"\0" * (64 << 20))
+    size = len(bomb)
+    block = blocks.HEADER.pack(blocks.DATA, size, 1000, -1, 0, 16384, 33 + size) + bomb
+    with pytest.raises(HudiError):
+        blocks.decode(block, Codec.GZIP, 1 << 30)
+    honest = blocks.HEADER.pack(blocks.DATA, size, 64 << 20, -1, 0, 16384, 33 + size) + bomb
+    with pytest.raises(LimitExceededError):
+        blocks.decode(honest, Codec.GZIP, 1 << 20)
+
+
+def test_a_flipped_bit_shows_in_the_checksum() -> None:
+    data = bytearray(made(10, Codec.NONE))
+    data[60] ^= 1
+    with pytest.raises(HudiError, match="checksum"):
+        pairs(opened(bytes(data)))
+
+
+@pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 65_536, 2**40])
+def test_numbers_come_back(value: int) -> None:
+    assert read_varint(write_varint(value), 0) == (value, len(write_varint(value)))
+    assert read_hadoop_vlong(write_hadoop_vlong(value), 0) == (value, len(write_hadoop_vlong(value)))
+
+
+GOLDEN = [data for _, data in golden_hfiles("hudi-1.0.2")][:3] + [made(40, bloom=b"x")]
+
+
+@settings(max_examples=500, deadline=2_000)
+@given(st.data())
+def test_a_damaged_file_is_entries_or_a_typed_error(data: st.DataObject) -> None:
+    damaged = bytearray(data.draw(st.sampled_from(GOLDEN)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        where = data.draw(st.sampled_from(["anywhere", "trailer", "cut"]))
+        at = data.draw(st.integers(0, len(damaged) - 1))
+        if where == "cut":
+            del damaged[at : at + data.draw(st.integers(1, 100))]
+        elif where == "trailer":
+            damaged[max(0, len(damaged) - 4096 + at % 120)] ^= 1 << data.draw(st.integers(0, 7))
+        else:
+            damaged[at] ^= 1 << data.draw(st.integers(0, 7))
+        if not damaged:
+            return
+    try:
+        reader = opened(bytes(damaged))
+        found = pairs(reader)
+        reader.meta(b"bloomFilter")
+        list(reader.lookup([b"key000001", b"zz"]))
+    except HudiError:
+        return
+    assert all(isinstance(key, bytes) for key, _ in found)
