@@ -69,6 +69,8 @@ def compile_schema(text: str) -> RecordColumn:
 
 @dataclass(frozen=True, slots=True)
 class NullColumn:
+    """Nothing: nulls take no bytes."""
+
     type: pa.DataType = pa.null()
 
     def read(self, cursor: Cursor) -> pa.Array:
@@ -77,6 +79,8 @@ class NullColumn:
 
 @dataclass(frozen=True, slots=True)
 class BooleanColumn:
+    """One byte, 0 or 1."""
+
     type: pa.DataType = pa.bool_()
 
     def read(self, cursor: Cursor) -> pa.Array:
@@ -107,6 +111,8 @@ class NumberColumn:
 
 @dataclass(frozen=True, slots=True)
 class RealColumn:
+    """A float or double, little-endian."""
+
     type: pa.DataType
 
     def read(self, cursor: Cursor) -> pa.Array:
@@ -134,6 +140,8 @@ class BytesColumn:
 
 @dataclass(frozen=True, slots=True)
 class FixedColumn:
+    """Equally many bytes for every record; a decimal if the schema says so."""
+
     type: pa.DataType
     size: int
 
@@ -147,6 +155,8 @@ class FixedColumn:
 
 @dataclass(frozen=True, slots=True)
 class EnumColumn:
+    """The number of a symbol, read as its text."""
+
     symbols: tuple[str, ...]
     type: pa.DataType = pa.string()
 
@@ -159,6 +169,8 @@ class EnumColumn:
 
 @dataclass(frozen=True, slots=True)
 class RecordColumn:
+    """The fields of a record, one after the other."""
+
     names: tuple[str, ...]
     columns: tuple[Column, ...]
 

@@ -116,8 +116,8 @@ def _calls(tree: ast.Module, name: str) -> list[ast.Call]:
 # Files under .hoodie are deleted by the module that writes them, data files by one module only.
 MAY_DELETE = {
     "timeline/properties_file.py", "transaction/begin.py", "transaction/commit.py", "transaction/heartbeat.py",
-    "transaction/markers.py", "transaction/metadata_removal.py", "transaction/record.py", "transaction/removal.py",
-    "transaction/rollback.py",
+    "transaction/markers.py", "transaction/metadata_removal.py", "transaction/precedence.py", "transaction/record.py",
+    "transaction/removal.py", "transaction/rollback.py",
 }  # fmt: skip
 
 
