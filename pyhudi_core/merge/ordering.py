@@ -28,7 +28,7 @@ def incoming_wins(incoming: pa.Table, existing: pa.Table, ordering: Sequence[str
     open_ = np.ones(count, bool)
     for name in ordering:
         new, old = incoming.column(name), existing.column(name)
-        lower, higher = _compare(new, old)
+        lower, higher = compare(new, old)
         wins[open_ & lower] = False
         open_ &= ~(lower | higher)
     return wins
@@ -51,7 +51,7 @@ def deduplicate(rows: pa.Table, key: str, position: str, ordering: Sequence[str]
     return rows.take(pa.array(np.sort(order[last])))
 
 
-def _compare(new: pa.ChunkedArray, old: pa.ChunkedArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def compare(new: pa.ChunkedArray, old: pa.ChunkedArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """For each pair, whether the new value is lower, and whether it is higher."""
     new_null, old_null = _mask(pc.is_null(new)), _mask(pc.is_null(old))
     lower = _fill(pc.less(new, old)) | (new_null & ~old_null)

@@ -1,0 +1,174 @@
+"""Read the logs of a file slice: which blocks count, in which order, and what they say.
+
+Specification, "Log Format" and "Reader Expectations", as releases 1.0 to 1.2 read: blocks of instants that did not complete are passed over, a
+rollback command takes back the blocks of its target, a block that was written twice by one task attempt after another counts once, and a
+block of a log compaction stands where the blocks stood that it replaces.
+
+The logs of one slice are held in memory, in the columns that are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pyhudi_core.errors import CorruptLogBlockError, UnsupportedTableError
+from pyhudi_core.file_groups.slicing import LogFile
+from pyhudi_core.formats.avro_columns import decode_records
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.formats.hfile import HFileReader
+from pyhudi_core.formats.log_contents import read_deletes, read_records
+from pyhudi_core.formats.log_format import ROLLBACK_COMMAND, BlockType, DamagedBlock, Header, LogBlock
+from pyhudi_core.formats.log_reader import LogReader
+from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
+from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.model.schema_cast import conform
+from pyhudi_core.storage.base import Storage
+
+KeysOf = Callable[[pa.RecordBatch], pa.Array]
+_DATA = frozenset({BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA})
+
+
+@dataclass(frozen=True, slots=True)
+class LogColumns:
+    """What is wanted of the records: columns with their types, the ordering columns among them, and how keys are made."""
+
+    schema: pa.Schema
+    ordering: tuple[str, ...]
+    keys_of: KeysOf
+
+
+@dataclass(slots=True)
+class LogScan:
+    """The logs of one slice. ``counts`` says of a requested time whether its blocks are to be read; ``damaged`` tells what was passed over."""
+
+    storage: Storage
+    logs: Sequence[LogFile]
+    counts: Callable[[str], bool]
+    damaged: list[tuple[str, DamagedBlock]] = field(default_factory=list)
+
+    def entries(self, columns: LogColumns) -> LogEntries | None:
+        """All entries in the order of their arrival; None if there are none. Raises `CorruptionError` and its kinds."""
+        found = EntryCollector(columns.schema, columns.ordering)
+        for path, blocks in _by_file(self._blocks()):
+            with self.storage.open_input(path) as source:
+                reader = LogReader(source, path)
+                for block in blocks:
+                    _add(found, block, reader.content(block), columns, path)
+        return found.finish()
+
+    def _blocks(self) -> list[tuple[str, LogBlock]]:
+        """The blocks that count, in the order in which they are to be read."""
+        found: list[tuple[str, LogBlock]] = []
+        for log in self.logs:
+            with self.storage.open_input(log.path) as source:
+                reader = LogReader(source, log.path)
+                for block in reader.blocks():
+                    self._take(found, log.path, block)
+                self.damaged.extend((log.path, piece) for piece in reader.damaged)
+        return _compacted(_once(found))
+
+    def _take(self, found: list[tuple[str, LogBlock]], path: str, block: LogBlock) -> None:
+        if not self.counts(block.instant_time):
+            return
+        if block.type is BlockType.COMMAND:
+            if block.headers.get(Header.COMMAND_BLOCK_TYPE) != ROLLBACK_COMMAND:
+                raise UnsupportedTableError(
+                    "A log block holds a command that no release of table version 8 writes",
+                    path=path,
+                    hint="Compact the file group with the release of Hudi that wrote it.",
+                )
+            target = block.headers.get(Header.TARGET_INSTANT_TIME)
+            found[:] = [(where, other) for where, other in found if other.instant_time != target]
+        elif block.type in _DATA or block.type is BlockType.DELETE:
+            found.append((path, block))
+
+
+def _once(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
+    """Leave out blocks that an earlier attempt of the same task wrote: of each number the one of the latest attempt stays."""
+    best: dict[tuple[str, str], tuple[int, int]] = {}
+    for number, (_, block) in enumerate(found):
+        attempt, sequence = _identifier(block)
+        known = best.get((block.instant_time, sequence))
+        if sequence and (known is None or attempt >= known[0]):
+            best[block.instant_time, sequence] = (attempt, number)
+    kept = {number for _, number in best.values()}
+    return [item for number, item in enumerate(found) if number in kept or not _identifier(item[1])[1]]
+
+
+def _identifier(block: LogBlock) -> tuple[int, str]:
+    """Attempt and sequence number of a block; an empty sequence if it has none."""
+    attempt, separator, sequence = block.headers.get(Header.BLOCK_IDENTIFIER, "").partition(",")
+    if not separator or not attempt.strip().isdigit():
+        return 0, ""
+    return int(attempt), sequence.strip()
+
+
+def _compacted(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
+    """Put blocks of log compactions where the blocks stood that they replace, and leave those away; later compactions first."""
+    order = list(found)
+    for item in reversed(found):
+        times = set(item[1].compacted_times)
+        if not times or item not in order:
+            continue
+        replaced = [other for other in order if other[1].instant_time in times]
+        if not replaced:
+            continue
+        place = order.index(replaced[0])
+        order.remove(item)
+        order.insert(place, item)
+        order = [other for other in order if other not in replaced]
+    return order
+
+
+def _by_file(blocks: list[tuple[str, LogBlock]]) -> Iterator[tuple[str, list[LogBlock]]]:
+    """Neighbouring blocks of one file together, so that it is opened once for them."""
+    start = 0
+    for number in range(1, len(blocks) + 1):
+        if number == len(blocks) or blocks[number][0] != blocks[start][0]:
+            yield blocks[start][0], [block for _, block in blocks[start:number]]
+            start = number
+
+
+def _add(found: EntryCollector, block: LogBlock, content: pa.Buffer, columns: LogColumns, path: str) -> None:
+    if block.type is BlockType.DELETE:
+        found.add_deletes(read_deletes(content, path))
+        return
+    for batch, keys in _records(block, content, columns, path):
+        whole = conform(batch, columns.schema)
+        found.add_records(
+            whole, columns.keys_of(whole) if keys is None else keys, frozenset(batch.schema.names), block.is_partial
+        )
+
+
+def _records(
+    block: LogBlock, content: pa.Buffer, columns: LogColumns, path: str
+) -> Iterator[tuple[pa.RecordBatch, pa.Array | None]]:
+    """The records of a data block in the columns that it has, and their keys where they are not among these."""
+    if block.type is BlockType.PARQUET_DATA:
+        reader = BaseFileReader(pa.BufferReader(content), path, columns.schema.names)
+        yield from ((batch, None) for batch in reader.iter_batches())
+        return
+    schema = block.headers.get(Header.SCHEMA)
+    if schema is None:
+        raise CorruptLogBlockError(
+            "A log block with records has no schema",
+            path=path,
+            offset=block.offset,
+            hint="Restore the file from a copy.",
+        )
+    if block.type is BlockType.AVRO_DATA:
+        yield _wanted(read_records(content, schema, path), columns), None
+        return
+    for part in HFileReader(pa.BufferReader(content), path).scan():
+        batch = decode_records(schema, part.data, part.value_starts, part.value_ends)
+        keys = part.key_array().cast(pa.string())
+        if RECORD_KEY in batch.schema.names:
+            batch = batch.set_column(batch.schema.get_field_index(RECORD_KEY), RECORD_KEY, keys)
+        yield _wanted(batch, columns), keys
+
+
+def _wanted(batch: pa.RecordBatch, columns: LogColumns) -> pa.RecordBatch:
+    return batch.select([name for name in batch.schema.names if name in columns.schema.names])
