@@ -16,27 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pyhudi_core.file_groups.slice import BaseFile
-from pyhudi_core.model.file_names import LogFileName, join
-
-
-@dataclass(frozen=True, slots=True)
-class LogFile:
-    """A log file in a partition; ``size`` in bytes."""
-
-    partition: str
-    name: LogFileName
-    size: int
-
-    @property
-    def path(self) -> str:
-        """Relative to the table."""
-        return join(self.partition, str(self.name))
-
-    @property
-    def order(self) -> tuple[str, int, str]:
-        """The place among the logs of a slice."""
-        return (self.name.requested_time, self.name.version, self.name.write_token)
+from pyhudi_core.file_groups.slice import BaseFile, LogFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pyhudi_core.errors import CorruptLogBlockError, UnsupportedTableError
-from pyhudi_core.file_groups.slicing import LogFile
+from pyhudi_core.file_groups.slice import LogFile
 from pyhudi_core.formats.avro_columns import decode_records
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader

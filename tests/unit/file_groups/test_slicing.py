@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyhudi_core.file_groups.slice import BaseFile
-from pyhudi_core.file_groups.slicing import LogFile, Piece, newest, newest_base, slices_of
+from pyhudi_core.file_groups.slice import BaseFile, LogFile
+from pyhudi_core.file_groups.slicing import Piece, newest, newest_base, slices_of
 from pyhudi_core.model.file_names import BaseFileName, LogFileName
 
 
