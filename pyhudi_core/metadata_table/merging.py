@@ -1,0 +1,122 @@
+"""What the entries of one key say together (specification, "Metadata Table"; rules of releases 1.0 to 1.2).
+
+Lists of files are maps that grow and shrink; statistics are replaced when they say that they are exact or gone, and widened otherwise;
+everything else is replaced. A delete removes what was there.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import fastavro
+
+from pyhudi_core.errors import CorruptAvroError
+from pyhudi_core.metadata_table.slices import Arrival
+
+Record = Mapping[str, Any]
+FILES_FIELD = "filesystemMetadata"
+STATS_FIELD = "ColumnStatsMetadata"
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file in a list: its size in bytes, or a mark that it is gone."""
+
+    size: int
+    is_deleted: bool
+
+
+def records(arrivals: Iterable[Arrival], wanted: frozenset[str] | None = None) -> dict[str, Record]:
+    """The merged record of each key. ``wanted`` limits which deletes are remembered; None for all."""
+    found: dict[str, Record] = {}
+    for arrival in arrivals:
+        if arrival.entries is None:
+            for key in arrival.deleted:
+                found.pop(key, None)
+            continue
+        for key, record in _decoded(arrival):
+            old = found.get(key)
+            found[key] = record if old is None else combine(old, record)
+    return {key: record for key, record in found.items() if wanted is None or key in wanted}
+
+
+def combine(old: Record, new: Record) -> Record:
+    """Two records of one key, the newer one second."""
+    if new.get(FILES_FIELD) is not None:
+        return {**new, FILES_FIELD: _files(old.get(FILES_FIELD) or {}, new[FILES_FIELD])}
+    stats = new.get(STATS_FIELD)
+    before = old.get(STATS_FIELD)
+    if stats is None or before is None or stats["isDeleted"] or stats["isTightBound"] or before["isDeleted"]:
+        return new
+    return {**new, STATS_FIELD: _widened(before, stats)}
+
+
+def _files(old: Record, new: Record) -> Record:
+    merged = dict(old)
+    for name, info in new.items():
+        before = merged.get(name)
+        if before is None:
+            merged[name] = info
+        elif info["isDeleted"]:
+            # A mark stays until it meets the base file's entry; an entry is taken away by it.
+            if before["isDeleted"]:
+                merged[name] = info
+            else:
+                del merged[name]
+        else:
+            size = info["size"] if before["isDeleted"] else max(before["size"], info["size"])
+            merged[name] = {"size": size, "isDeleted": False}
+    return merged
+
+
+def _widened(old: Record, new: Record) -> Record:
+    counts = {
+        name: (old[name] or 0) + (new[name] or 0)
+        for name in ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
+    }
+    low = _extreme(old["minValue"], new["minValue"], min)
+    high = _extreme(old["maxValue"], new["maxValue"], max)
+    return {**new, **counts, "minValue": low, "maxValue": high}
+
+
+def _extreme(one: Any, other: Any, choose: Any) -> Any:
+    if one is None or other is None:
+        return one if other is None else other
+    return choose(one, other, key=wrapped_value)
+
+
+def wrapped_value(wrapped: Any) -> Any:
+    """The value in one of the wrappers that statistics use; None stays."""
+    if isinstance(wrapped, tuple):
+        wrapped = wrapped[1]
+    return wrapped["value"] if isinstance(wrapped, dict) else wrapped
+
+
+def _decoded(arrival: Arrival) -> Iterable[tuple[str, Record]]:
+    """Records are few or have maps of any length, so they are decoded one by one."""
+    assert arrival.entries is not None
+    parsed, entries = _parsed(arrival.schema), arrival.entries
+    view = memoryview(entries.data)
+    places = zip(entries.key_list(), entries.value_starts.tolist(), entries.value_ends.tolist(), strict=True)
+    try:
+        for key, start, end in places:
+            body = io.BytesIO(view[start:end])
+            value = fastavro.schemaless_reader(
+                body, parsed, None, return_record_name=True, return_record_name_override=True
+            )
+            yield key.decode("utf-8"), value
+    except (EOFError, ValueError, TypeError, IndexError, KeyError, OverflowError, StopIteration) as error:
+        raise CorruptAvroError(
+            f"A record of the metadata table is damaged: {error!s:.200}",
+            hint="Take the metadata table off hoodie.table.metadata.partitions; the next writer builds it anew.",
+        ) from error
+
+
+@lru_cache(maxsize=32)
+def _parsed(schema: str) -> Any:
+    return fastavro.parse_schema(json.loads(schema))

@@ -1,0 +1,120 @@
+"""Partitions of the metadata table, and how their keys are made.
+
+Specification, "Metadata Table", corrected by tables of releases 1.0 to 1.2: hashes are xxHash64 with Hudi's seed in Base64, file names are hashed
+by MD5, a key belongs to the file group that Java's hash of its text says.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+FOLDER = ".hoodie/metadata"
+FILES = "files"
+COLUMN_STATS = "column_stats"
+PARTITION_STATS = "partition_stats"
+BLOOM_FILTERS = "bloom_filters"
+RECORD_INDEX = "record_index"
+SECONDARY_INDEX_PREFIX = "secondary_index_"
+EXPRESSION_INDEX_PREFIX = "expr_index_"
+ALL_PARTITIONS = "__all_partitions__"
+NON_PARTITIONED = "."
+PARTITION_STAT = "__partition_stat__"
+INITIAL_INSTANTS = "00000000000000"
+"""How the instants begin that build a partition for the first time."""
+_SEED = 0xFFFFFFFFDABADABA
+
+
+def partition_name(partition: str) -> str:
+    """A data table's partition as the metadata table writes it."""
+    return partition or NON_PARTITIONED
+
+
+def partition_path(name: str) -> str:
+    """The opposite of `partition_name`."""
+    return "" if name == NON_PARTITIONED else name
+
+
+def name_hash(text: str) -> str:
+    """Twelve characters for a column or partition."""
+    return base64.b64encode(xxhash.xxh64(text.encode("utf-8"), seed=_SEED).digest()).decode()
+
+
+def file_hash(name: str) -> str:
+    """Twenty-four characters for a file name."""
+    return base64.b64encode(hashlib.md5(name.encode("utf-8"), usedforsecurity=False).digest()).decode()
+
+
+def column_stats_key(column: str, partition: str, file_name: str = "") -> str:
+    """The key of a file's statistics; without a file name the prefix of all files of the partition."""
+    return name_hash(column) + name_hash(partition_name(partition)) + (file_hash(file_name) if file_name else "")
+
+
+def partition_stats_key(column: str, partition: str) -> str:
+    """The key of a partition's statistics."""
+    return name_hash(column) + name_hash(partition_name(partition))
+
+
+def bloom_filter_key(partition: str, file_name: str) -> str:
+    """The key of a file's bloom filter."""
+    return name_hash(partition_name(partition)) + file_hash(file_name)
+
+
+def secondary_key(secondary: str, record_key: str = "") -> str:
+    """The key of a secondary index entry; without a record key the prefix of all rows with the value."""
+    return f"{_escaped(secondary)}${_escaped(record_key)}"
+
+
+def split_secondary_key(key: str) -> tuple[str, str]:
+    """Secondary value and record key of an entry's key."""
+    at = 0
+    while at < len(key) and key[at] != "$":
+        at += 2 if key[at] == "\\" else 1
+    return _plain(key[:at]), _plain(key[at + 1 :])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("$", "\\$")
+
+
+def _plain(text: str) -> str:
+    out: list[str] = []
+    at = 0
+    while at < len(text):
+        at += text[at] == "\\"
+        out.append(text[at : at + 1])
+        at += 1
+    return "".join(out)
+
+
+def file_group_of(key: str, groups: int) -> int:
+    """The number of the file group that holds a key."""
+    value = 0
+    for unit in np.frombuffer(key.encode("utf-16-le"), np.uint16).tolist():
+        value = (31 * value + unit) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >= 1 << 31 else value
+    absolute = signed if signed == -(1 << 31) else abs(signed)
+    remainder = abs(absolute) % groups if absolute >= 0 else -(abs(absolute) % groups)
+    return abs(remainder)
+
+
+def file_groups_of(keys: Sequence[str], groups: int) -> npt.NDArray[np.int64]:
+    """The same for many keys of any length: vectorised over keys that have equally many UTF-16 units."""
+    encoded = [key.encode("utf-16-le") for key in keys]
+    found = np.empty(len(keys), np.int64)
+    sizes = np.array([len(data) for data in encoded], np.int64)
+    for size in np.unique(sizes):
+        which = np.flatnonzero(sizes == size)
+        units = np.frombuffer(b"".join(encoded[n] for n in which), np.uint16).reshape(len(which), size // 2)
+        value = np.zeros(len(which), np.uint32)
+        for column in range(units.shape[1]):
+            value = value * np.uint32(31) + units[:, column]
+        signed = value.astype(np.int32).astype(np.int64)
+        # Java's abs of the smallest int is that int itself, and its remainder keeps the sign.
+        found[which] = np.abs(np.abs(signed) % groups)
+    return found

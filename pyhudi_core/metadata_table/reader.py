@@ -1,0 +1,241 @@
+"""Ask the metadata table: which files there are, what is in them, where a key is.
+
+Nothing here falls back: whether the metadata table is to be believed is decided where snapshots are built. What it says is as of now; a reader of an
+earlier state filters it by visibility as it filters a listing of the storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import CorruptHFileError
+from pyhudi_core.formats.avro_columns import decode_records
+from pyhudi_core.metadata_table import merging, names
+from pyhudi_core.metadata_table.merging import FILES_FIELD, STATS_FIELD, wrapped_value
+from pyhudi_core.metadata_table.slices import Arrival, Find, MetadataSlices, everything, with_keys, with_prefixes
+from pyhudi_core.storage.base import ObjectInfo, Storage
+from pyhudi_core.timeline.active import Timeline
+
+_KEY, _ORDER = "key", "order"
+
+
+@dataclass(slots=True)
+class MetadataTable:
+    """The metadata table beside a data table; ``partitions`` are those that the data table's properties list."""
+
+    slices: MetadataSlices
+    partitions: tuple[str, ...]
+
+    @classmethod
+    def open(cls, storage: Storage, data: Timeline, partitions: Sequence[str]) -> MetadataTable:
+        """Read its timeline; nothing else yet."""
+        return cls(MetadataSlices.load(storage, data), tuple(partitions))
+
+    def has(self, partition: str) -> bool:
+        """Whether readers may use this partition."""
+        return partition in self.partitions
+
+    # --- files
+
+    def data_partitions(self) -> tuple[str, ...]:
+        """All partition paths of the data table, sorted."""
+        found = self._records(names.FILES, [names.ALL_PARTITIONS]).get(names.ALL_PARTITIONS)
+        listed = (found or {}).get(FILES_FIELD) or {}
+        return tuple(sorted(names.partition_path(name) for name, info in listed.items() if not info["isDeleted"]))
+
+    def files(self, partitions: Sequence[str]) -> dict[str, dict[str, int]]:
+        """The files of partitions of the data table: names and sizes."""
+        keys = {names.partition_name(partition): partition for partition in partitions}
+        found = self._records(names.FILES, list(keys))
+        return {
+            keys[key]: {
+                name: info["size"] for name, info in (record.get(FILES_FIELD) or {}).items() if not info["isDeleted"]
+            }
+            for key, record in found.items()
+        }
+
+    # --- statistics
+
+    def column_stats(
+        self, columns: Sequence[str], partitions: Iterable[str], index: str = names.COLUMN_STATS
+    ) -> list[ColumnRangeOfFile]:
+        """What is known about columns of the files of some partitions."""
+        prefixes = [names.column_stats_key(column, partition) for column in columns for partition in partitions]
+        found = self._merged(index, with_prefixes(prefixes), None)
+        return [_range(record[STATS_FIELD]) for record in found.values() if not record[STATS_FIELD]["isDeleted"]]
+
+    def partition_stats(self, columns: Sequence[str], partitions: Iterable[str]) -> list[ColumnRangeOfFile]:
+        """What is known about columns of whole partitions; ``file`` is the partition's path."""
+        keys = [names.partition_stats_key(column, partition) for column in columns for partition in partitions]
+        found = self._records(names.PARTITION_STATS, keys)
+        return [_range(record[STATS_FIELD]) for record in found.values() if not record[STATS_FIELD]["isDeleted"]]
+
+    # --- keys
+
+    def record_locations(self, keys: Sequence[str]) -> pa.Table:
+        """Where record keys are: columns key, partition, file_id, instant_ms; keys that are nowhere do not show."""
+        rows = self._latest(names.RECORD_INDEX, list(dict.fromkeys(keys)), "recordIndexMetadata")
+        return _locations(rows)
+
+    def record_keys_of(self, index: str, values: Sequence[str]) -> list[str]:
+        """The record keys of the rows in which a secondary key has one of these values."""
+        prefixes = [names.secondary_key(value) for value in dict.fromkeys(values)]
+        found = self._merged(index, with_prefixes(prefixes), None)
+        live = (key for key, record in found.items() if not record["SecondaryIndexMetadata"]["isDeleted"])
+        return [names.split_secondary_key(key)[1] for key in live]
+
+    # --- entries
+
+    def _records(self, partition: str, keys: Sequence[str]) -> dict[str, merging.Record]:
+        """The merged records of keys, looked up in the file groups that hold them."""
+        found: dict[str, merging.Record] = {}
+        for group, inside in self._by_group(partition, keys).items():
+            piece = self.slices.pieces(partition)[group]
+            found |= merging.records(self.slices.arrivals(piece, with_keys(inside)), frozenset(inside))
+        return found
+
+    def _merged(self, partition: str, find: Find, wanted: frozenset[str] | None) -> dict[str, merging.Record]:
+        """The merged records of whatever ``find`` finds, in all file groups."""
+        found: dict[str, merging.Record] = {}
+        for piece in self.slices.pieces(partition):
+            found |= merging.records(self.slices.arrivals(piece, find), wanted)
+        return found
+
+    def _latest(self, partition: str, keys: Sequence[str], column: str) -> pa.Table:
+        """For records that are replaced as a whole: the newest of each key, as a table with the key and one column."""
+        tables: list[pa.Table] = []
+        for group, inside in self._by_group(partition, keys).items():
+            piece = self.slices.pieces(partition)[group]
+            tables.append(_newest(list(self.slices.arrivals(piece, with_keys(inside))), column))
+        return pa.concat_tables([t for t in tables if t.num_rows], promote_options="permissive") if any(
+            t.num_rows for t in tables
+        ) else pa.table({_KEY: pa.array([], pa.string())})  # fmt: skip
+
+    def _by_group(self, partition: str, keys: Sequence[str]) -> dict[int, list[str]]:
+        groups = len(self.slices.pieces(partition))
+        if not groups:
+            raise CorruptHFileError(
+                "A partition of the metadata table is listed but has no file groups",
+                path=f"{names.FOLDER}/{partition}",
+                hint="Take it off hoodie.table.metadata.partitions; the next writer builds it anew.",
+            )
+        found: dict[int, list[str]] = {}
+        for key, group in zip(keys, names.file_groups_of(keys, groups).tolist(), strict=True):
+            found.setdefault(group, []).append(key)
+        return found
+
+    def scan(self, partition: str) -> dict[str, merging.Record]:
+        """Every merged record of a partition."""
+        return self._merged(partition, everything, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRangeOfFile:
+    """Statistics of one column in one file (or partition): Python values as Avro has them, None where unknown."""
+
+    file: str
+    column: str
+    min: object
+    max: object
+    nulls: int
+    rows: int
+
+
+@dataclass(slots=True)
+class MetadataListing:
+    """Lists a data table's files from the metadata table. All partitions are read at once when the first is asked for."""
+
+    table: MetadataTable
+    _files: dict[str, tuple[ObjectInfo, ...]] = field(default_factory=dict)
+    _partitions: tuple[str, ...] | None = None
+
+    def partitions(self) -> tuple[str, ...]:
+        """All partition paths, sorted."""
+        if self._partitions is None:
+            self._partitions = self.table.data_partitions()
+        return self._partitions
+
+    def files(self, partition: str) -> tuple[ObjectInfo, ...]:
+        """All files that the metadata table lists in a partition."""
+        if partition not in self._files:
+            known = self.partitions()
+            wanted = known if partition in known else (*known, partition)
+            for path, found in self.table.files(wanted).items():
+                prefix = f"{path}/" if path else ""
+                self._files[path] = tuple(
+                    ObjectInfo(prefix + name, size, 0, "") for name, size in sorted(found.items())
+                )
+            for path in wanted:
+                self._files.setdefault(path, ())
+        return self._files[partition]
+
+
+def _range(stats: merging.Record) -> ColumnRangeOfFile:
+    return ColumnRangeOfFile(
+        stats["fileName"] or "",
+        stats["columnName"] or "",
+        wrapped_value(stats["minValue"]),
+        wrapped_value(stats["maxValue"]),
+        stats["nullCount"] or 0,
+        stats["valueCount"] or 0,
+    )
+
+
+def _newest(arrivals: Sequence[Arrival], column: str) -> pa.Table:
+    """The newest entry of each key; keys whose newest entry is a delete are left out. Columnar: there may be very many."""
+    parts: list[pa.Table] = []
+    for order, arrival in enumerate(arrivals):
+        if arrival.entries is None:
+            gone = pa.array(list(arrival.deleted), pa.string())
+            parts.append(pa.table({_KEY: gone, _ORDER: pa.array([order] * len(gone), pa.int64())}))
+            continue
+        entries = arrival.entries
+        batch = decode_records(arrival.schema, entries.data, entries.value_starts, entries.value_ends)
+        keys = entries.key_array().cast(pa.string())
+        orders = pa.array(np.full(len(keys), order))
+        parts.append(pa.table({_KEY: keys, _ORDER: orders, column: batch.column(column)}))
+    table = (
+        pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({_KEY: pa.array([], pa.string())})
+    )
+    if not table.num_rows or column not in table.column_names:
+        return pa.table({_KEY: pa.array([], pa.string())})
+    codes = table.column(_KEY).combine_chunks().dictionary_encode().indices.to_numpy()
+    last = np.zeros(int(codes.max()) + 1, np.int64)
+    last[codes] = np.arange(len(codes))  # the latest assignment wins
+    newest = table.take(pa.array(last))
+    return newest.filter(pc.is_valid(newest.column(column))).drop_columns([_ORDER])
+
+
+def _locations(rows: pa.Table) -> pa.Table:
+    if "recordIndexMetadata" not in rows.column_names:
+        empty = pa.array([], pa.string())
+        return pa.table({"key": empty, "partition": empty, "file_id": empty, "instant_ms": pa.array([], pa.int64())})
+    found = rows.column("recordIndexMetadata").combine_chunks()
+    high, low, index = (found.field(name) for name in ("fileIdHighBits", "fileIdLowBits", "fileIndex"))
+    partitions = [names.partition_path(name or "") for name in found.field("partitionName").to_pylist()]
+    raw = pc.equal(found.field("fileIdEncoding"), 1)
+    file_ids = pc.if_else(raw, found.field("fileId"), _uuid_texts(high, low, index))
+    instants = found.field("instantTime")
+    return pa.table({"key": rows.column(_KEY), "partition": partitions, "file_id": file_ids, "instant_ms": instants})
+
+
+def _uuid_texts(high: pa.Array, low: pa.Array, index: pa.Array) -> pa.Array:
+    """File ids that are a UUID in two longs and a number behind it; -1 for no number."""
+    words = np.stack([_unsigned(high), _unsigned(low)], axis=1).astype(">u8")
+    texts = words.tobytes().hex()
+    numbers = pc.fill_null(index, -1).to_pylist()
+    out = []
+    for place, number in enumerate(numbers):
+        t = texts[place * 32 : place * 32 + 32]
+        uuid = f"{t[:8]}-{t[8:12]}-{t[12:16]}-{t[16:20]}-{t[20:]}"
+        out.append(uuid if number < 0 else f"{uuid}-{number}")
+    return pa.array(out, pa.string())
+
+
+def _unsigned(values: pa.Array) -> np.ndarray:
+    return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), np.int64).astype(np.uint64)

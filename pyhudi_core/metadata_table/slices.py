@@ -1,0 +1,144 @@
+"""File slices of the metadata table's partitions, and the entries in them for some keys.
+
+The metadata table is a merge-on-read table, but what of it counts is decided by the data table: a block whose instant is pending there does not
+count, although the metadata table's own commit has completed (that is how one decision publishes both). Entries of a key are given in the order of
+their arrival, base file first; what they mean together is ``merging``'s work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pyhudi_core.errors import CorruptHFileError
+from pyhudi_core.file_groups.slice import BaseFile, LogFile
+from pyhudi_core.file_groups.slicing import Piece, slices_of
+from pyhudi_core.formats.hfile import Entries, HFileReader
+from pyhudi_core.formats.log_contents import read_deletes
+from pyhudi_core.formats.log_format import BlockType, Header, LogBlock
+from pyhudi_core.formats.log_reader import LogReader
+from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS
+from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi_core.model.instant import DATA_ACTIONS
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.timeline.active import Timeline, TimelineFolder
+
+Find = Callable[[HFileReader], Iterator[Entries]]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Some entries that arrived together: values in Avro, or deletes (``entries`` None)."""
+
+    schema: str
+    entries: Entries | None
+    deleted: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class MetadataSlices:
+    """The newest slices of the metadata table, as a reader of the data table's timeline sees them. ``blocks_read`` counts HFile blocks."""
+
+    storage: Storage
+    own: Timeline
+    data: Timeline
+    blocks_read: int = 0
+    _slices: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, storage: Storage, data: Timeline) -> MetadataSlices:
+        """Read the metadata table's timeline once."""
+        return cls(storage, TimelineFolder(storage, f"{FOLDER}/.hoodie/timeline").load(), data)
+
+    def pieces(self, partition: str) -> tuple[Piece, ...]:
+        """The newest slice of each file group of a partition, in the order of the groups' numbers."""
+        if partition not in self._slices:
+            self._slices[partition] = tuple(self._assemble(partition))
+        return self._slices[partition]
+
+    def arrivals(self, piece: Piece, find: Find) -> Iterator[Arrival]:
+        """The entries of a slice that ``find`` finds, and all deletes, in the order of their arrival."""
+        if piece.base is not None:
+            with self.storage.open_input(piece.base.path) as source:
+                yield from self._found(HFileReader(source, piece.base.path), find)
+        for log in piece.logs:
+            with self.storage.open_input(log.path) as source:
+                reader = LogReader(source, log.path)
+                for block in reader.blocks():
+                    if self.counts(block.instant_time):
+                        yield from self._block(reader, block, find, log.path)
+
+    def counts(self, requested_time: str) -> bool:
+        """Whether blocks of this instant are to be read."""
+        if requested_time.startswith(INITIAL_INSTANTS):
+            return True
+        there = self.data.find(requested_time)
+        if there is not None and there.is_pending:
+            return False
+        own = self.own.find(requested_time)
+        if own is not None:
+            return own.is_completed
+        return (there is not None and there.is_completed) or self._is_older(requested_time)
+
+    def _is_older(self, requested_time: str) -> bool:
+        """Instants that have left the active timeline had completed."""
+        writes = [i.requested_time for i in self.own if i.action in DATA_ACTIONS or i.is_pending]
+        return bool(writes) and requested_time < min(writes)
+
+    def _assemble(self, partition: str) -> Iterable[Piece]:
+        folder = f"{FOLDER}/{partition}"
+        bases: dict[str, list[BaseFile]] = {}
+        logs: dict[str, list[LogFile]] = {}
+        for info in self.storage.list_folder(folder).objects:
+            name = parse_data_file(info.path.rpartition("/")[2])
+            if name is None or not self.counts(name.requested_time):
+                continue
+            if isinstance(name, BaseFileName):
+                bases.setdefault(name.file_id, []).append(BaseFile(folder, name, info.size))
+            elif isinstance(name, LogFileName) and not name.is_cdc:
+                logs.setdefault(name.file_id, []).append(LogFile(folder, name, info.size))
+        for file_id in sorted({*bases, *logs}):
+            yield slices_of(bases.get(file_id, []), logs.get(file_id, []), self._completed)[-1]
+
+    def _completed(self, requested_time: str) -> str:
+        found = self.own.find(requested_time)
+        return requested_time if found is None else found.completion_time or requested_time
+
+    def _block(self, reader: LogReader, block: LogBlock, find: Find, path: str) -> Iterator[Arrival]:
+        if block.type is BlockType.DELETE:
+            deletes = read_deletes(reader.content(block), path)
+            yield Arrival("", None, tuple(item.record_key or "" for item in deletes))
+        elif block.type is BlockType.HFILE_DATA:
+            source = pa.BufferReader(reader.content(block))
+            yield from self._found(HFileReader(source, path), find, block.headers.get(Header.SCHEMA))
+        elif block.type is not BlockType.COMMAND:
+            raise CorruptHFileError(
+                f"The metadata table has a log block of type {block.type.name}",
+                path=path,
+                hint="Build it anew with Hudi.",
+            )
+
+    def _found(self, reader: HFileReader, find: Find, schema: str | None = None) -> Iterator[Arrival]:
+        before = reader.blocks_read
+        for entries in find(reader):
+            yield Arrival(reader.schema or schema or "", entries)
+        self.blocks_read += reader.blocks_read - before
+
+
+def everything(reader: HFileReader) -> Iterator[Entries]:
+    """All entries."""
+    return reader.scan()
+
+
+def with_keys(keys: Sequence[str]) -> Find:
+    """The entries with these keys."""
+    wanted = [key.encode("utf-8") for key in keys]
+    return lambda reader: reader.lookup(wanted)
+
+
+def with_prefixes(prefixes: Sequence[str]) -> Find:
+    """The entries whose keys begin with these."""
+    wanted = [prefix.encode("utf-8") for prefix in prefixes]
+    return lambda reader: reader.lookup_prefixes(wanted)

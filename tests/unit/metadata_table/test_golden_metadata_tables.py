@@ -1,0 +1,121 @@
+"""Metadata tables that Hudi wrote say what is true of their data tables: files, statistics, places of keys."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from support.golden import FIXTURES, unpack
+
+import pyhudi_core as hudi
+from pyhudi_core.file_groups.listing import StorageListing
+from pyhudi_core.metadata_table.reader import MetadataListing, MetadataTable
+
+FOLDERS = sorted(folder for folder in FIXTURES.glob("hudi-*/*") if folder.is_dir())
+NAMES = [f"{folder.parent.name}/{folder.name}" for folder in FOLDERS]
+INDEXED = [name for name in NAMES if name.endswith("_indexed")]
+
+
+@dataclass
+class Opened:
+    """A golden table, its metadata table, and its rows."""
+
+    table: hudi.HudiTable
+    metadata: MetadataTable
+    rows: pa.Table
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Opened]:
+    """Every golden table that lists a metadata table."""
+    found = {}
+    for name in NAMES:
+        table = hudi.open_table(unpack(name, tmp_path_factory.mktemp("golden") / "table"))
+        if table.config.metadata_partitions:
+            home = table._home
+            metadata = MetadataTable.open(home.storage, table.timeline, table.config.metadata_partitions)
+            found[name] = Opened(table, metadata, table.scan().to_arrow())
+    return found
+
+
+def test_the_list_of_files_is_that_of_the_storage(opened: dict[str, Opened]) -> None:
+    assert len(opened) > 30
+    for name, golden in opened.items():
+        listed = MetadataListing(golden.metadata)
+        stored = StorageListing(golden.table._home.storage, bool(golden.table.config.partition_fields))
+        assert listed.partitions() == stored.partitions(), name
+        for partition in stored.partitions():
+            there = {
+                info.path: info.size
+                for info in stored.files(partition)
+                if not info.path.endswith(".crc") and ".hoodie_partition_metadata" not in info.path
+            }
+            assert {info.path: info.size for info in listed.files(partition)} == there, name
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_the_record_index_knows_where_every_key_is(opened: dict[str, Opened], name: str) -> None:
+    golden = opened[name]
+    keys = golden.rows.column("_hoodie_record_key").to_pylist()
+    found = golden.metadata.record_locations([*keys, "no such key"])
+    expected = zip(
+        keys,
+        golden.rows.column("_hoodie_partition_path").to_pylist(),
+        [file.partition("_")[0] for file in golden.rows.column("_hoodie_file_name").to_pylist()],
+        strict=True,
+    )
+    places = zip(*(found.column(column).to_pylist() for column in ("key", "partition", "file_id")), strict=True)
+    assert sorted(places) == sorted(expected)
+    assert golden.metadata.record_locations(["no such key"]).num_rows == 0
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_one_key_reads_one_path_of_blocks_in_each_file_of_its_shard(opened: dict[str, Opened], name: str) -> None:
+    golden = opened[name]
+    slices = golden.metadata.slices
+    key = golden.rows.column("_hoodie_record_key")[0].as_py()
+    before = slices.blocks_read
+    assert golden.metadata.record_locations([key]).num_rows == 1
+    pieces = slices.pieces("record_index")
+    files = max(len(piece.logs) + (piece.base is not None) for piece in pieces)
+    assert slices.blocks_read - before <= files
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_a_secondary_index_finds_the_keys_of_a_value(opened: dict[str, Opened], name: str) -> None:
+    golden = opened[name]
+    values = [value for value in golden.rows.column("label").to_pylist() if value is not None][:5]
+    wanted = golden.rows.filter(pc.is_in(golden.rows.column("label"), pa.array(values)))
+    found = golden.metadata.record_keys_of("secondary_index_idx_label", values)
+    assert sorted(found) == sorted(wanted.column("_hoodie_record_key").to_pylist())
+    assert golden.metadata.record_keys_of("secondary_index_idx_label", ["no such label"]) == []
+
+
+def test_statistics_hold_the_values_of_the_files_that_they_are_about(opened: dict[str, Opened]) -> None:
+    checked = 0
+    for name, golden in opened.items():
+        if not golden.metadata.has("column_stats") or "ts" not in golden.rows.schema.names:
+            continue
+        partitions = golden.metadata.data_partitions()
+        ranges = {found.file: found for found in golden.metadata.column_stats(["ts"], partitions)}
+        for file, ts in zip(
+            golden.rows.column("_hoodie_file_name").to_pylist(), golden.rows.column("ts").to_pylist(), strict=True
+        ):
+            if file in ranges and ts is not None:
+                assert ranges[file].min <= ts <= ranges[file].max, name
+                checked += 1
+    assert checked > 500
+
+
+def test_expression_indexes_hold_the_values_of_their_expression(opened: dict[str, Opened]) -> None:
+    for name in INDEXED:
+        golden = opened[name]
+        path = Path(golden.table.location, ".hoodie", ".index_defs", "index.json")
+        definition = json.loads(path.read_text())["indexDefinitions"]["expr_index_idx_bucket"]
+        assert definition["indexFunction"] == "from_unixtime"
+        ranges = golden.metadata.column_stats(["ts"], golden.metadata.data_partitions(), "expr_index_idx_bucket")
+        assert {found.min for found in ranges} == {"1970-01-01"}, name
