@@ -25,6 +25,7 @@ from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.storage.local import LocalStorage
 
 _FILE_NAME = "lock"
+_MOST_BYTES = 1 << 20
 DEFAULT_FOLDER = ".hoodie"
 
 
@@ -48,7 +49,7 @@ class FileSystemLockProvider:
         *,
         folder: str = DEFAULT_FOLDER,
         expire_minutes: int = 0,
-        retry_wait_ms: tuple[int, int] = (4, 500),
+        retry_wait_ms: tuple[int, int] = (4, 100),
     ) -> None:
         # A lock means nothing after a power failure, so it need not wait for the disk.
         self._storage = storage.without_fsync() if isinstance(storage, LocalStorage) else storage
@@ -81,9 +82,8 @@ class FileSystemLockProvider:
         session = FileSystemLockSession(self._storage, self._path, nonce)
         try:
             self._storage.put_if_absent(self._path, holder.to_bytes())
-        except PreconditionFailedError:
-            return None
-        except StorageStateUnknownError:
+        except (PreconditionFailedError, StorageStateUnknownError):
+            # The file may be ours: an answer can get lost, and a hidden retry then finds what the first try has made.
             return session if session.still_held() else None
         return session
 
@@ -93,7 +93,7 @@ class FileSystemLockProvider:
         found = self._storage.head(self._path)
         if found is None:
             return True
-        if not self._expired(found) and not self._holder_is_gone():
+        if not self._expired(found) and not self._holder_is_gone(found):
             return False
         try:
             self._storage.delete_if_match(self._path, found.etag)
@@ -104,18 +104,12 @@ class FileSystemLockProvider:
     def _expired(self, found: ObjectInfo) -> bool:
         return 0 < self._expire_ms < self._clock.now_ms() - found.modified_ms
 
-    def _holder_is_gone(self) -> bool:
-        try:
-            holder = parse_holder(self._storage.get(self._path))
-        except ObjectNotFoundError:
-            return False
+    def _holder_is_gone(self, found: ObjectInfo) -> bool:
+        holder = parse_holder(_content(self._storage, found))
         return holder is not None and is_gone(holder)
 
     def _timed_out(self, timeout_s: float) -> LockTimeoutError:
-        try:
-            content = self._storage.get(self._path)
-        except ObjectNotFoundError:
-            content = b""
+        content = _content(self._storage, self._storage.head(self._path))
         holder = parse_holder(content)
         who = holder.describe() if holder else describe_foreign(content)
         return LockTimeoutError(
@@ -141,12 +135,12 @@ class FileSystemLockSession:
         return self._nonce
 
     def still_held(self) -> bool:
-        return not self._released and self._is_ours()
+        return not self._released and self._is_ours(self._storage.head(self._path))
 
     def release(self) -> None:
         while not self._released:
             found = self._storage.head(self._path)
-            if found is None or not self._is_ours():
+            if found is None or not self._is_ours(found):
                 self._released = True
                 return
             try:
@@ -157,9 +151,16 @@ class FileSystemLockSession:
             except StorageStateUnknownError:
                 continue
 
-    def _is_ours(self) -> bool:
-        try:
-            holder = parse_holder(self._storage.get(self._path))
-        except ObjectNotFoundError:
-            return False
+    def _is_ours(self, found: ObjectInfo | None) -> bool:
+        holder = parse_holder(_content(self._storage, found))
         return holder is not None and holder.nonce == self._nonce
+
+
+def _content(storage: Storage, found: ObjectInfo | None) -> bytes:
+    """The lock file's bytes; none where there is no file, or one that is too long to be a lock."""
+    if found is None or found.size > _MOST_BYTES:
+        return b""
+    try:
+        return storage.get(found.path)
+    except ObjectNotFoundError:
+        return b""

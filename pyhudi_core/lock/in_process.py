@@ -1,23 +1,37 @@
 """A lock between the handles of one process, for tables in memory and for single-process use.
 
-Locks are found by identity, so that two handles of the same table exclude each other.
+Locks are found by name, so that two handles of the same table exclude each other. The identity also says which process it is: two processes
+with such locks do not exclude each other, and their commits show it (``identity``).
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 
 from pyhudi_core.errors import LockTimeoutError
+from pyhudi_core.lock.identity import in_process_identity
 from pyhudi_core.runtime.base import Ids
 
 
 class _Slot:
-    """The lock behind one identity: who holds it, and the condition that says it is free."""
+    """The lock behind one name: who holds it, who waits (first come, first served), and the condition that tells of changes."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.token: str | None = None
         self.note = ""
+        self.queue: deque[object] = deque()
+
+    def wait_in_line(self, timeout_s: float) -> bool:
+        """Wait until the lock is free and it is our turn; with the condition held."""
+        turn = object()
+        self.queue.append(turn)
+        try:
+            return self.changed.wait_for(lambda: self.token is None and self.queue[0] is turn, timeout_s)
+        finally:
+            self.queue.remove(turn)
+            self.changed.notify_all()
 
 
 class InProcessLockProvider:
@@ -26,20 +40,22 @@ class InProcessLockProvider:
     Args:
         name: what is locked, such as the table's location.
         ids: gives the tokens.
+        process: this process, as `Process.identity` says it.
     """
 
-    def __init__(self, name: str, ids: Ids) -> None:
+    def __init__(self, name: str, ids: Ids, process: str = "") -> None:
         self._name = name
         self._ids = ids
+        self._process = process
 
     @property
     def identity(self) -> str:
-        return f"in_process:{self._name}"
+        return in_process_identity(self._name, self._process)
 
     def acquire(self, timeout_s: float, note: str = "") -> InProcessLockSession:
-        slot = _slot(self.identity)
+        slot = _slots.setdefault(self._name, _Slot())
         with slot.changed:
-            if not slot.changed.wait_for(lambda: slot.token is None, timeout_s):
+            if not slot.wait_in_line(timeout_s):
                 why = slot.note or "no named reason"
                 raise LockTimeoutError(
                     f"The lock was not free within {timeout_s:g} s; it is held by this process for {why}",
@@ -73,7 +89,3 @@ class InProcessLockSession:
 
 
 _slots: dict[str, _Slot] = {}
-
-
-def _slot(identity: str) -> _Slot:
-    return _slots.setdefault(identity, _Slot())

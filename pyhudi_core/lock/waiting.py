@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pyhudi_core.errors import LockTimeoutError
-from pyhudi_core.lock.base import LockSession
 from pyhudi_core.runtime.base import Clock, Ids
 
-S = TypeVar("S", bound=LockSession)
+S = TypeVar("S")
 
 
 class Patience:
@@ -42,7 +41,7 @@ def acquire_patiently(
     clock: Clock,
     timeout_s: float,
 ) -> S:
-    """Try again and again until the attempt gives a session; raise what ``give_up`` returns when the time is over."""
+    """Try again and again until the attempt gives a session (or what makes one); raise what ``give_up`` returns when the time is over."""
     started = clock.monotonic()
     while True:
         session = attempt()

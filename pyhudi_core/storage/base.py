@@ -65,6 +65,11 @@ class Storage(Protocol):
         """Whether `put_if_match` and `delete_if_match` are atomic here (object stores: yes; POSIX disks: no)."""
         ...
 
+    @property
+    def supports_put_if_absent(self) -> bool:
+        """Whether `put_if_absent` is atomic here. Where it is not, only a single writer may use a table."""
+        ...
+
     def spec(self) -> StorageSpec:
         """What opens this storage in another process. Raises `ConfigError` for storage that lives in one process."""
         ...
@@ -115,7 +120,8 @@ class Storage(Protocol):
 
     def open_output(self, path: str) -> OutputFile:
         """Open a new object for writing. It appears under its path when it is closed, and not at all when it is
-        aborted.
+        aborted. Paths are to be chosen so that nobody else has them: S3 refuses to replace an object here
+        (`PreconditionFailedError` at the close), a disk replaces it.
         """
         ...
 

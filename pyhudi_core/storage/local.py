@@ -45,6 +45,10 @@ class LocalStorage:
     def supports_put_if_match(self) -> bool:
         return False
 
+    @property
+    def supports_put_if_absent(self) -> bool:
+        return True
+
     def __repr__(self) -> str:
         return f"LocalStorage({self._location!r})"
 
@@ -81,6 +85,29 @@ class LocalStorage:
     def list_folder(self, folder: str) -> Folder:
         return self._children(check_folder(folder, self._location))
 
+    def list_names(self, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The names of the files and of the folders in a folder, sorted: what `list_folder` finds, without a look at each file."""
+        absolute = self._resolve(check_folder(folder, self._location))
+        found: tuple[builtins.list[str], builtins.list[str]] = ([], [])
+        with self._errors(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(absolute) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    self._sort_in(entry, f"{folder}/{entry.name}", [], [])  # refuses those that lead astray
+                if not files.is_hidden(entry.name):
+                    found[entry.is_dir()].append(entry.name)
+        return tuple(sorted(found[0])), tuple(sorted(found[1]))
+
+    def list_hidden(self, folder: str) -> tuple[ObjectInfo, ...]:
+        """The files of a folder that listings leave out: files in the making and Hadoop's checksum files."""
+        absolute = self._resolve(check_folder(folder, self._location)) if folder else self._real_root
+        with self._errors(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(absolute) as entries:
+            hidden = [
+                entry for entry in entries if files.is_hidden(entry.name) and entry.is_file(follow_symlinks=False)
+            ]
+            base = folder + "/" if folder else ""
+            return tuple(_info(base + entry.name, entry.stat()) for entry in sorted(hidden, key=lambda e: e.name))
+        return ()
+
     def put(self, path: str, data: bytes) -> ObjectInfo:
         with self._errors(path):
             target, temporary = self._write_beside(path, data)
@@ -113,6 +140,18 @@ class LocalStorage:
             with suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(target)
                 files.remove_checksum(target)
+
+    def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> builtins.list[str]:
+        """Remove what killed processes left under temporary names; see `SweepsTemporaries`. Follows no links."""
+        top = self._resolve(check_folder(folder, self._location)) if folder else self._real_root
+        before_ns = (now_ms - older_than_ms) * 1_000_000
+        swept: builtins.list[str] = []
+        with self._errors(folder):
+            for parent, below, names in os.walk(top):
+                below[:] = below if deep else []
+                paths = [os.path.join(parent, name) for name in names if files.is_temporary(name)]
+                swept.extend(path for path in paths if files.remove_if_abandoned(path, before_ns))
+        return sorted(os.path.relpath(path, self._real_root) for path in swept)
 
     def remove_empty_folders(self, folder: str) -> None:
         """Remove a folder and those below it, as far as they are empty (object stores have none, so the protocol has not this)."""
@@ -240,6 +279,7 @@ class LocalOutputFile:
         self._fsync = fsync
         self._temporary = files.temporary_beside(target)
         self._stream = pa.output_stream(self._temporary, compression=None, buffer_size=_WRITE_BUFFER)
+        self._guard = files.mark_open(self._temporary)
         self._open = True
 
     @property
@@ -261,6 +301,8 @@ class LocalOutputFile:
             raise StorageError(
                 f"The disk refused: {error.strerror or error}", table=self._storage.location, path=self._path
             ) from error
+        finally:
+            os.close(self._guard)
         return _info(self._path, found)
 
     def abort(self) -> None:
@@ -269,6 +311,7 @@ class LocalOutputFile:
             try:
                 self._stream.close()
             finally:
+                os.close(self._guard)
                 files.remove_quietly(self._temporary)
 
 

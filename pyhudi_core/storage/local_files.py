@@ -1,16 +1,20 @@
 """How bytes become a file of a POSIX disk: temporary name, fsync, and then one atomic step (rename or link).
 
 Temporary files live in the folder of the file they become, because rename and link cannot cross file systems. They
-start with ``.pyhudi-`` and end with ``.tmp``; listings hide them. Hadoop keeps a checksum of ``name`` in
-``.name.crc`` and refuses a file that does not match it, so a stale one is removed before a file appears.
+start with ``.pyhudi-`` and end with ``.tmp``; listings hide them. A killed process leaves them behind, so they can be swept.
+Hadoop keeps a checksum of ``name`` in ``.name.crc`` and refuses a file that does not match it, so a stale one is removed
+before a file appears.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import uuid
+from contextlib import suppress
 from pathlib import PurePosixPath
+from typing import Protocol, runtime_checkable
 
 _TEMPORARY = (".pyhudi-", ".tmp")
 
@@ -20,6 +24,48 @@ def is_hidden(name: str) -> bool:
     if not name.startswith("."):
         return False
     return name.endswith(".crc") or (name.startswith(_TEMPORARY[0]) and name.endswith(_TEMPORARY[1]))
+
+
+@runtime_checkable
+class SweepsTemporaries(Protocol):
+    """A storage on which a killed process leaves hidden files."""
+
+    def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> list[str]:
+        """Remove temporary files in a folder (``deep``: and below it) that nobody has written to for so long, and that no living process has
+        open. Returns their paths.
+        """
+        ...
+
+
+def is_temporary(name: str) -> bool:
+    """Whether the name is one of `temporary_beside`."""
+    return name.startswith(_TEMPORARY[0]) and name.endswith(_TEMPORARY[1])
+
+
+def mark_open(path: str) -> int:
+    """Tell other processes that the file is being written; until the descriptor that is returned is closed, or this process ends."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    with suppress(OSError):  # where there are no such locks, nothing is swept either
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+def remove_if_abandoned(path: str, before_ns: int) -> bool:
+    """Remove a temporary file unless it was changed since, or a process has it marked as open."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False  # it has got its name by now, or is not ours to open
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_mtime_ns >= before_ns:
+            return False
+        os.unlink(path)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def temporary_beside(path: str) -> str:

@@ -102,6 +102,10 @@ class MemoryStorage:
     def supports_put_if_match(self) -> bool:
         return True
 
+    @property
+    def supports_put_if_absent(self) -> bool:
+        return True
+
     def __repr__(self) -> str:
         return f"MemoryStorage({self._location!r})"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pyhudi_core.errors import ConfigError, UnsafePathError
+from pyhudi_core.model.masking import masked_text
 
 Scheme = Literal["file", "memory", "s3"]
 
@@ -51,6 +52,7 @@ def parse_location(location: str) -> Location:
         return Location("file", "", folder, folder)
     scheme = _SCHEMES.get(found.group(1).lower())
     rest = location[found.end() :]
+    location = masked_text(location)  # from here on only messages repeat it, and it may hold a password
     if scheme is None:
         raise ConfigError(
             f"The location '{location}' has the unknown scheme '{found.group(1)}'",
@@ -80,6 +82,11 @@ def _bucket_location(location: str, scheme: Scheme, written: str, rest: str) -> 
     key = key.strip("/")
     if not bucket:
         raise ConfigError(f"The location '{location}' names no bucket", hint=f"Write {written}://bucket/prefix.")
+    if "@" in bucket:
+        raise ConfigError(
+            f"The location '{location}' holds credentials, which messages and logs would repeat",
+            hint="Give them as storage options (access_key_id, secret_access_key), or let boto3 find them.",
+        )
     if key:
         check_path(key, location)
     return Location(scheme, bucket, key, f"{written}://{bucket}/{key}" if key else f"{written}://{bucket}")

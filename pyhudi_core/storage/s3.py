@@ -61,6 +61,10 @@ class S3Storage:
     def supports_put_if_match(self) -> bool:
         return True
 
+    @property
+    def supports_put_if_absent(self) -> bool:
+        return True
+
     def __repr__(self) -> str:
         return f"S3Storage({self._location!r})"
 

@@ -1,7 +1,8 @@
 """Reading an S3 object at any position, and writing a large one in parts.
 
 Reads are ranged requests, bound to the tag the object had when it was opened, so that a reader never mixes two
-objects. Writes hold at most one part in memory; a small file is one plain put.
+objects. Writes hold at most one part in memory; a small file is one put. Publishing is on condition that there is no object (If-None-Match), so
+a data file never replaces another one, whatever names two writers choose.
 """
 
 from __future__ import annotations
@@ -116,21 +117,26 @@ class UploadStream(io.RawIOBase):
         return len(view)
 
     def complete(self) -> Any:
-        """Publish what was written; returns an answer that holds ``ETag``."""
-        if not self._upload:
-            with s3_errors(self._target.table, self._target.path, changes=True):
-                return self._client.put_object(
-                    Bucket=self._target.bucket,
-                    Key=self._target.key,
-                    Body=bytes(self._pending),
-                    Metadata=self._metadata(),
-                )
-        self._send_part(len(self._pending))
+        """Publish what was written, if there is no object yet; returns an answer that holds ``ETag``."""
+        if self._upload:
+            self._send_part(len(self._pending))
         with s3_errors(self._target.table, self._target.path, changes=True):
             try:
-                return self._client.complete_multipart_upload(**self._ids(), MultipartUpload={"Parts": self._parts})
+                return self._publish()
             except (ClientError, BotoCoreError) as error:
                 return self._find_own(error)
+
+    def _publish(self) -> Any:
+        if self._upload:
+            parts = {"Parts": self._parts}
+            return self._client.complete_multipart_upload(**self._ids(), MultipartUpload=parts, IfNoneMatch="*")
+        return self._client.put_object(
+            Bucket=self._target.bucket,
+            Key=self._target.key,
+            Body=bytes(self._pending),
+            Metadata=self._metadata(),
+            IfNoneMatch="*",
+        )
 
     def forget(self) -> None:
         """Drop what was written, on S3 too. An upload that cannot be dropped costs space until the bucket's rules
@@ -160,8 +166,8 @@ class UploadStream(io.RawIOBase):
             del self._pending[:size]
             self._parts.append({"ETag": answer["ETag"], "PartNumber": number})
 
-    def _find_own(self, error: Exception) -> Any:
-        """Completing is not repeatable: a repeated request does not find the upload that the first one has ended."""
+    def _find_own(self, error: ClientError | BotoCoreError) -> Any:
+        """The object, if it is ours. The SDK may have repeated the request: then it finds no upload any more, or the object that it has just made."""
         try:
             found = self._client.head_object(Bucket=self._target.bucket, Key=self._target.key)
         except ClientError as missing:
@@ -170,6 +176,8 @@ class UploadStream(io.RawIOBase):
             raise
         if found.get("Metadata", {}).get(NONCE) == self._nonce:
             return found
+        if isinstance(error, ClientError) and status_of(error) == 412:
+            raise self._target.failed() from error
         raise StorageStateUnknownError(
             "S3 did not say whether the file was published", table=self._target.table, path=self._target.path
         ) from error

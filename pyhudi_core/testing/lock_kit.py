@@ -1,7 +1,12 @@
 """What every lock provider must do, as tests to inherit from.
 
 Subclass `LockKit` in a test module under a name that starts with ``Test`` and give it a fixture ``providers`` that
-returns a function; each call of it makes one more provider for the same table, as another handle would have.
+returns a function; each call of it makes one more provider for the same table, as another handle would have. It runs with
+threads and the real clock.
+
+`SharedLockKit` is for providers whose lock lives in a storage, where processes crash, clocks differ and answers get lost.
+It runs them in the simulated world, in every order of their storage calls within its bounds; subclass it and override
+``provider``.
 """
 
 from __future__ import annotations
@@ -9,11 +14,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
-from pyhudi_core.errors import LockTimeoutError
-from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.errors import HudiError, LockTimeoutError, StorageError
+from pyhudi_core.lock.base import LockProvider, LockSession
+from pyhudi_core.testing.exploring import Bounds, Report, explore
+from pyhudi_core.testing.history import Event, History
+from pyhudi_core.testing.sim_clock import ActorClock
+from pyhudi_core.testing.sim_storage import Profile
+from pyhudi_core.testing.sim_world import SimOptions, SimWorld
 
 Providers = Callable[[], LockProvider]
 
@@ -119,3 +130,193 @@ class LockKit:
         for thread in threads:
             thread.join(60)
         assert (most, count) == (1, 40)
+
+    def test_a_lock_can_be_taken_again_and_again(self, providers: Providers) -> None:
+        provider = providers()
+        for _ in range(30):
+            session = provider.acquire(1)
+            assert session.still_held()
+            session.release()
+            assert not session.still_held()
+
+    def test_an_error_inside_does_not_keep_the_lock(self, providers: Providers) -> None:
+        session = providers().acquire(1)
+        try:
+            with pytest.raises(ValueError, match="inside"):
+                raise ValueError("inside")
+        finally:
+            session.release()
+        providers().acquire(0).release()
+
+    def test_nobody_starves_beside_a_greedy_one(self, providers: Providers) -> None:
+        done = threading.Event()
+
+        def take_all() -> None:
+            provider = providers()
+            while not done.is_set():
+                session = provider.acquire(30)
+                time.sleep(0.001)
+                session.release()
+
+        greedy = threading.Thread(target=take_all)
+        greedy.start()
+        try:
+            modest = providers()
+            for _ in range(4):
+                modest.acquire(30).release()
+        finally:
+            done.set()
+            greedy.join(30)
+
+
+class SharedLockKit:
+    """The conformance suite for a lock that lives in a storage; see the module's text.
+
+    Attributes:
+        profile: the kind of storage.
+        lease_s: after how many seconds a lock that nobody looks after is free for others, at the latest.
+        effort: a factor to the number of schedules that are tried.
+    """
+
+    profile = Profile.S3
+    lease_s = 300.0
+    effort = 1
+
+    def provider(self, world: SimWorld) -> LockProvider:
+        """One more provider for the world's table, as another process would have. To be overridden."""
+        raise NotImplementedError
+
+    def world(self, options: SimOptions | None = None) -> SimWorld:
+        """A new world of the profile; a paused actor stands still for longer than a lease."""
+        given = options or SimOptions()
+        return SimWorld(
+            SimOptions(profile=self.profile, pause_s=3 * self.lease_s, clocks=given.clocks, offsets_ms=given.offsets_ms)
+        )
+
+    def work(self, world: SimWorld) -> None:
+        """What every actor does: in, something that others can see, out; the history shows the order."""
+        session = self.provider(world).acquire(20 * self.lease_s, "work")
+        world.scheduler.note("in", session.token)
+        with suppress(StorageError):
+            world.storage.put("counter", b"1")
+        world.scheduler.note("out", session.still_held())
+        give_back(session)
+
+    def run(self, bounds: Bounds, actors: int = 2, check: Callable[[SimWorld, History], None] | None = None) -> Report:
+        """Explore ``actors`` of them; the default check is `exclusive`."""
+        report = explore(self.world, [self.work] * actors, check or self.exclusive, bounds)
+        print(f"{report.schedules} schedules, {report.states} states, exhausted {report.exhausted}")
+        return report.assert_clean()
+
+    def exclusive(self, world: SimWorld, history: History) -> None:
+        """Nobody is inside together with another, everybody who did not crash was, and the lock is free in the end."""
+        assert not intruders(history), "two were inside at the same time"
+        assert not history.of("broken")
+        for actor in ("a", "b"):
+            assert history.outcome(actor) in ("ok", "crashed"), history.error(actor)
+        give_back(self.provider(world).acquire(3 * self.lease_s, "afterwards"))
+
+    def free_at_once(self, world: SimWorld, history: History) -> None:
+        """As `exclusive`; and nobody left the lock behind."""
+        give_back(self.provider(world).acquire(0, "at once"))
+        self.exclusive(world, history)
+
+    def test_no_order_of_two_lets_both_in(self) -> None:
+        report = self.run(Bounds(preemptions=2), check=self.free_at_once)
+        assert report.exhausted
+        assert report.schedules > 5
+
+    def test_no_order_of_three_lets_two_in(self) -> None:
+        self.run(Bounds(preemptions=1, schedules=400 * self.effort), actors=3, check=self.free_at_once)
+
+    @pytest.mark.parametrize("fault", ["lost_ack", "unknown", "false_precondition"])
+    def test_an_unclear_answer_neither_lets_two_in_nor_leaves_the_lock_behind(self, fault: str) -> None:
+        def check(world: SimWorld, history: History) -> None:
+            assert world.clock.monotonic() < self.lease_s, "somebody waited for a lock of their own to run out"
+            self.free_at_once(world, history)
+
+        self.run(Bounds(preemptions=1, faults={fault: 1}, schedules=800 * self.effort), check=check)
+
+    @pytest.mark.parametrize("fault", ["throttled", "conflict", "fail_before"])
+    def test_a_storage_that_refuses_once_leaves_no_lock_behind(self, fault: str) -> None:
+        def check(world: SimWorld, history: History) -> None:
+            assert not intruders(history)
+            assert not history.of("broken")
+            give_back(self.provider(world).acquire(3 * self.lease_s, "afterwards"))
+
+        self.run(Bounds(preemptions=1, faults={fault: 1}, schedules=800 * self.effort), check=check)
+
+    def test_a_crash_anywhere_costs_others_a_lease_at_most(self) -> None:
+        report = self.run(Bounds(preemptions=1, crashes=1, schedules=800 * self.effort))
+        assert len(report.crash_points) > 3
+
+    def test_a_lock_file_that_was_half_written_by_a_crash_costs_others_a_lease_at_most(self) -> None:
+        self.run(Bounds(preemptions=1, faults={"torn": 1}, schedules=800 * self.effort))
+
+    def test_who_stood_still_past_the_lease_knows_it_and_spares_the_next_holder(self) -> None:
+        def check(world: SimWorld, history: History) -> None:
+            for intruder, loser in intruders(history):
+                said = [event.value for event in history.of("out") if event.actor == loser]
+                assert said == [False], f"{loser} did not notice that {intruder} had taken over"
+            assert not history.of("failed") + history.of("broken")
+            give_back(self.provider(world).acquire(3 * self.lease_s, "afterwards"))
+
+        self.run(Bounds(preemptions=1, faults={"pause": 1}, schedules=800 * self.effort), check=check)
+
+    def test_clocks_that_differ_a_little_change_nothing(self) -> None:
+        clocks = {"a": ActorClock(offset_ms=-200), "b": ActorClock(offset_ms=250)}
+        world = lambda: self.world(SimOptions(clocks=clocks))  # noqa: E731
+        explore(world, [self.work] * 2, self.free_at_once, Bounds(preemptions=1)).assert_clean()
+
+    def test_a_clock_that_is_hours_ahead_cannot_fool_the_holder(self) -> None:
+        def late(world: SimWorld) -> None:
+            session = self.provider(world).acquire(20 * self.lease_s, "hours ahead")
+            world.scheduler.note("in", session.token)
+            world.scheduler.note("out", session.still_held())
+            give_back(session)
+
+        def check(world: SimWorld, history: History) -> None:
+            for _, loser in intruders(history):
+                said = [event.value for event in history.of("out") if event.actor == loser]
+                assert said == [False], f"{loser} believes that it still holds the lock"
+            assert not history.of("failed") + history.of("broken")
+
+        world = lambda: self.world(SimOptions(clocks={"b": ActorClock(offset_ms=7_200_000)}))  # noqa: E731
+        explore(world, [self.work, late], check, Bounds(preemptions=1)).assert_clean()
+
+    def test_a_release_after_a_takeover_spares_the_new_holder(self) -> None:
+        world = self.world()
+        first = self.provider(world).acquire(0)
+        world.clock.advance(2 * self.lease_s)
+        second = self.provider(world).acquire(0)
+        assert not first.still_held()
+        first.release()
+        first.release()
+        assert second.still_held()
+        second.release()
+        give_back(self.provider(world).acquire(0))
+
+
+def give_back(session: LockSession) -> None:
+    """Release as a writer does: a storage that refuses is asked again."""
+    for _ in range(3):
+        with suppress(HudiError):
+            session.release()
+            return
+
+
+def intruders(history: History) -> list[tuple[str, str]]:
+    """Who came in while somebody else was inside and had not crashed, each with the one that was there."""
+    inside: list[str] = []
+    found: list[tuple[str, str]] = []
+    for event in history.events:
+        if event.kind == "in":
+            found += [(event.actor, other) for other in inside]
+            inside.append(event.actor)
+        elif event.actor in inside and _leaves(event):
+            inside.remove(event.actor)
+    return found
+
+
+def _leaves(event: Event) -> bool:
+    return event.kind in ("out", "crashed", "failed", "broken")

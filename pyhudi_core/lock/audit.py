@@ -1,0 +1,203 @@
+"""A record of who held the lock when: one file of JSON lines for each holding, below ``.hoodie/.locks/audit/``.
+
+Names and fields are those of Hudi 1.1's lock audit (``<start>_<owner>.jsonl``; states START, RENEW and END), so that its procedures can
+validate ours; ``note`` and ``lock`` are added. An object store cannot append, so the file of a holding is written anew with each line.
+
+Invariants: a record that cannot be written never fails the lock; at most `KEPT` files stay, and at most `MOST_LINES` lines in each;
+reading never raises for what stands in a file.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyhudi_core.errors import ObjectNotFoundError, StorageError
+from pyhudi_core.lock.base import LeasedSession, LockProvider, LockSession, lease_left_s
+from pyhudi_core.lock.storage_lock_file import LOCK_FOLDER
+from pyhudi_core.runtime.base import Clock
+from pyhudi_core.storage.base import ObjectInfo, Storage
+from pyhudi_core.storage.local import LocalStorage
+
+_log = logging.getLogger(__name__)
+
+AUDIT_FOLDER = f"{LOCK_FOLDER}/audit"
+KEPT = 1_000
+MOST_LINES = 200
+_MOST_BYTES = 1 << 20
+_SWEEP_EVERY = 50
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEvent:
+    """One line: START, RENEW or END; times in epoch milliseconds of the holder's clock; 0 for a lock without an end."""
+
+    state: str
+    at_ms: int
+    valid_until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedHolding:
+    """One holding of the lock.
+
+    Attributes:
+        path: the file.
+        owner: the holding's token.
+        lock: identity of the lock; empty where Hudi wrote the file.
+        note: what for.
+        started_ms: when it was taken.
+        events: what happened, in order.
+        damaged: lines (or whole files) that could not be understood.
+    """
+
+    path: str
+    owner: str
+    lock: str
+    note: str
+    started_ms: int
+    events: tuple[AuditEvent, ...]
+    damaged: int
+
+    @property
+    def ended_ms(self) -> int | None:
+        """When it was given back; None if that is not recorded."""
+        return next((event.at_ms for event in self.events if event.state == "END"), None)
+
+
+def read(storage: Storage, limit: int = 100) -> tuple[AuditedHolding, ...]:
+    """The newest holdings that were recorded, the oldest of them first. Raises `StorageError` if the storage fails."""
+    found = _files(storage)[-limit:] if limit > 0 else []
+    return tuple(_read_one(storage, info) for info in found)
+
+
+def _files(storage: Storage) -> list[ObjectInfo]:
+    """The record's files, by the time in their names; what is not named like one is left alone."""
+    listed = [info for info in storage.list(f"{AUDIT_FOLDER}/") if info.path.endswith(".jsonl")]
+    return sorted(
+        (info for info in listed if _started(info.path) >= 0), key=lambda info: (_started(info.path), info.path)
+    )
+
+
+def _started(path: str) -> int:
+    text = path.removeprefix(f"{AUDIT_FOLDER}/").partition("_")[0]
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else -1
+
+
+def _read_one(storage: Storage, info: ObjectInfo) -> AuditedHolding:
+    owner = info.path.rpartition("/")[2].partition("_")[2].removesuffix(".jsonl")
+    nothing = AuditedHolding(info.path, owner, "", "", _started(info.path), (), 1)
+    if info.size > _MOST_BYTES:
+        return nothing
+    try:
+        lines = storage.get(info.path).splitlines()
+    except ObjectNotFoundError:
+        return nothing
+    parsed = [_parse(line) for line in lines]
+    whole = [line for line in parsed if line is not None]
+    events = tuple(AuditEvent(line["state"], line["timestamp"], line["lockExpiration"]) for line in whole)
+    first: Mapping[str, object] = whole[0] if whole else {}
+    lock, note = str(first.get("lock", "")), str(first.get("note", ""))
+    return AuditedHolding(info.path, owner, lock, note, _started(info.path), events, len(parsed) - len(whole))
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.get("state") not in ("START", "RENEW", "END"):
+        return None
+    return found if all(type(found.get(name)) is int for name in ("timestamp", "lockExpiration")) else None
+
+
+@dataclass(slots=True)
+class AuditedLock:
+    """A lock provider that records what another one does."""
+
+    inner: LockProvider
+    storage: Storage
+    clock: Clock
+    _ended: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        # A record of the past is worth no waiting for the disk.
+        if isinstance(self.storage, LocalStorage):
+            self.storage = self.storage.without_fsync()
+
+    @property
+    def identity(self) -> str:
+        return self.inner.identity
+
+    def acquire(self, timeout_s: float, note: str = "") -> AuditedSession:
+        return AuditedSession(self, self.inner.acquire(timeout_s, note), note)
+
+    def sweep(self) -> None:
+        """Remove the oldest files beyond the number that is kept; looks at every fiftieth holding only."""
+        self._ended += 1
+        if self._ended % _SWEEP_EVERY != 1:
+            return
+        try:
+            for info in _files(self.storage)[:-KEPT]:
+                self.storage.delete(info.path)
+        except StorageError as error:
+            _log.warning("could not sweep the lock audit of %s: %s", self.storage.location, error)
+
+
+class AuditedSession:
+    """A held lock whose file of lines grows with what happens to it."""
+
+    def __init__(self, provider: AuditedLock, inner: LockSession, note: str) -> None:
+        self._provider = provider
+        self._inner = inner
+        self._note = note
+        self._start_ms = provider.clock.now_ms()
+        self._lines: list[str] = []
+        self._over = False
+        if isinstance(inner, LeasedSession):
+            inner.on_renewed = lambda until_ms: self._record("RENEW", until_ms, held=True)
+        self._record("START", self._end_ms(), held=True)
+
+    @property
+    def token(self) -> str:
+        return self._inner.token
+
+    def lease_left_s(self) -> float:
+        """As the lock itself says it; infinite for one that does not end by itself."""
+        return lease_left_s(self._inner)
+
+    def still_held(self) -> bool:
+        return self._inner.still_held()
+
+    def release(self) -> None:
+        self._inner.release()
+        if not self._over:
+            self._over = True
+            self._record("END", self._end_ms(), held=False)
+            self._provider.sweep()
+
+    def _end_ms(self) -> int:
+        return self._inner.valid_until_ms if isinstance(self._inner, LeasedSession) else 0
+
+    def _record(self, state: str, until_ms: int, *, held: bool) -> None:
+        line = {
+            "ownerId": self.token,
+            "transactionStartTime": self._start_ms,
+            "timestamp": self._provider.clock.now_ms(),
+            "state": state,
+            "lockExpiration": until_ms,
+            "lockHeld": held,
+            "note": self._note[:200],
+            "lock": self._provider.identity,
+        }
+        if len(self._lines) >= MOST_LINES:
+            del self._lines[1]  # the start stays, and the latest renewals
+        self._lines.append(json.dumps(line))
+        path = f"{AUDIT_FOLDER}/{self._start_ms}_{self.token}.jsonl"
+        try:
+            self._provider.storage.put(path, ("\n".join(self._lines) + "\n").encode())
+        except StorageError as error:
+            _log.warning("could not record the lock's %s in %s: %s", state, path, error)

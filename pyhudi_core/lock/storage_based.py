@@ -1,0 +1,232 @@
+"""A lock in the table's own object store: the lock file of Hudi's StorageBasedLockProvider, so that Java and Python exclude each other.
+
+RFC-91, and the provider of Hudi 1.1 and newer: the file is created with If-None-Match, and taken over, renewed and given back with If-Match.
+A lock is valid for 300 s, renewed every 30 s, and free for others half a second after its end, because clocks differ. Giving back means
+writing ``expired: true``; the file stays.
+
+What only we do (all three cases of RFC-91-2, and what Hudi's provider leaves open):
+
+- A write that failed its condition, or whose answer was lost, is settled by reading the file back. It may have been ours: every write has
+  bytes of its own. So nobody is shut out by a lock that is their own.
+- A holder whose renewals fail until its time is over knows: `still_held` is False from then on, by its own clock, without asking the storage.
+  It never revives a lock that has run out.
+- A storage that refuses (429, 503) is asked again. If it never answers, the lock ends by itself when its validity does.
+- The lock of a process of this machine that is known to have ended is taken over at once.
+
+A file that is damaged counts as held until its modification time plus the validity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi_core.errors import (
+    InvalidOptionError,
+    LockTimeoutError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageError,
+    StorageStateUnknownError,
+)
+from pyhudi_core.lock.storage_lock_file import LOCK_FILE, MOST_BYTES, LockFile, Owner, shown
+from pyhudi_core.lock.storage_session import Grant, StorageBasedLockSession
+from pyhudi_core.lock.waiting import Patience, acquire_patiently
+from pyhudi_core.runtime.base import Runtime
+from pyhudi_core.storage.base import ObjectInfo, Storage
+
+VALIDITY_S = 300
+RENEW_S = 30
+DRIFT_MS = 500
+"""How far the clocks of two writers may differ without shortening a lock; the same number as in Hudi."""
+
+_FAILURES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The lock file as it was found; ``lock`` is None where it is damaged."""
+
+    info: ObjectInfo
+    lock: LockFile | None
+
+    @property
+    def owner(self) -> Owner | None:
+        """Its owner, if that is one of ours."""
+        return Owner.parse(self.lock.owner) if self.lock is not None else None
+
+
+class StorageBasedLockProvider:
+    """Excludes every writer that uses the table's lock file.
+
+    Args:
+        storage: the table's storage; it must have conditional replacement.
+        runtime: clock, ids, the timer that renews, and the process that is named as the holder.
+        validity_s: how long a lock counts without renewal, in seconds.
+        renew_s: seconds between two renewals; at most a tenth of the validity, as Hudi demands.
+        retry_wait_ms: bounds of the first and of the longest wait between two attempts.
+
+    Raises `InvalidOptionError` where the lock cannot work.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        runtime: Runtime,
+        *,
+        validity_s: int = VALIDITY_S,
+        renew_s: int = RENEW_S,
+        retry_wait_ms: tuple[int, int] = (20, 1_000),
+    ) -> None:
+        if not storage.supports_put_if_match:
+            raise InvalidOptionError(
+                "The storage_based lock needs a storage that replaces objects on condition (If-Match), and this one does not",
+                table=storage.location,
+                hint="Use hoodie.write.lock.provider=file_system on a disk.",
+            )
+        if validity_s < 10 * renew_s:
+            raise InvalidOptionError(
+                f"A lock that is valid for {validity_s} s cannot be renewed every {renew_s} s only",
+                table=storage.location,
+                hint="Make hoodie.write.lock.storage.validity.timeout.secs at least ten times"
+                " hoodie.write.lock.storage.renew.interval.secs.",
+            )
+        self._storage = storage
+        self._runtime = runtime
+        self._validity_ms = validity_s * 1000
+        self._renew_s = renew_s
+        self._retry_wait_ms = retry_wait_ms
+
+    @property
+    def identity(self) -> str:
+        return f"storage_based:{LOCK_FILE}"
+
+    def acquire(self, timeout_s: float, note: str = "") -> StorageBasedLockSession:
+        clock, ids = self._runtime.clock, self._runtime.ids
+        claim = _Claim(self, Owner(ids.uuid(), 0, clock.now_ms(), note, self._runtime.process.identity()))
+        patience = Patience(clock, ids, *self._retry_wait_ms)
+        try:
+            grant: Grant = acquire_patiently(
+                claim.attempt, lambda: self._timed_out(timeout_s), patience, clock, timeout_s
+            )
+        except Exception:
+            claim.give_up()
+            raise
+        return StorageBasedLockSession(self, grant, self._runtime, self._renew_s)
+
+    def content(self, owner: Owner, *, expired_at_ms: int | None = None) -> LockFile:
+        """What the owner's next write says: valid from now on, or given back."""
+        if expired_at_ms is not None:
+            return LockFile(True, expired_at_ms, owner.to_text())
+        return LockFile(False, self._runtime.clock.now_ms() + self._validity_ms, owner.to_text())
+
+    def look(self) -> Seen | None:
+        """The lock file; None where there is none."""
+        # The tag is taken before the content: a replacement on its condition never replaces what is younger than what was judged.
+        info = self._storage.head(LOCK_FILE)
+        if info is None:
+            return None
+        if info.size > MOST_BYTES:
+            return Seen(info, None)
+        try:
+            return Seen(info, LockFile.parse(self._storage.get(LOCK_FILE)))
+        except ObjectNotFoundError:
+            return None
+
+    def is_free(self, seen: Seen) -> bool:
+        """Whether nobody holds the lock any more."""
+        now = self._runtime.clock.now_ms()
+        if seen.lock is None:
+            return now > seen.info.modified_ms + self._validity_ms + DRIFT_MS
+        if seen.lock.expired or now > seen.lock.valid_until_ms + DRIFT_MS:
+            return True
+        owner = seen.owner
+        return owner is not None and self._runtime.process.is_gone(owner.process)
+
+    def write(self, content: LockFile, tag: str | None) -> ObjectInfo:
+        """Write the file if it has the tag (None: if there is none). Raises as `Storage.put_if_match`."""
+        if tag is None:
+            return self._storage.put_if_absent(LOCK_FILE, content.to_bytes())
+        return self._storage.put_if_match(LOCK_FILE, content.to_bytes(), tag)
+
+    def _timed_out(self, timeout_s: float) -> LockTimeoutError:
+        message = f"The lock was not free within {timeout_s:g} s"
+        hint = "Wait for that writer and try again. If it has died, its lock ends by itself at the time that is named."
+        try:
+            seen = self.look()
+        except StorageError as error:
+            message += f", and the storage does not tell who holds it: {error.message}"
+        else:
+            message += f"; it is held by {self._describe(seen)}"
+        return LockTimeoutError(message, table=self._storage.location, path=LOCK_FILE, hint=hint)
+
+    def _describe(self, seen: Seen | None) -> str:
+        if seen is None:
+            return "nobody any more"
+        if seen.lock is None:
+            until = seen.info.modified_ms + self._validity_ms + DRIFT_MS
+            return f"nobody knows whom: the lock file is damaged, and counts until {shown(until)}"
+        return "nobody any more" if seen.lock.expired else seen.lock.describe()
+
+
+class _Claim:
+    """One attempt after the other to get the lock for one holding."""
+
+    def __init__(self, provider: StorageBasedLockProvider, owner: Owner) -> None:
+        self._provider = provider
+        self._owner = owner
+        self._unsettled = False
+        self._failures = 0
+
+    def attempt(self) -> Grant | None:
+        """The lock, or None if somebody else has it. Raises `StorageError` when the storage fails time after time."""
+        try:
+            grant = self._try()
+        except StorageError:
+            self._failures += 1
+            if self._failures >= _FAILURES:
+                raise
+            return None
+        self._failures = 0
+        return grant
+
+    def give_up(self) -> None:
+        """Nobody will use what an unclear write may have got: give it back, as far as the storage lets us."""
+        if not self._unsettled:
+            return
+        try:
+            seen = self._provider.look()
+            if seen is not None and seen.lock is not None and self._is_mine(seen):
+                content = self._provider.content(self._next_owner(), expired_at_ms=seen.lock.valid_until_ms)
+                self._provider.write(content, seen.info.etag)
+        except StorageError:
+            return  # it ends by itself when its validity does
+
+    def _try(self) -> Grant | None:
+        seen = self._provider.look()
+        late = self._adopt(seen)
+        if late is not None:
+            return late
+        if seen is not None and not self._provider.is_free(seen):
+            return None
+        content = self._provider.content(self._next_owner())
+        try:
+            info = self._provider.write(content, None if seen is None else seen.info.etag)
+        except (PreconditionFailedError, StorageStateUnknownError):
+            self._unsettled = True
+            return self._adopt(self._provider.look())
+        return Grant(self._owner, info.etag, content.valid_until_ms)
+
+    def _is_mine(self, seen: Seen) -> bool:
+        owner = seen.owner
+        return owner is not None and owner.holding == self._owner.holding
+
+    def _adopt(self, seen: Seen | None) -> Grant | None:
+        """The lock that a write of ours got although it looked as if it had failed."""
+        if seen is None or seen.lock is None or not self._is_mine(seen) or self._provider.is_free(seen):
+            return None
+        return Grant(self._owner, seen.info.etag, seen.lock.valid_until_ms)
+
+    def _next_owner(self) -> Owner:
+        owner = self._owner
+        self._owner = Owner(owner.holding, owner.revision + 1, owner.since_ms, owner.note, owner.process)
+        return self._owner

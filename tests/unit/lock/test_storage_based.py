@@ -1,0 +1,143 @@
+"""The storage-based lock: what its file says, when it may be taken, and how it is chosen."""
+
+from __future__ import annotations
+
+import pytest
+from support.homes import context_of, home_at, make_at
+from support.tables import ORDERS, orders, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import InvalidOptionError, LockIdentityError, LockTimeoutError, StorageError
+from pyhudi_core.lock import StorageBasedLockProvider
+from pyhudi_core.lock.identity import in_process_identity, refuse_other_lock
+from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LockFile, Owner, shown
+from pyhudi_core.options import WriteOptions
+from pyhudi_core.runtime import SystemClock
+from pyhudi_core.runtime.base import UnknownProcess
+from pyhudi_core.runtime.process import SystemProcess
+from pyhudi_core.storage import MemoryStorage
+from pyhudi_core.storage.memory import MemoryBucket
+from pyhudi_core.testing import Fault, Profile, SimOptions, SimWorld
+
+OWNER = Owner("0f0f", 3, 1_767_225_600_000, "upsert", "host|boot pid:[1]|42|77")
+
+
+def test_an_owner_reads_back_as_it_was_written_and_is_shown_in_words() -> None:
+    assert Owner.parse(OWNER.to_text()) == OWNER
+    assert OWNER.describe() == "process 42 on host since 2026-01-01 00:00:00 UTC for upsert"
+    assert Owner.parse("7f1c2d3e-0000-4000-8000-000000000000") is None
+    odd = Owner("0f0f", 1, 5, "a|b" + "x" * 500, "")
+    found = Owner.parse(odd.to_text())
+    assert found is not None
+    assert found.note == "a/b" + "x" * 197
+    assert "did not say its name" in found.describe()
+
+
+def test_a_lock_file_reads_back_as_it_was_written() -> None:
+    lock = LockFile(True, 1_767_225_900_000, OWNER.to_text())
+    assert LockFile.parse(lock.to_bytes()) == lock
+    assert "until 2026-01-01 00:05:00 UTC" in lock.describe()
+    assert "written by another tool" in LockFile(False, 5, "7f1c").describe()
+    assert shown(10**17) == "100000000000000000 ms"
+    assert shown(-1) == "-1 ms"
+
+
+def test_a_lock_that_could_not_outlive_failed_renewals_is_refused() -> None:
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    with pytest.raises(InvalidOptionError, match="renewed every 31 s"):
+        StorageBasedLockProvider(world.storage, world.runtime, validity_s=300, renew_s=31)
+    with pytest.raises(InvalidOptionError, match="below ten times"):
+        WriteOptions.parse({"hoodie.write.lock.storage.validity.timeout.secs": 100})
+    options = WriteOptions.parse({"hoodie.write.lock.storage.heartbeat.poll.secs": "20"})
+    assert (options.lock_renew_s, options.lock_validity_s) == (20, 300)
+
+
+def test_each_write_of_a_holding_says_how_many_there_were() -> None:
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    session = StorageBasedLockProvider(world.storage, world.runtime).acquire(0)
+    revisions = []
+    for step in (session.renew, session.renew, session.release):
+        step()
+        lock = LockFile.parse(world.storage.get(LOCK_FILE))
+        owner = Owner.parse(lock.owner) if lock else None
+        assert owner is not None
+        assert owner.holding == session.token
+        revisions.append(owner.revision)
+    assert revisions == [2, 3, 4]
+
+
+def test_an_uncertain_write_of_a_writer_that_gives_up_is_taken_back() -> None:
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    provider = StorageBasedLockProvider(world.storage, world.runtime)
+    world.storage.inject(Fault.LOST_ACK, "put_if_absent", LOCK_FILE)
+    # The look after the write does not find it yet, and the time is over.
+    world.storage.inject(Fault.FAIL_BEFORE, "get", LOCK_FILE)
+    with pytest.raises(LockTimeoutError):
+        provider.acquire(0)
+    lock = LockFile.parse(world.storage.get(LOCK_FILE))
+    assert lock is not None
+    assert lock.expired
+
+
+def test_a_storage_that_never_answers_is_an_error_of_the_storage() -> None:
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    world.storage.inject(Fault.THROTTLED, "head", LOCK_FILE, times=1_000)
+    with pytest.raises(StorageError, match="throttled"):
+        StorageBasedLockProvider(world.storage, world.runtime).acquire(60)
+    with pytest.raises(LockTimeoutError, match="does not tell who holds it"):
+        StorageBasedLockProvider(world.storage, world.runtime).acquire(0)
+
+
+def test_a_release_that_fails_may_be_repeated() -> None:
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    session = StorageBasedLockProvider(world.storage, world.runtime).acquire(0)
+    world.storage.inject(Fault.THROTTLED, "put_if_match", LOCK_FILE, times=6)
+    with pytest.raises(StorageError):
+        session.release()
+    session.release()
+    lock = LockFile.parse(world.storage.get(LOCK_FILE))
+    assert lock is not None
+    assert lock.expired
+
+
+@pytest.mark.row("O1", "O6")
+def test_which_lock_a_table_gets_without_being_asked(location: str) -> None:
+    memory = MemoryStorage("memory://lake/orders", MemoryBucket(), SystemClock())
+    assert context_of(make_at(home_at(memory))).lock.identity.startswith("in_process:")
+    assert context_of(make_at(home_at(location))).lock.identity == "file_system:.hoodie"
+    chosen = home_at(MemoryStorage("memory://lake/b", MemoryBucket(), SystemClock()), options={"lock": "storage_based"})
+    table = make_at(chosen)
+    table.upsert(orders((1, "a", 1.0)))
+    assert chosen.storage.head(LOCK_FILE) is not None
+    assert rows(table, "id", "price") == [(1, 1.0)]
+
+
+def test_a_storage_based_lock_on_a_disk_is_refused_with_a_way_out(location: str) -> None:
+    with pytest.raises(InvalidOptionError, match="storage_based") as refused:
+        hudi.create_table(location, ORDERS, "id", options={"lock": "storage_based"}).upsert(orders((1, "a", 1.0)))
+    assert "file_system" in str(refused.value)
+
+
+@pytest.mark.row("O9")
+def test_identities_are_compared_as_a_whole() -> None:
+    def refuse(found: str, ours: str, given_up: str = "") -> None:
+        refuse_other_lock(found, ours, given_up=given_up, process=UnknownProcess(), table="t")
+
+    refuse("", "file_system:.hoodie")
+    refuse("file_system:.hoodie", "file_system:.hoodie")
+    refuse("a", "b", given_up="a")
+    for found, ours, given_up in (("a", "b", ""), ("a", "b", "b"), ("file_system:x", "file_system:y", "file_system")):
+        with pytest.raises(LockIdentityError, match=f"{found!r}.*{ours!r}"):
+            refuse(found, ours, given_up)
+
+
+@pytest.mark.row("O1", "O9")
+def test_the_lock_of_a_process_that_is_gone_belongs_to_nobody() -> None:
+    process = SystemProcess()
+    living = in_process_identity("/a#b/t", process.identity())
+    host, machine, _, _ = process.identity().split("|")
+    gone = in_process_identity("/a#b/t", f"{host}|{machine}|{2**22 + 5}|1")
+    ours = in_process_identity("/a#b/t", "another")
+    refuse_other_lock(gone, ours, given_up="", process=process, table="t")
+    with pytest.raises(LockIdentityError):
+        refuse_other_lock(living, ours, given_up="", process=process, table="t")
