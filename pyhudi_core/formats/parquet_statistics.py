@@ -168,9 +168,14 @@ class _Thrift:
 
     __slots__ = ("_at", "_data")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, start: int = 0) -> None:
         self._data = data
-        self._at = 0
+        self._at = start
+
+    @property
+    def position(self) -> int:
+        """Where the next value begins."""
+        return self._at
 
     def struct(self, depth: int) -> dict[int, Any]:
         if depth > _MAX_DEPTH:
@@ -249,3 +254,9 @@ class _Thrift:
     def _signed(self) -> int:
         value = self._unsigned()
         return (value >> 1) ^ -(value & 1)
+
+
+def thrift_struct(data: bytes, start: int = 0) -> tuple[dict[int, Any], int]:
+    """The Thrift structure that begins at an offset, by field number, and the offset behind it. Raises ValueError."""
+    reader = _Thrift(data, start)
+    return reader.struct(0), reader.position

@@ -43,7 +43,7 @@ SERVICE_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
 
 @dataclass(frozen=True, slots=True)
 class WriteStat:
-    """One written file. ``path`` is relative to the table; sizes in bytes; counts in rows."""
+    """One written file. ``path`` and ``change_logs`` are relative to the table; sizes in bytes; counts in rows."""
 
     file_id: str
     path: str
@@ -55,6 +55,7 @@ class WriteStat:
     updates: int = 0
     deletes: int = 0
     size: int = 0
+    change_logs: tuple[str, ...] = ()
 
     def to_avro(self) -> dict[str, Any]:
         """The fields of ``HoodieWriteStat`` as Hudi's copy-on-write handles fill them."""
@@ -93,6 +94,7 @@ class WriteStat:
             updates=record.get("numUpdateWrites") or 0,
             deletes=record.get("numDeletes") or 0,
             size=record.get("fileSizeInBytes") or 0,
+            change_logs=tuple(sorted(record.get("cdcStats") or ())),
         )
 
 

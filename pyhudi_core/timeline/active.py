@@ -2,39 +2,50 @@
 
 Specification, section "Timeline". Loading lists ``.hoodie/<timeline path>/`` once, passes over names that are not instants, and keeps
 the highest state of each (requested time, completed action), as Hudi does. Nothing is cached between loads except the content of
-completed files, which never change.
+completed files, which never change, and the timeline that the same names gave the last time.
+
+An archived instant can have a completed file here: archival is deleting it, died before it did, or a process that slept through it published it
+again. It has no pending file any more then, by which it is known; the history decides, and its instants do not show here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 
-from pyhudi_core.errors import CorruptTimelineError
+from pyhudi_core.errors import CorruptTimelineError, ObjectNotFoundError
 from pyhudi_core.formats.avro import decode_record
 from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
-from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State, parse_file_name
+from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, parse_file_name
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.local import LocalStorage
+from pyhudi_core.timeline.history import History
 
 _SHOWN = 20
+Names = tuple[tuple[str, ...], tuple[str, ...]]
+"""Of the files and of the folders in a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Instants in the order of their requested times, newest last; iterable, and filterable by action and state."""
+    """Instants in the order of their requested times, newest last; iterable, and filterable by action and state.
+
+    ``has_history``: whether there was a folder for archived instants when it was loaded.
+    """
 
     instants: tuple[Instant, ...] = ()
+    has_history: bool = False
 
     @classmethod
-    def of(cls, files: Iterable[Instant]) -> Timeline:
+    def of(cls, files: Iterable[Instant], has_history: bool = False) -> Timeline:
         """Keep the highest state of each instant."""
         best: dict[tuple[str, Action], Instant] = {}
         for instant in files:
             known = best.get(instant.group)
             if known is None or instant.rank > known.rank:
                 best[instant.group] = instant
-        return cls(tuple(sorted(best.values())))
+        return cls(tuple(sorted(best.values())), has_history)
 
     def __iter__(self) -> Iterator[Instant]:
         return iter(self.instants)
@@ -52,7 +63,8 @@ class Timeline:
                 instant
                 for instant in self.instants
                 if (action is None or instant.action == action) and (state is None or instant.state == state)
-            )
+            ),
+            self.has_history,
         )
 
     @property
@@ -69,6 +81,11 @@ class Timeline:
         """Completed commits, deltacommits and replacecommits, in the order of their completion."""
         data = (instant for instant in self.instants if instant.is_completed and instant.action in DATA_ACTIONS)
         return Timeline(tuple(sorted(data, key=lambda instant: instant.completion_time or instant.requested_time)))
+
+    @property
+    def first_write(self) -> str | None:
+        """The least requested time of a commit, deltacommit or replacecommit, pending ones included; archived ones lie before it."""
+        return min((i.requested_time for i in self.instants if i.action in WRITE_ACTIONS), default=None)
 
     @property
     def high_water_mark(self) -> str:
@@ -107,16 +124,57 @@ class Timeline:
 
 @dataclass(slots=True)
 class TimelineFolder:
-    """Reads the active timeline of one table."""
+    """Reads the active timeline of one table; ``history_path`` is relative to it. ``utc``: its times never go back (local ones do, once a year)."""
 
     storage: Storage
     path: str
+    history_path: str = "history"
     _commits: dict[str, CommitMetadata] = field(default_factory=dict)
+    _history: History | None = None
+    utc: bool = False
+    _latest: tuple[Names, Timeline] | None = None
+
+    @property
+    def history(self) -> History:
+        """The archived timeline."""
+        if self._history is None:
+            self._history = History(self.storage, f"{self.path}/{self.history_path}")
+        return self._history
 
     def load(self) -> Timeline:
         """List the folder once."""
-        parsed = (parse_file_name(info.path.rpartition("/")[2]) for info in self.storage.list_folder(self.path).objects)
-        return Timeline.of(instant for instant in parsed if instant is not None)
+        listed = self._names()
+        if self._latest is not None and self._latest[0] == listed:
+            return self._latest[1]
+        files, has_history = self._instants(listed)
+        timeline = Timeline.of(files, has_history)
+        pending = {file.group for file in files if file.is_pending}
+        alone = {i for i in timeline.completed if i.action in DATA_ACTIONS and i.group not in pending}
+        if not (has_history and alone):
+            # Only then it is a function of the names; what is archived can change under the same names.
+            self._latest = (listed, timeline)
+            return timeline
+        archived = self.history.among(alone)
+        return replace(timeline, instants=tuple(i for i in timeline if i not in archived)) if archived else timeline
+
+    def files(self) -> tuple[list[Instant], bool]:
+        """Every file of the active timeline, also those of archived instants; and whether there is a folder for archived ones."""
+        return self._instants(self._names())
+
+    def _names(self) -> Names:
+        """The names of files and folders. A disk tells them without a look at each file, which is most of the work."""
+        if isinstance(self.storage, LocalStorage):
+            return self.storage.list_names(self.path)
+        folder = self.storage.list_folder(self.path)
+        return tuple(_name(info.path) for info in folder.objects), tuple(_name(path) for path in folder.folders)
+
+    def _instants(self, listed: Names) -> tuple[list[Instant], bool]:
+        parsed = map(parse_file_name, listed[0])
+        return [instant for instant in parsed if instant is not None], self.history_path.partition("/")[0] in listed[1]
+
+    def archived(self, timeline: Timeline, requested_time: str, action: Action | None = None) -> Instant | None:
+        """The archived instant with this requested time, where the timeline, loaded before, leaves room for one."""
+        return self.history.find(requested_time, action) if timeline.has_history else None
 
     def file(self, instant: Instant) -> str:
         """The path of the instant's file, relative to the table."""
@@ -136,11 +194,29 @@ class TimelineFolder:
                 instant=instant.requested_time,
                 hint="Upgrade the table to version 8 with Hudi's own tools first.",
             )
-        data = self.storage.get(path)
+        if self.utc and instant.completion_time <= instant.requested_time:
+            raise CorruptTimelineError(
+                "The instant's completion time is not after its requested time, so its place among the others is not known",
+                table=self.storage.location,
+                path=path,
+                instant=instant.requested_time,
+                hint="No writer of version 8 makes such a name. Roll the table back to before it, or give the file its right name again.",
+            )
+        data = self._completed(instant, path)
         record = "HoodieReplaceCommitMetadata" if instant.action is Action.REPLACECOMMIT else "HoodieCommitMetadata"
         commit = CommitMetadata.from_avro(decode_record(data, record, path=path)) if data else CommitMetadata(None)
         self._commits[path] = commit
         return commit
+
+    def _completed(self, instant: Instant, path: str) -> bytes:
+        """The bytes of a completed file, wherever they are by now."""
+        try:
+            return self.storage.get(path)
+        except ObjectNotFoundError:
+            row = self.history.content(instant)
+            if row is None:
+                raise
+            return row.metadata or b""
 
     def latest_schema(self, timeline: Timeline) -> str | None:
         """Avro JSON of the newest completed commit (by requested time) that defines a schema."""
@@ -150,3 +226,7 @@ class TimelineFolder:
                 if commit.schema and commit.operation not in SERVICE_OPERATIONS:
                     return commit.schema
         return None
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

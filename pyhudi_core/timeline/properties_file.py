@@ -10,12 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from pyhudi_core.errors import CorruptPropertiesError, ObjectNotFoundError, TableNotFoundError
+from pyhudi_core.errors import (
+    CorruptPropertiesError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageStateUnknownError,
+    TableNotFoundError,
+)
 from pyhudi_core.model import properties as text
 from pyhudi_core.storage.base import Storage
 
 PATH = ".hoodie/hoodie.properties"
 BACKUP = ".hoodie/hoodie.properties.backup"
+_WRITERS = (b"#created by pyhudi", b"#metadata table removed", b"#Updated at", b"#Properties saved on")
 
 
 class _Soundness(IntEnum):
@@ -33,14 +40,15 @@ def read(storage: Storage) -> dict[str, str]:
     found = False
     for path in (PATH, BACKUP):
         try:
-            properties = text.parse(storage.get(path), path=path)
+            data = storage.get(path)
+            properties = text.parse(data, path=path)
         except ObjectNotFoundError:
             continue
         except CorruptPropertiesError as error:
             damage, found = error.message, True
             continue
         found = True
-        sound = _soundness(properties)
+        sound = _soundness(properties, data)
         if sound is _Soundness.WHOLE:
             return properties
         if sound > best[0]:
@@ -53,7 +61,7 @@ def read(storage: Storage) -> dict[str, str]:
         )
     if best[0] is _Soundness.DAMAGED:
         raise CorruptPropertiesError(
-            damage or "The checksum in hoodie.properties does not match the table's name, or the name is missing",
+            damage or "In hoodie.properties the checksum does not match the table's name, or one of the two is cut off",
             table=storage.location,
             path=PATH,
             hint="Restore the file from a copy; nothing was changed.",
@@ -61,15 +69,28 @@ def read(storage: Storage) -> dict[str, str]:
     return best[1]
 
 
-def _soundness(properties: Mapping[str, str]) -> _Soundness:
-    if not properties.get(text.NAME) or not text.verify(properties):
+def is_cut_off(properties: Mapping[str, str], data: bytes) -> bool:
+    """Whether the file lost its end: its first line is that of a writer which always puts a checksum there."""
+    return text.CHECKSUM not in properties and data.startswith(_WRITERS)
+
+
+def _soundness(properties: Mapping[str, str], data: bytes) -> _Soundness:
+    if not properties.get(text.NAME) or not text.verify(properties) or is_cut_off(properties, data):
         return _Soundness.DAMAGED
     return _Soundness.WHOLE if text.CHECKSUM in properties else _Soundness.UNCHECKED
 
 
 def create(storage: Storage, properties: Mapping[str, str], comment: str) -> None:
-    """Write the first properties. Raises `PreconditionFailedError` where there are some."""
-    storage.put_if_absent(PATH, text.render(properties, comment))
+    """Write the first properties. Raises `PreconditionFailedError` where there are some.
+
+    The comment must be one that nobody else has: by it a file that was written although the storage did not say so is known again.
+    """
+    body = text.render(properties, comment)
+    try:
+        storage.put_if_absent(PATH, body)
+    except (PreconditionFailedError, StorageStateUnknownError):
+        if storage.head(PATH) is None or storage.get(PATH) != body:
+            raise
 
 
 def update(storage: Storage, changes: Mapping[str, str | None], comment: str) -> dict[str, str]:
@@ -100,6 +121,7 @@ def _recover(storage: Storage) -> None:
 
 def _soundness_of(storage: Storage, path: str) -> _Soundness:
     try:
-        return _soundness(text.parse(storage.get(path), path=path))
+        data = storage.get(path)
+        return _soundness(text.parse(data, path=path), data)
     except (ObjectNotFoundError, CorruptPropertiesError):
         return _Soundness.DAMAGED

@@ -131,7 +131,7 @@ def test_an_update_that_is_interrupted_anywhere_can_be_read_and_done_again(
     make(location)
     if not keeps_checksum:
         lines = _main(location).read_text().splitlines(keepends=True)
-        _main(location).write_text("".join(line for line in lines if "checksum" not in line))
+        _main(location).write_text("".join(line for line in lines if "checksum" not in line and line[0] != "#"))
     chosen = {
         "backup": ("put_if_absent", properties_file.BACKUP),
         "main": ("put", properties_file.PATH),

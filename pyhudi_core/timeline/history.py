@@ -1,0 +1,297 @@
+"""The archived timeline, read: instants that left the active timeline, in ``<timeline>/history/`` (specification, "LSM Timeline").
+
+The newest sound manifest counts. ``_version_`` only says how far Hudi's readers have been told, so it may lag behind (a process died between
+the two writes) or be missing for a moment (it is replaced by delete and create). A manifest beyond ``_version_`` that cannot be read was never in
+force, and is passed over; one that ``_version_`` names, and everything that it alone knew, is lost: the one before it is then read, the state
+carries the problem, and a look-up that finds nothing is an error instead of a wrong answer.
+
+Invariants
+- nothing is read before it is asked for, and of the data files only those whose range of times can hold what is asked for;
+- a listing is made anew for every question; what is kept between questions (manifests, times of data files) belongs to one entity tag.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pyhudi_core.errors import CorruptionError, CorruptTimelineError, LimitExceededError, ObjectNotFoundError
+from pyhudi_core.formats.history_file import HistoryFileReader, HistoryRow
+from pyhudi_core.formats.history_manifest import (
+    VERSION_FILE,
+    HistoryFile,
+    decode_manifest,
+    decode_version,
+    manifest_name,
+    manifest_number,
+)
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
+from pyhudi_core.storage.base import ObjectInfo, Storage
+
+_log = logging.getLogger(__name__)
+_TRIES = 4
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryState:
+    """What the history's folder held at one moment.
+
+    Attributes:
+        number: the greatest manifest number there is; the next one to make is one more.
+        version: what ``_version_`` says; None if it says nothing.
+        files: what the newest sound manifest lists, by name.
+        objects: all objects of the folder, by name.
+        problem: why instants may be missing from ``files``; None if all is well.
+    """
+
+    number: int
+    version: int | None
+    files: tuple[HistoryFile, ...]
+    objects: Mapping[str, ObjectInfo]
+    problem: str | None = None
+
+    @property
+    def last(self) -> str:
+        """No archived requested time is greater; empty without any."""
+        return max((file.last for file in self.files), default="")
+
+
+@dataclass(slots=True)
+class History:
+    """The archived timeline in one folder. Raises `CorruptTimelineError` where an answer would rest on what cannot be read."""
+
+    storage: Storage
+    path: str
+    _manifests: dict[tuple[str, str], tuple[HistoryFile, ...]] = field(default_factory=dict)
+    _times: dict[tuple[str, str], tuple[Instant, ...]] = field(default_factory=dict)
+    _completions: dict[tuple[str, str], str | None] = field(default_factory=dict)
+
+    def exists(self) -> bool:
+        """Whether anything was ever archived."""
+        if self.storage.head(f"{self.path}/{VERSION_FILE}") is not None:
+            return True
+        return bool(self.storage.list(f"{self.path}/{manifest_name(0)[:-1]}"))
+
+    def state(self) -> HistoryState:
+        """Read the pointer, list the folder once, and read its newest sound manifest."""
+        # The pointer comes first: a manifest that it names is older than the listing, so it must be there.
+        pointed, version = self._version()
+        listed = {info.path.rpartition("/")[2]: info for info in self.storage.list_folder(self.path).objects}
+        numbers = sorted((n for n in map(manifest_number, listed) if n is not None), reverse=True)
+        problem = None
+        if version is not None and version > (numbers[0] if numbers else -1):
+            problem = f"{VERSION_FILE} names manifest_{version}, which is not there"
+        for number in numbers:
+            try:
+                files = self._manifest(listed[manifest_name(number)])
+                missing = [file.name for file in files if file.name not in listed]
+                if not missing:
+                    return HistoryState(numbers[0], version, files, listed, problem)
+                found = f"manifest_{number} lists {missing[0]}, which is not there"
+            except (CorruptionError, LimitExceededError) as error:
+                found = str(error.message)
+            if not _was_never_in_force(number, version, pointed, numbers):
+                problem = problem or found
+                _log.warning("the history of %s: %s", self.storage.location, found)
+        return HistoryState(numbers[0] if numbers else 0, version, (), listed, problem)
+
+    # --- questions
+
+    def find(self, requested_time: str, action: Action | None = None) -> Instant | None:
+        """The archived instant with this requested time: of an action, or a commit, deltacommit or replacecommit."""
+
+        def look(state: HistoryState) -> Instant | None:
+            for instant in self._between(state, requested_time, requested_time):
+                wanted = instant.action in DATA_ACTIONS if action is None else instant.action is action.completes_as
+                if wanted and instant.requested_time == requested_time:
+                    return instant
+            return None
+
+        return self._ask(look, lambda found: found is None)
+
+    def content(self, instant: Instant) -> HistoryRow | None:
+        """The row of an archived instant, with the bytes of its files."""
+
+        def look(state: HistoryState) -> HistoryRow | None:
+            for file in _may_hold(state.files, instant.requested_time, instant.requested_time):
+                for row in self.rows(state, file, [instant.requested_time]):
+                    if row.action == instant.action.completes_as:
+                        return row
+            return None
+
+        return self._ask(look, lambda found: found is None)
+
+    def completed_between(self, after: str, until: str) -> list[Instant]:
+        """Archived commits, deltacommits and replacecommits with ``after`` < completion time <= ``until``, by requested time."""
+
+        def look(state: HistoryState) -> list[Instant]:
+            chosen = [file for file in state.files if file.first <= until and self._completes_after(state, file, after)]
+            instants = [instant for file in chosen for instant in self._instants(state, file)]
+            return _unique(i for i in instants if i.action in DATA_ACTIONS and after < _completion(i) <= until)
+
+        return self._ask(look, lambda _: True)
+
+    def begun_since(self, first: str) -> tuple[str, list[Instant]]:
+        """The greatest archived requested time, and the archived commits, deltacommits and replacecommits from ``first`` on."""
+
+        def look(state: HistoryState) -> tuple[str, list[Instant]]:
+            instants = self._between(state, first, max(first, state.last))
+            return state.last, _unique(i for i in instants if i.action in DATA_ACTIONS and i.requested_time >= first)
+
+        return self._ask(look, lambda _: True)
+
+    def newest_completion(self, until: str) -> str:
+        """The greatest completion time of a commit at or before ``until``; empty if there is none."""
+
+        def look(state: HistoryState) -> str:
+            best = ""
+            for file in sorted(state.files, key=lambda file: file.last, reverse=True):
+                if file.first <= until and self._completes_after(state, file, best):
+                    times = (_completion(i) for i in self._instants(state, file) if i.action in DATA_ACTIONS)
+                    best = max([best, *(time for time in times if time <= until)])
+            return best
+
+        return self._ask(look, lambda _: True)
+
+    def newest_first(self, until: str) -> Iterator[Instant]:
+        """Commits that had completed at ``until``, the greatest requested time first; files are opened as they are needed."""
+        state = self.state()
+        reached = (file for file in state.files if file.first <= until)
+        files = sorted(reached, key=lambda file: file.last, reverse=True)
+        waiting: list[Instant] = []
+        for number, file in enumerate(files):
+            found = (i for i in self._instants(state, file) if i.action in DATA_ACTIONS and _completion(i) <= until)
+            waiting = sorted({*waiting, *found})
+            behind = files[number + 1].last if number + 1 < len(files) else ""
+            while waiting and waiting[-1].requested_time > behind:
+                yield waiting.pop()
+        if state.problem is not None:
+            raise self._lost(state)
+
+    def among(self, instants: Iterable[Instant], state: HistoryState | None = None) -> set[Instant]:
+        """Which of these instants of the active timeline are archived. Never says so of one that is not.
+
+        Completed ones are known by requested time, action and completion time, pending ones by the first two.
+        """
+        found = state or self.state()
+        wanted = {instant for instant in instants if instant.requested_time <= found.last}
+        if not wanted:
+            return set()
+        low, high = min(wanted).requested_time, max(wanted).requested_time
+        try:
+            known = set(self._between(found, low, high))
+        except (CorruptTimelineError, LimitExceededError, ObjectNotFoundError) as error:
+            _log.warning("the history of %s: %s", self.storage.location, error)
+            return set()
+        groups = {instant.group for instant in known}
+        return {i for i in wanted if (i in known if i.is_completed else i.group in groups)}
+
+    # --- files
+
+    def rows(
+        self, state: HistoryState, file: HistoryFile, requested_times: Collection[str] | None = None
+    ) -> list[HistoryRow]:
+        """Rows of a data file with their bytes."""
+        path = self._path(state, file)
+        with self.storage.open_input(path) as source:
+            return list(HistoryFileReader(source, path).rows(requested_times))
+
+    def _instants(self, state: HistoryState, file: HistoryFile) -> tuple[Instant, ...]:
+        path = self._path(state, file)
+        key = (file.name, state.objects[file.name].etag)
+        known = self._times.get(key)
+        if known is None:
+            with self.storage.open_input(path) as source:
+                rows = HistoryFileReader(source, path).times()
+            known = self._times[key] = tuple(
+                Instant(row.requested_time, Action(row.action), State.COMPLETED, row.completion_time)
+                for row in rows
+                if row.action in Action._value2member_map_
+            )
+        return known
+
+    def _between(self, state: HistoryState, first: str, last: str) -> list[Instant]:
+        return [i for file in _may_hold(state.files, first, last) for i in self._instants(state, file)]
+
+    def _completes_after(self, state: HistoryState, file: HistoryFile, after: str) -> bool:
+        """Whether a file can hold a completion time after this one; the footer tells it where the manifest does not."""
+        if file.last > after:
+            return True
+        if file.completed is not None:
+            return file.completed > after
+        greatest = self._greatest(state, file)
+        return greatest is None or greatest > after
+
+    def _greatest(self, state: HistoryState, file: HistoryFile) -> str | None:
+        """The greatest completion time by the file's footer; None if that does not say."""
+        path = self._path(state, file)
+        key = (file.name, state.objects[file.name].etag)
+        if key not in self._completions:
+            with self.storage.open_input(path) as source:
+                self._completions[key] = HistoryFileReader(source, path).greatest_completion_time()
+        return self._completions[key]
+
+    def _path(self, state: HistoryState, file: HistoryFile) -> str:
+        path = f"{self.path}/{file.name}"
+        if file.name not in state.objects:
+            raise CorruptTimelineError("A file of the history is missing", path=path, hint="Restore it from a copy.")
+        return path
+
+    def _manifest(self, info: ObjectInfo) -> tuple[HistoryFile, ...]:
+        key = (info.path, info.etag)
+        known = self._manifests.get(key)
+        if known is None:
+            known = self._manifests[key] = decode_manifest(self.storage.get(info.path), info.path)
+        return known
+
+    def _version(self) -> tuple[bool, int | None]:
+        """Whether there is a pointer, and what it says."""
+        try:
+            return True, decode_version(self.storage.get(f"{self.path}/{VERSION_FILE}"))
+        except ObjectNotFoundError:
+            return False, None  # there is no history, or the pointer is being replaced
+
+    def _ask(self, look: Callable[[HistoryState], T], is_incomplete: Callable[[T], bool]) -> T:
+        """Answer from the newest state; files that a merge takes away meanwhile lead to another look at a newer one."""
+        for attempt in range(1, _TRIES + 1):
+            try:
+                state = self.state()
+                found = look(state)
+            except ObjectNotFoundError:
+                if attempt == _TRIES:
+                    raise
+                continue
+            if state.problem is not None and is_incomplete(found):
+                raise self._lost(state)
+            return found
+        raise AssertionError("the last attempt returns or raises")
+
+    def _lost(self, state: HistoryState) -> CorruptTimelineError:
+        return CorruptTimelineError(
+            f"The archived timeline is damaged, so the answer is not known: {state.problem}",
+            table=self.storage.location,
+            path=self.path,
+            hint="Restore the files of the history from a copy. What is on the active timeline can be read; nothing is written until then.",
+        )
+
+
+def _was_never_in_force(number: int, version: int | None, pointed: bool, numbers: list[int]) -> bool:
+    """Whether a manifest that cannot be read was left by a process that died while it made it: the pointer moves before anything is deleted."""
+    if not pointed:
+        return len(numbers) == 1  # the very first one
+    return version is not None and version < number
+
+
+def _may_hold(files: Iterable[HistoryFile], first: str, last: str) -> list[HistoryFile]:
+    return [file for file in files if file.may_hold(first, last)]
+
+
+def _completion(instant: Instant) -> str:
+    return instant.completion_time or instant.requested_time
+
+
+def _unique(instants: Iterable[Instant]) -> list[Instant]:
+    return sorted({instant.group: instant for instant in instants}.values())

@@ -1,0 +1,169 @@
+"""The archived timeline, written: data files, manifests, the version pointer, and what may be swept (specification, "LSM Timeline").
+
+A new state of the history is decided by the put-if-absent of the next manifest. Everything else is arranged so that a process which sleeps through
+others' work, at any step, does no harm:
+
+- a data file is created under a name that nobody has, and never written again; if the name is taken, by a process that died or by a rival, the range
+  in it is widened by one, which readers do not mind;
+- the pointer moves by compare-and-swap, only forward, and whoever moves it looks again afterwards;
+- only after that is anything deleted: files of the active timeline whose instants the newest manifest's files hold, as they are read back; and files
+  of the history that were there before a manifest of ours, that no kept manifest lists, and that are still the same by their tag.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from pyhudi_core.errors import (
+    CorruptTimelineError,
+    HudiError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageStateUnknownError,
+)
+from pyhudi_core.formats.history_file import HistoryRow, encode_rows
+from pyhudi_core.formats.history_manifest import (
+    MANIFEST_PREFIX,
+    VERSION_FILE,
+    HistoryFile,
+    data_file_name,
+    decode_manifest,
+    decode_version,
+    encode_manifest,
+    is_data_file,
+    manifest_name,
+    manifest_number,
+)
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.timeline.history import History, HistoryState
+
+_log = logging.getLogger(__name__)
+_ATTEMPTS = 50
+KEPT_MANIFESTS = 3
+
+Create = Callable[[Storage, str, bytes], bool]
+"""Makes an object; False if somebody else's bytes are there. Survives answers that are lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryWriter:
+    """Changes one history.
+
+    Args:
+        history: what it reads.
+        create: put-if-absent with an outcome that is always known.
+        nonce: gives texts that nobody else has.
+    """
+
+    history: History
+    create: Create
+    nonce: Callable[[], str]
+
+    @property
+    def storage(self) -> Storage:
+        return self.history.storage
+
+    def add(self, rows: Sequence[HistoryRow], state: HistoryState, layer: int = 0) -> HistoryFile:
+        """Create a data file with these rows, at least one, in the order of their requested times. No manifest lists it yet."""
+        data = encode_rows(rows, self.nonce())
+        first, last = rows[0].requested_time, rows[-1].requested_time
+        completed = max(row.completion_time or row.requested_time for row in rows)
+        for wider in range(_ATTEMPTS):
+            name = data_file_name(first, _plus(last, wider), layer)
+            if name not in state.objects and self.create(self.storage, f"{self.history.path}/{name}", data):
+                return HistoryFile(name, len(data), completed)
+        raise CorruptTimelineError(
+            f"No free name was found for a file of the history that begins with {first}",
+            table=self.storage.location,
+            path=self.history.path,
+            hint="Remove files of the history's folder that no manifest lists.",
+        )
+
+    def decide(self, state: HistoryState, files: Iterable[HistoryFile]) -> bool:
+        """Make the next manifest list these files, and tell Hudi's readers; False if somebody else's next manifest was first."""
+        content = encode_manifest(files, self.nonce())
+        if not self.create(self.storage, f"{self.history.path}/{manifest_name(state.number + 1)}", content):
+            return False
+        self.point()
+        return True
+
+    def point(self) -> None:
+        """Let ``_version_`` name the newest manifest. It never goes back: it is swapped, and looked at again after the swap."""
+        path = f"{self.history.path}/{VERSION_FILE}"
+        for _ in range(_ATTEMPTS):
+            newest = self._newest()
+            found = self.storage.head(path)
+            try:
+                data = self.storage.get(path) if found is not None else b""
+                if newest is None or (found is not None and (decode_version(data) or 0) >= newest):
+                    return
+                self._swap(path, str(newest).encode(), found.etag if found is not None else None)
+            except (PreconditionFailedError, StorageStateUnknownError, ObjectNotFoundError):
+                continue  # somebody else moved it, or we did and do not know: look again
+        raise StorageStateUnknownError(
+            "The history's pointer could not be moved",
+            table=self.storage.location,
+            path=path,
+            hint="Nothing was deleted; the next archival moves it.",
+        )
+
+    def discard(self, file: HistoryFile) -> None:
+        """Remove a data file of ours that did not get into a manifest; nobody else's manifest ever lists it."""
+        path = f"{self.history.path}/{file.name}"
+        info = self.storage.head(path)
+        if info is not None:
+            self._remove(path, info.etag)
+
+    def sweep(self, before: HistoryState, kept: int = KEPT_MANIFESTS) -> None:
+        """Remove manifests but the newest ``kept``, and data files that none of these lists.
+
+        Args:
+            before: the folder as it was listed before a manifest of ours was made: a file that no manifest lists by now was added for one that
+                will not come any more.
+        """
+        numbers = sorted(self._numbers())
+        if len(numbers) <= 1:
+            return
+        keep = set(numbers[-kept:])
+        listed: set[str] = set()
+        try:
+            for number in keep:
+                path = f"{self.history.path}/{manifest_name(number)}"
+                listed |= {file.name for file in decode_manifest(self.storage.get(path), path)}
+        except HudiError as error:
+            _log.warning("old files of the history are kept: %s", error)
+            return
+        for number in numbers:
+            if number not in keep:
+                self.storage.delete(f"{self.history.path}/{manifest_name(number)}")
+        for name, info in before.objects.items():
+            if is_data_file(name) and name not in listed:
+                self._remove(info.path, info.etag)
+
+    def _swap(self, path: str, data: bytes, etag: str | None) -> None:
+        if etag is not None and self.storage.supports_put_if_match:
+            self.storage.put_if_match(path, data, etag)
+            return
+        if etag is not None:
+            self.storage.delete_if_match(path, etag)
+        self.storage.put_if_absent(path, data)
+
+    def _newest(self) -> int | None:
+        return max(self._numbers(), default=None)
+
+    def _numbers(self) -> list[int]:
+        names = (i.path.rpartition("/")[2] for i in self.storage.list(f"{self.history.path}/{MANIFEST_PREFIX}"))
+        return [number for number in map(manifest_number, names) if number is not None]
+
+    def _remove(self, path: str, etag: str) -> None:
+        try:
+            self.storage.delete_if_match(path, etag)
+        except (PreconditionFailedError, StorageStateUnknownError):
+            _log.debug("%s is not what it was, and stays", path)
+
+
+def _plus(time: str, more: int) -> str:
+    """A text of digits that is greater by some."""
+    return str(int(time) + more).zfill(len(time)) if more else time

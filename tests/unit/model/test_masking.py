@@ -1,0 +1,75 @@
+"""Secrets are masked by as many stars, and what is none stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyhudi_core.errors import ConfigError
+from pyhudi_core.model.masking import is_secret, masked, masked_text
+from pyhudi_core.storage.paths import parse_location
+
+SECRET = "wJalrXUtnFEMI0000000SECRET"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"https://user:{SECRET}@host/path", f"jdbc://root:{SECRET}@db:5432/x", f"s3://AKIAIOSFODNN7EXAMPLE:{SECRET}@bucket",
+        f"AKIAIOSFODNN7EXAMPLE:{SECRET}@bucket", f"https://h/x?X-Amz-Signature={SECRET}&a=b", f"https://h/x?a=b&sig={SECRET}",
+        f"h%3FX-Amz-Signature%3D{SECRET}/x", f"fs.s3a.secret.key={SECRET}", f"aws_secret_access_key = {SECRET}", f'{{"password": "{SECRET}"}}',
+        f"fs.azure.account.key.x.net={SECRET}", f"hoodie.aws.session.token={SECRET}", f"PASSWORD:{SECRET}", f"'api_key': '{SECRET}'",
+    ],
+)  # fmt: skip
+def test_secrets_are_masked(text: str) -> None:
+    found = masked_text(text)
+    assert SECRET not in found
+    assert len(found) == len(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hoodie.table.recordkey.fields=id", "hoodie.table.keygenerator.type=SIMPLE", "s3://bucket/key=value/file.parquet", "day=2026-01-01/x.parquet",
+        '{"name":"password_hash","type":"string"}', "the token 20260101000000000-0123456789abcdef", "/lake/orders", "https://host:8080/path",
+        '{"name"\\:"secret","type"\\:"string"}',
+    ],
+)  # fmt: skip
+def test_other_texts_stay(text: str) -> None:
+    assert masked_text(text) == text
+
+
+def test_access_key_ids_are_masked() -> None:
+    assert masked(b"id AKIAIOSFODNN7EXAMPLE.") == b"id " + b"*" * 20 + b"."
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_keep_their_length(data: bytes) -> None:
+    assert len(masked(data)) == len(data)
+
+
+@pytest.mark.parametrize("key", ["password", "fs.s3a.secret.key", "aws.session_token", "db-password", "SECRET"])
+def test_names_of_secrets_are_known(key: str) -> None:
+    assert is_secret(key)
+
+
+@pytest.mark.parametrize("key", ["schema", "pyhudi.commit_token", "recordkey", "secretary", "operationType"])
+def test_names_of_other_options_are_not(key: str) -> None:
+    assert not is_secret(key)
+
+
+@pytest.mark.parametrize(
+    "location", [f"s3://AKIAIOSFODNN7EXAMPLE:{SECRET}@bucket/t", f"s3://user:{SECRET}@bucket", f"https://user:{SECRET}@host/t", f"file://user:{SECRET}@host/t"]
+)  # fmt: skip
+def test_a_location_with_credentials_is_refused_without_repeating_them(location: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_location(location)
+    assert SECRET not in str(caught.value)
+    assert caught.value.hint
+
+
+def test_a_path_that_looks_like_an_option_is_kept_as_it_is() -> None:
+    assert parse_location("/lake/password=x/t").path == "/lake/password=x/t"
+    assert parse_location("file:/lake/secret=x/t").path == "/lake/secret=x/t"
+    assert parse_location("s3://bucket/api_key=x/t").path == "api_key=x/t"
