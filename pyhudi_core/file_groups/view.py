@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.listing import FileListing
-from pyhudi_core.file_groups.slice import BaseFile, FileSlice
+from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
+from pyhudi_core.file_groups.slicing import Piece, newest_base, slices_of
 from pyhudi_core.file_groups.visibility import Visibility
-from pyhudi_core.model.file_names import BaseFileName, parse_data_file
+from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
 
 
 @dataclass(slots=True)
@@ -36,36 +37,52 @@ class FileGroupView:
         chosen = self.partitions() if partitions is None else partitions
         return [piece for partition in chosen for piece in self.slices(partition)]
 
+    def base_slices(self, partition: str) -> tuple[FileSlice, ...]:
+        """For read-optimized queries: the newest visible base file of each group; ``logs`` are those that such a query leaves out."""
+        return self._built(partition, newest_base)
+
     def _assemble(self, partition: str) -> tuple[FileSlice, ...]:
-        groups: dict[str, list[BaseFile]] = {}
+        return self._built(partition, lambda pieces: pieces[-1] if pieces else None)
+
+    def _built(self, partition: str, choose: Callable[[list[Piece]], Piece | None]) -> tuple[FileSlice, ...]:
+        bases: dict[str, list[BaseFile]] = {}
+        logs: dict[str, list[LogFile]] = {}
         for info in self.listing.files(partition):
             name = parse_data_file(info.path.rpartition("/")[2])
-            if name is None:
-                continue
-            if not isinstance(name, BaseFileName) or name.extension != "parquet":
-                self._refuse_unless_invisible(name.requested_time, info.path)
-                continue
-            groups.setdefault(name.file_id, []).append(BaseFile(partition, name, info.size))
+            if isinstance(name, LogFileName):
+                if not name.is_cdc and self.visibility.admits(name.requested_time, info.path):
+                    logs.setdefault(name.file_id, []).append(LogFile(partition, name, info.size))
+            elif isinstance(name, BaseFileName):
+                if name.extension != "parquet":
+                    self._refuse_unless_invisible(name.requested_time, info.path)
+                else:
+                    bases.setdefault(name.file_id, []).append(BaseFile(partition, name, info.size))
         visible = (
-            self._newest(files)
-            for file_id, files in sorted(groups.items())
+            self._chosen(bases.get(file_id, []), logs.get(file_id, []), choose)
+            for file_id in sorted({*bases, *logs})
             if (partition, file_id) not in self.visibility.replaced
         )
         return tuple(piece for piece in visible if piece is not None)
 
-    def _newest(self, files: list[BaseFile]) -> FileSlice | None:
-        for base in sorted(files, key=lambda file: file.name.requested_time, reverse=True):
-            if self.visibility.admits(base.name.requested_time, base.path):
-                return FileSlice(base, self.visibility.stat(base.name.requested_time, base.path))
-        return None
+    def _chosen(
+        self, bases: list[BaseFile], logs: list[LogFile], choose: Callable[[list[Piece]], Piece | None]
+    ) -> FileSlice | None:
+        newest_first = sorted(bases, key=lambda file: file.name.requested_time, reverse=True)
+        admitted = (base for base in newest_first if self.visibility.admits(base.name.requested_time, base.path))
+        # Without logs the newest base file is the answer, and older commits need not be read.
+        kept = list(admitted) if logs else [base for base in [next(admitted, None)] if base is not None]
+        found = choose(slices_of(kept, logs, self.visibility.completed_at))
+        if found is None:
+            return None
+        base = found.base
+        stat = None if base is None else self.visibility.stat(base.name.requested_time, base.path)
+        return FileSlice(base, stat, tuple(found.logs))
 
     def _refuse_unless_invisible(self, requested_time: str, path: str) -> None:
-        if path.endswith(".cdc"):
-            return
         if self.visibility.admits(requested_time, path) or self.visibility.is_archived(requested_time):
             raise UnsupportedTableError(
-                "The table holds log files or base files other than Parquet, which this release does not read",
+                "The table holds base files other than Parquet, which this release does not read",
                 table=self.table,
                 path=path,
-                hint="Read it with Hudi, or compact it into Parquet base files first.",
+                hint="Read it with Hudi, or rewrite it into Parquet base files first.",
             )

@@ -21,7 +21,7 @@ from pyhudi_core.formats.log_format import BlockType, Header, LogBlock
 from pyhudi_core.formats.log_reader import LogReader
 from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
-from pyhudi_core.model.instant import DATA_ACTIONS
+from pyhudi_core.model.instant import DATA_ACTIONS, Instant
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
@@ -81,6 +81,27 @@ class MetadataSlices:
         if own is not None:
             return own.is_completed
         return (there is not None and there.is_completed) or self._is_older(requested_time)
+
+    def knows(self, commits: Iterable[Instant]) -> bool:
+        """Whether every completed commit of the data table is in here: a writer that forgot the metadata table would be invisible.
+
+        What had completed before the metadata table was built for the first time was listed then.
+        """
+        built = min(
+            (
+                i.completion_time or ""
+                for i in self.own
+                if i.requested_time.startswith(INITIAL_INSTANTS) and i.is_completed
+            ),
+            default="",
+        )
+        oldest = min((i.requested_time for i in self.own if i.is_completed), default="~")
+        for commit in commits:
+            own = self.own.find(commit.requested_time)
+            known = own is not None and own.is_completed
+            if not known and (commit.completion_time or "") > built and commit.requested_time >= oldest:
+                return False
+        return True
 
     def _is_older(self, requested_time: str) -> bool:
         """Instants that have left the active timeline had completed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from pyhudi_core.errors import InvalidOptionError
@@ -41,17 +42,25 @@ def _no_time(point: object, name: str) -> InvalidOptionError:
     )
 
 
-def completion_bound(point: TimePoint, timeline: Timeline, *, utc: bool) -> str:
+Archived = Callable[[str], Instant | None]
+"""Finds an archived instant by its requested time."""
+
+
+def completion_bound(point: TimePoint, timeline: Timeline, archived: Archived, *, utc: bool) -> str:
     """``as_of`` as a completion time: of a time what had completed by then, of an instant up to and including it."""
     if isinstance(point, Instant):
-        return _completed(point, timeline)
+        return _completed(point, timeline, archived)
     text = as_text(point, utc=utc, name="as_of")
     named = next((i for i in timeline if i.requested_time == text and i.action is not Action.SAVEPOINT), None)
-    return _completed(named, timeline) if named is not None and named.is_completed else text
+    if named is None and (timeline.first_write is None or text < timeline.first_write):
+        named = archived(text)
+    return _completed(named, timeline, archived) if named is not None and named.is_completed else text
 
 
-def _completed(instant: Instant, timeline: Timeline) -> str:
+def _completed(instant: Instant, timeline: Timeline, archived: Archived) -> str:
     found = timeline.find(instant.requested_time, instant.action) or instant
+    if found.completion_time is None:
+        found = archived(instant.requested_time) or found
     if found.completion_time is None:
         raise InvalidOptionError(
             f"as_of={instant.requested_time} names an instant that has not completed",

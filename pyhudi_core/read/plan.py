@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.model.partition_path import parse_partition
-from pyhudi_core.predicates import ColumnStats, Predicate, partition_stats
+from pyhudi_core.predicates import ColumnStats, Condition, partition_stats
+from pyhudi_core.read.pruning import by_column_stats, by_partition_stats
 from pyhudi_core.snapshot.snapshot import Snapshot
 
 
@@ -40,14 +41,22 @@ class Explanation:
         return f"<table><tr><th>step</th><th>kept</th><th>of</th></tr>{rows}</table>"
 
 
-def choose_slices(snapshot: Snapshot, predicate: Predicate | None) -> tuple[list[FileSlice], Step]:
-    """The slices of the partitions that can hold a matching row."""
+def choose_slices(snapshot: Snapshot, predicate: Condition | None) -> tuple[list[FileSlice], list[Step]]:
+    """The slices that can hold a matching row: by the values of their partitions, then by what the metadata table says."""
     partitions = snapshot.view.partitions()
     kept = [path for path in partitions if may_match(snapshot, predicate, path)]
-    return snapshot.view.all_slices(kept), Step("partitions", len(kept), len(partitions))
+    steps = [Step("partitions", len(kept), len(partitions))]
+    if predicate is None or snapshot.metadata is None:
+        return snapshot.view.all_slices(kept), steps
+    by_stats = by_partition_stats(snapshot, predicate, kept)
+    steps.append(Step("partitions after partition statistics", len(by_stats), len(kept)))
+    slices = snapshot.view.all_slices(by_stats)
+    chosen = by_column_stats(snapshot, predicate, slices)
+    steps.append(Step("slices after column statistics", len(chosen), len(slices)))
+    return chosen, steps
 
 
-def may_match(snapshot: Snapshot, predicate: Predicate | None, path: str) -> bool:
+def may_match(snapshot: Snapshot, predicate: Condition | None, path: str) -> bool:
     """Whether a partition, there or not, can hold a matching row, by its values alone."""
     if predicate is None:
         return True
@@ -56,7 +65,7 @@ def may_match(snapshot: Snapshot, predicate: Predicate | None, path: str) -> boo
     return not stats or predicate.could_match(stats)
 
 
-def choose_row_groups(reader: BaseFileReader, predicate: Predicate | None, schema: pa.Schema) -> list[int]:
+def choose_row_groups(reader: BaseFileReader, predicate: Condition | None, schema: pa.Schema) -> list[int]:
     """The row groups of a file that can hold a matching row, by the statistics in its footer."""
     rows = reader.row_group_rows
     if predicate is None:

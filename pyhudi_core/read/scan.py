@@ -16,8 +16,10 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
 from pyhudi_core.model.schema import conform
-from pyhudi_core.predicates import Predicate
+from pyhudi_core.predicates import Condition
+from pyhudi_core.read.merged import Merging, merged_batches
 from pyhudi_core.read.plan import Explanation, Step, choose_row_groups, choose_slices, may_match
+from pyhudi_core.read.read_optimized import Staleness, staleness
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
@@ -37,7 +39,7 @@ class RowFilter:
 
     columns: tuple[str, ...]
     schema: pa.Schema
-    predicate: Predicate | None
+    predicate: Condition | None
     changed_by: frozenset[str] | None = None
     keys: pa.Array | None = None
 
@@ -68,6 +70,16 @@ class RowFilter:
                 if kept.num_rows:
                     yield kept.select(list(self.columns))
 
+    def read_slice(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
+        """The wanted rows of one slice, with its logs."""
+        if not piece.logs:
+            yield from self.read(storage, piece.base.path)
+            return
+        for batch in merged_batches(storage, piece, merging, self.read_schema, self.schema):
+            kept = self._keep(batch)
+            if kept.num_rows:
+                yield kept.select(list(self.columns))
+
     def may_hold_keys(self, reader: BaseFileReader) -> bool:
         """Whether a file can hold any wanted key, by its key range and its bloom filter."""
         if self.keys is None:
@@ -94,7 +106,7 @@ class RowFilter:
 class Scan:
     """A read of one pinned snapshot.
 
-    ``written_by`` limits it to files that these instants wrote, ``partitions`` to these partitions.
+    ``written_by`` limits it to files that these instants wrote, ``partitions`` to these partitions, ``groups`` to these file groups.
     """
 
     snapshot: Snapshot
@@ -103,7 +115,13 @@ class Scan:
     rows: RowFilter
     written_by: frozenset[str] | None = None
     partitions: frozenset[str] | None = None
+    groups: frozenset[tuple[str, str]] | None = None
     _chosen: list[list[FileSlice]] = field(default_factory=list, repr=False)
+
+    @property
+    def merging(self) -> Merging:
+        """How rows of slices with logs are merged."""
+        return Merging(self.snapshot.config)
 
     @property
     def schema(self) -> pa.Schema:
@@ -125,6 +143,10 @@ class Scan:
         """The same scan, limited to some partitions."""
         return replace(self, partitions=partitions, _chosen=[])
 
+    def in_groups(self, groups: frozenset[tuple[str, str]]) -> Scan:
+        """The same scan, limited to file groups, (partition, file id) each."""
+        return replace(self, groups=groups, _chosen=[])
+
     def slices(self) -> list[FileSlice]:
         """The file slices to read, after pruning by partition."""
         if not self._chosen:
@@ -133,14 +155,15 @@ class Scan:
         return self._chosen[0]
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, a batch at a time; memory is bounded by one row group of one file."""
+        """The rows, a batch at a time; memory is bounded by one row group of one file, and by the logs of one slice."""
         for piece in self.slices():
-            yield from self.rows.read(self.storage, piece.base.path)
+            yield from self.rows.read_slice(self.storage, piece, self.merging)
 
     def to_arrow(self) -> pa.Table:
         """All rows as one table; files are read in parallel."""
-        paths = [piece.base.path for piece in self.slices()]
-        read = self.executor.map(lambda path: list(self.rows.read(self.storage, path)), paths)
+        read = self.executor.map(
+            lambda piece: list(self.rows.read_slice(self.storage, piece, self.merging)), self.slices()
+        )
         return pa.Table.from_batches([batch for batches in read for batch in batches], self.schema)
 
     def to_spark(self, spark: Any) -> Any:
@@ -149,15 +172,19 @@ class Scan:
 
         return to_spark(self, spark)
 
+    def staleness(self) -> Staleness:
+        """What a read-optimized scan of this state leaves out; reads the delete blocks of its logs."""
+        return staleness(self.snapshot, self.storage)
+
     def explain(self) -> Explanation:
         """What each step of planning keeps; reads the footers of the files that are left."""
-        chosen, partitions = choose_slices(self.snapshot, self.rows.predicate)
+        chosen, steps = choose_slices(self.snapshot, self.rows.predicate)
         wanted = [piece for piece in chosen if self._is_wanted(piece)]
         groups = self.executor.map(self._row_groups, wanted)
         all_slices = self.snapshot.view.all_slices()
         return Explanation(
             (
-                partitions,
+                *steps,
                 Step("files", len(wanted), len(all_slices)),
                 Step("files after statistics", sum(1 for kept, _ in groups if kept), len(wanted)),
                 Step("row groups", sum(kept for kept, _ in groups), sum(total for _, total in groups)),
@@ -168,12 +195,18 @@ class Scan:
     def _is_wanted(self, piece: FileSlice) -> bool:
         if self.partitions is not None and piece.partition not in self.partitions:
             return False
-        return self.written_by is None or piece.requested_time in self.written_by
+        if self.groups is not None and piece.group not in self.groups:
+            return False
+        return self.written_by is None or not self.written_by.isdisjoint(piece.requested_times)
 
     def _row_groups(self, piece: FileSlice) -> tuple[int, int]:
+        if piece.base_file is None:
+            return (1, 1)
         with self.storage.open_input(piece.base.path) as source:
             reader = BaseFileReader(source, piece.base.path)
             total = len(reader.row_group_rows)
+            if piece.logs:
+                return (total, total)
             if not self.rows.may_hold_keys(reader):
                 return (0, total)
             return (len(choose_row_groups(reader, self.rows.predicate, self.rows.schema)), total)

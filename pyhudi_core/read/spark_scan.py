@@ -1,7 +1,8 @@
 """Scans as Spark DataFrames.
 
 Files whose columns have the snapshot's types, on a local disk, are read by Spark's own Parquet scan, which is as fast as Spark reads. All
-others (files from before a column was widened, other storage, names that Spark takes for patterns) are read by this package in the executors.
+others (slices with logs, files from before a column was widened, other storage, names that Spark takes for patterns) are read by this package in
+the executors.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.model.meta_fields import COMMIT_TIME, META_SCHEMA
 from pyhudi_core.model.schema import from_avro
+from pyhudi_core.read.changes import ChangeReader, Changes, GroupChange
+from pyhudi_core.read.merged import Merging
 from pyhudi_core.read.scan import RowFilter, Scan
 from pyhudi_core.storage.base import StorageSpec
 from pyhudi_core.storage.opening import storage_from_spec
@@ -32,8 +35,9 @@ def to_spark(scan: Scan, spark: Any) -> Any:
     if native:
         frames.append(_native(scan, spark, native))
     if others:
-        read = _FileReader(scan.storage.spec(), scan.rows)
-        frames.append(engine.scan_in_tasks(spark, [piece.base.path for piece in others], read, scan.schema))
+        pieces = {str(number): piece for number, piece in enumerate(others)}
+        read = _SliceReader(scan.storage.spec(), scan.rows, scan.merging, pieces)
+        frames.append(engine.scan_in_tasks(spark, list(pieces), read, scan.schema))
     if not frames:
         return engine.empty_frame(spark, scan.schema)
     return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
@@ -45,9 +49,9 @@ def _split(scan: Scan) -> tuple[list[FileSlice], list[FileSlice]]:
     if not local.startswith("/") or _PATTERNS & set(local) or scan.rows.keys is not None:
         return [], pieces
     types = _FileTypes(scan)
-    native = [piece for piece in pieces if not _PATTERNS & set(piece.base.path) and types.are_current(piece)]
-    chosen = {piece.base.path for piece in native}
-    return native, [piece for piece in pieces if piece.base.path not in chosen]
+    native = [p for p in pieces if not p.logs and not _PATTERNS & set(p.base.path) and types.are_current(p)]
+    chosen = {piece.group for piece in native}
+    return native, [piece for piece in pieces if piece.group not in chosen]
 
 
 @dataclass(slots=True)
@@ -106,11 +110,35 @@ def _matching(expression: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _FileReader:
-    """Reads one file inside a task."""
+class _SliceReader:
+    """Reads one slice, named by its number, inside a task."""
 
     spec: StorageSpec
     rows: RowFilter
+    merging: Merging
+    pieces: dict[str, FileSlice]
 
-    def __call__(self, path: str) -> list[pa.RecordBatch]:
-        return list(self.rows.read(storage_from_spec(self.spec), path))
+    def __call__(self, number: str) -> list[pa.RecordBatch]:
+        return list(self.rows.read_slice(storage_from_spec(self.spec), self.pieces[number], self.merging))
+
+
+def changes_to_spark(changes: Changes, spark: Any) -> Any:
+    """The changes as a DataFrame of the session; a few file groups a task."""
+    engine.use_own_python(spark)
+    if not changes.groups:
+        return engine.empty_frame(spark, changes.schema)
+    groups = {str(number): group for number, group in enumerate(changes.groups)}
+    read = _ChangeTask(changes.storage.spec(), changes.reader, groups)
+    return engine.scan_in_tasks(spark, list(groups), read, changes.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangeTask:
+    """Reads the changes of one file group, named by its number, inside a task."""
+
+    spec: StorageSpec
+    reader: ChangeReader
+    groups: dict[str, GroupChange]
+
+    def __call__(self, number: str) -> list[pa.RecordBatch]:
+        return list(self.reader.read(storage_from_spec(self.spec), self.groups[number]))

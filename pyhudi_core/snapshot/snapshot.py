@@ -5,18 +5,25 @@ Every read is a function of a snapshot; every write starts from one and is check
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from pyhudi_core.errors import UnsupportedTableError
-from pyhudi_core.file_groups.listing import StorageListing
+from pyhudi_core.file_groups.listing import FileListing, StorageListing
+from pyhudi_core.file_groups.named_files import NamedFiles
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
-from pyhudi_core.model.properties import TableConfig, TableType
+from pyhudi_core.metadata_table.names import FILES, FOLDER
+from pyhudi_core.metadata_table.reader import MetadataListing, MetadataTable
+from pyhudi_core.model.commit import SERVICE_OPERATIONS
+from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import from_avro
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,7 @@ class Snapshot:
     bound: str | None
     schema: pa.Schema
     view: FileGroupView
+    metadata: MetadataTable | None = None
 
     @property
     def visibility(self) -> Visibility:
@@ -36,39 +44,73 @@ class Snapshot:
     @property
     def completion_time(self) -> str:
         """The completion time of the newest visible commit; empty before the first."""
-        commits = self.visibility.commits
-        return (commits[-1].completion_time or "") if commits else ""
+        return self.visibility.newest_completion()
 
 
 def load(storage: Storage, folder: TimelineFolder, config: TableConfig, bound: str | None = None) -> Snapshot:
     """Read the timeline once and build the snapshot at a bound. Files are listed when they are first asked for."""
-    if config.table_type is not TableType.COPY_ON_WRITE:
-        raise UnsupportedTableError(
-            "The table is merge-on-read, which this release does not read or write",
-            table=storage.location,
-            hint="Use Hudi for this table, or a copy-on-write table.",
-        )
     timeline = folder.load()
     return build(storage, folder, config, timeline, bound)
 
 
 def build(
-    storage: Storage, folder: TimelineFolder, config: TableConfig, timeline: Timeline, bound: str | None = None
+    storage: Storage,
+    folder: TimelineFolder,
+    config: TableConfig,
+    timeline: Timeline,
+    bound: str | None = None,
+    *,
+    by_name: bool = True,
 ) -> Snapshot:
-    """The snapshot of a timeline that is already loaded."""
-
-    def has_history() -> bool:
-        return storage.head(f"{folder.path}/{config.history_path}/_version_") is not None
-
-    visibility = Visibility.of(timeline, bound, folder.read_commit, has_history)
-    listing = StorageListing(storage, bool(config.partition_fields))
+    """The snapshot of a timeline that is already loaded. ``by_name``: files count only if a commit names them; tests turn it off."""
+    history = folder.history
+    visibility = Visibility.of(timeline, bound, folder.read_commit, history.exists, by_name=by_name, history=history)
+    metadata = _metadata_table(storage, config, timeline, visibility)
+    stored: FileListing = StorageListing(storage, bool(config.partition_fields))
+    if metadata is not None:
+        stored = MetadataListing(metadata)
+    listing = NamedFiles(stored, visibility, storage.head)
     view = FileGroupView(listing, visibility, storage.location)
     visible = Timeline(tuple(sorted(visibility.commits)))
-    text = folder.latest_schema(visible) or folder.latest_schema(timeline) or config.create_schema
+    text = (
+        folder.latest_schema(visible)
+        or _archived_schema(folder, timeline, visibility.completed_until)
+        or folder.latest_schema(timeline)
+        or config.create_schema
+    )
     if text is None:
         raise UnsupportedTableError(
             "Neither a commit nor hoodie.properties says what the table's schema is",
             table=storage.location,
             hint="Write to the table once with Hudi, which stores the schema in the commit.",
         )
-    return Snapshot(config, timeline, bound, from_avro(text), view)
+    return Snapshot(config, timeline, bound, from_avro(text), view, metadata)
+
+
+def _metadata_table(
+    storage: Storage, config: TableConfig, timeline: Timeline, visibility: Visibility
+) -> MetadataTable | None:
+    """The metadata table, if it is listed, there, and knows every commit: commits are the truth, then it, then the listing of the storage."""
+    if FILES not in config.metadata_partitions:
+        return None
+    if storage.head(f"{FOLDER}/.hoodie/hoodie.properties") is None:
+        _log.warning("%s lists a metadata table that is not there; its files are listed instead", storage.location)
+        return None
+    found = MetadataTable.open(storage, timeline, config.metadata_partitions)
+    if not found.slices.knows(visibility.commits):
+        _log.warning(
+            "the metadata table of %s does not know all commits; its files are listed instead", storage.location
+        )
+        return None
+    return found
+
+
+def _archived_schema(folder: TimelineFolder, timeline: Timeline, bound: str) -> str | None:
+    """The schema of the newest archived commit that has one and had completed at the bound; archival leaves the newest commits where they are."""
+    if not timeline.has_history or not len(timeline.commits):
+        return None
+    for instant in folder.history.newest_first(bound):
+        commit = folder.read_commit(instant)
+        if commit.schema and commit.operation not in SERVICE_OPERATIONS:
+            return commit.schema
+    return None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pyhudi_core.file_groups.slice import BaseFile, LogFile
-from pyhudi_core.file_groups.slicing import Piece, newest, newest_base, slices_of
+from pyhudi_core.file_groups.slicing import Piece, newest_base, slices_of
 from pyhudi_core.model.file_names import BaseFileName, LogFileName
 
 
@@ -28,30 +26,22 @@ def test_the_worked_example_of_rfc_66() -> None:
     logs = [log("t35"), log("t30"), log("t21")]
     found = slices_of([base("t10"), base("t60")], logs, COMPLETED.__getitem__)
     assert shape(found) == [("t10", True, ["t21", "t30"]), ("t60", True, ["t35"])]
-    assert newest(found) == found[1]
 
 
-def test_a_pending_compaction_takes_later_logs_and_the_slice_before_it_is_read_too() -> None:
-    logs = [log("t21"), log("t30"), log("t35")]
-    found = slices_of([base("t10")], logs, COMPLETED.__getitem__, compacting="t60")
-    assert shape(found) == [("t10", True, ["t21", "t30"]), ("t60", False, ["t35"])]
-    read = newest(found, compacting="t60")
-    assert read is not None
-    assert (read.base, [entry.name.requested_time for entry in read.logs]) == (base("t10"), ["t21", "t30", "t35"])
-
-
-def test_a_pending_compaction_without_later_logs_changes_nothing() -> None:
-    found = slices_of([base("t10")], [log("t21")], COMPLETED.__getitem__, compacting="t60")
-    read = newest(found, compacting="t60")
-    assert read is not None
-    assert shape([read]) == [("t10", True, ["t21"])]
+def test_before_the_compaction_has_run_all_logs_lie_on_the_old_base_file_in_their_order() -> None:
+    logs = [log("t35"), log("t30"), log("t21")]
+    assert shape(slices_of([base("t10")], logs, COMPLETED.__getitem__)) == [("t10", True, ["t21", "t30", "t35"])]
 
 
 def test_a_group_without_a_base_file_is_named_by_its_first_log() -> None:
     found = slices_of([], [log("t30"), log("t21")], COMPLETED.__getitem__)
     assert shape(found) == [("t21", False, ["t21", "t30"])]
-    assert newest(found) == found[0]
     assert newest_base(found) is None
+
+
+def test_a_log_older_than_every_base_file_does_not_disturb_them() -> None:
+    found = slices_of([base("t60")], [log("t21"), log("t35")], COMPLETED.__getitem__)
+    assert shape(found) == [("t21", False, ["t21"]), ("t60", True, ["t35"])]
 
 
 def test_logs_of_one_instant_are_in_the_order_of_version_and_token() -> None:
@@ -63,12 +53,10 @@ def test_logs_of_one_instant_are_in_the_order_of_version_and_token() -> None:
 
 
 def test_read_optimized_takes_the_newest_base_and_tells_what_it_leaves_out() -> None:
-    found = slices_of([base("t10")], [log("t21"), log("t35")], COMPLETED.__getitem__, compacting="t60")
-    read = newest_base(found)
+    read = newest_base(slices_of([base("t10")], [log("t21"), log("t35")], COMPLETED.__getitem__))
     assert read is not None
     assert shape([read]) == [("t10", True, ["t21", "t35"])]
 
 
-@pytest.mark.parametrize("compacting", [None, "t60"])
-def test_an_empty_group_has_nothing_to_read(compacting: str | None) -> None:
-    assert newest(slices_of([], [], COMPLETED.__getitem__, compacting), compacting) is None
+def test_an_empty_group_has_nothing_to_read() -> None:
+    assert slices_of([], [], COMPLETED.__getitem__) == []

@@ -120,16 +120,16 @@ def test_other_files_in_a_partition_are_passed_over(name: str) -> None:
     assert _seen(_view(["10_11.commit"], {"10": _wrote(OLD)}, [OLD, name])) == [OLD]
 
 
-def test_log_files_of_visible_commits_are_refused_and_of_others_passed_over() -> None:
-    from pyhudi_core.errors import UnsupportedTableError
-
+def test_log_files_of_visible_commits_lie_on_the_base_file_and_others_are_passed_over() -> None:
     log = ".f_20.log.1_0-1-2"
     commits = {"10": _wrote(OLD), "20": CommitMetadata("UPSERT", (WriteStat("f", f"p/{log}", "p"),))}
-    assert _seen(_view(["10_11.commit", "20.deltacommit.inflight"], commits, [OLD, log])) == [OLD]
-    assert _seen(_view(["10_11.commit"], commits, [OLD, f"{log}.cdc"])) == [OLD]
-    with pytest.raises(UnsupportedTableError, match="log files") as caught:
-        _seen(_view(["10_11.commit", "20_21.deltacommit"], commits, [OLD, log]))
-    assert caught.value.path == f"p/{log}"
+
+    def logs(view: FileGroupView) -> list[str]:
+        return [str(entry.name) for piece in view.slices("p") for entry in piece.logs]
+
+    assert logs(_view(["10_11.commit", "20.deltacommit.inflight"], commits, [OLD, log])) == []
+    assert logs(_view(["10_11.commit"], commits, [OLD, f"{log}.cdc"])) == []
+    assert logs(_view(["10_11.commit", "20_21.deltacommit"], commits, [OLD, log])) == [log]
 
 
 def test_each_folder_is_listed_once_by_one_snapshot(location: str) -> None:

@@ -1,0 +1,201 @@
+"""Change data capture: what every commit did to every row, with the row before and after.
+
+Specification, "CDC Query". A change is the difference between two states of a file group, the one before a commit became visible and the one with it:
+so it is right in whatever way the table keeps its changes (the three supplemental logging modes), for copy-on-write and merge-on-read, and
+never tells of a value that lost the merge. Where a commit has left a change log with both images (``DATA_BEFORE_AFTER``), that is read instead
+of the two states.
+
+Commits are told in the order of their completion; table services change no rows and tell nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import ObjectNotFoundError, SnapshotExpiredError
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.formats.base_file import conform
+from pyhudi_core.formats.log_contents import read_records
+from pyhudi_core.formats.log_format import BlockType, Header
+from pyhudi_core.formats.log_reader import LogReader
+from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY, with_meta_fields
+from pyhudi_core.predicates import Predicate
+from pyhudi_core.read.merged import Merging
+from pyhudi_core.read.scan import RowFilter
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.storage.base import Storage
+
+INSERT, UPDATE, DELETE = "i", "u", "d"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """What one commit did to one file group: its slice before and after, or the change logs that tell it."""
+
+    instant: str
+    before: FileSlice | None
+    after: FileSlice | None
+    logs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeReader:
+    """Reads changes of file groups; a value that can be sent to tasks.
+
+    Attributes:
+        columns: columns of ``before`` and ``after``.
+        schema: the table's columns.
+        predicate: keeps changes whose row before or after matches; None for all.
+        merging: how slices with logs are merged.
+    """
+
+    columns: tuple[str, ...]
+    schema: pa.Schema
+    predicate: Predicate | None
+    merging: Merging
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """The columns op, ts_ms, before and after."""
+        row = pa.struct([self.schema.field(name).with_nullable(True) for name in self.columns])
+        return pa.schema([("op", pa.string()), ("ts_ms", pa.string()), ("before", row), ("after", row)])
+
+    def read(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch]:
+        """The changes of one group, as batches of the result's columns."""
+        found = (self._logged(storage, path, change.instant) for path in change.logs)
+        for batch in found if change.logs else (self._compared(storage, change),):
+            if batch is not None and batch.num_rows:
+                yield batch
+
+    def _compared(self, storage: Storage, change: GroupChange) -> pa.RecordBatch | None:
+        old, new = self._rows(storage, change.before), self._rows(storage, change.after)
+        at = _places(new.column(RECORD_KEY), old.column(RECORD_KEY))
+        written = np.asarray(pc.equal(new.column(COMMIT_TIME), change.instant).to_numpy(), bool)
+        gone = np.ones(old.num_rows, bool)
+        gone[at[at >= 0]] = False
+        changed = np.flatnonzero((at < 0) | written)
+        old_rows = np.concatenate([at[changed], np.flatnonzero(gone)])
+        new_rows = np.concatenate([changed, np.full(int(gone.sum()), -1)])
+        ops = np.where(old_rows < 0, INSERT, np.where(new_rows < 0, DELETE, UPDATE))
+        return self._batch(ops.tolist(), change.instant, _take(old, old_rows), _take(new, new_rows), new_rows, old_rows)
+
+    def _rows(self, storage: Storage, piece: FileSlice | None) -> pa.Table:
+        full = with_meta_fields(self.schema)
+        if piece is None:
+            return full.empty_table()
+        wanted = RowFilter(tuple(full.names), full, None)
+        try:
+            return pa.Table.from_batches(list(wanted.read_slice(storage, piece, self.merging)), full)
+        except ObjectNotFoundError as error:
+            raise SnapshotExpiredError(
+                "A file that held the rows before a change has been cleaned",
+                path=error.path,
+                hint="Read the changes sooner, keep more commits (hoodie.clean.commits.retained), or log both images "
+                "(hoodie.table.cdc.supplemental.logging.mode=DATA_BEFORE_AFTER).",
+            ) from error
+
+    def _logged(self, storage: Storage, path: str, instant: str) -> pa.RecordBatch | None:
+        parts: list[pa.RecordBatch] = []
+        with storage.open_input(path) as source:
+            reader = LogReader(source, path)
+            for block in reader.blocks():
+                if block.type is BlockType.CDC_DATA and block.instant_time == instant:
+                    records = read_records(reader.content(block), block.headers.get(Header.SCHEMA, ""), path)
+                    parts.append(self._of_log(records, instant))
+        return pa.Table.from_batches(parts).combine_chunks().to_batches()[0] if any(p.num_rows for p in parts) else None
+
+    def _of_log(self, records: pa.RecordBatch, instant: str) -> pa.RecordBatch:
+        images = []
+        for name in ("before", "after"):
+            image = records.column(name)
+            rows = conform(
+                pa.RecordBatch.from_struct_array(image.fill_null({}) if image.null_count else image), self.schema
+            )
+            images.append(
+                (pa.Table.from_batches([rows]), np.where(image.is_valid().to_numpy(zero_copy_only=False), 0, -1))
+            )
+        (old, had), (new, has) = images
+        return self._batch(records.column("op").to_pylist(), instant, old, new, has, had)
+
+    def _batch(
+        self, ops: Sequence[str], instant: str, old: pa.Table, new: pa.Table, has: np.ndarray, had: np.ndarray
+    ) -> pa.RecordBatch:
+        """Put the columns together; ``had`` and ``has`` are negative where there is no row before or after."""
+        keep = self._matching(old, had) | self._matching(new, has)
+        columns = [
+            pa.array(ops, pa.string()), pa.array([instant] * len(ops), pa.string()),
+            self._image(old, had), self._image(new, has),
+        ]  # fmt: skip
+        return pa.RecordBatch.from_arrays(columns, schema=self.result_schema).filter(pa.array(keep))
+
+    def _matching(self, rows: pa.Table, present: np.ndarray) -> np.ndarray:
+        if self.predicate is None:
+            return np.ones(rows.num_rows, bool)
+        numbered = rows.append_column("__row", pa.array(np.arange(rows.num_rows)))
+        kept = numbered.filter(self.predicate.expression).column("__row").to_numpy()
+        found = np.zeros(rows.num_rows, bool)
+        found[kept] = True
+        return found & (present >= 0)
+
+    def _image(self, rows: pa.Table, present: np.ndarray) -> pa.Array:
+        kind = self.result_schema.field("before").type
+        arrays = [rows.column(name).combine_chunks() for name in self.columns]
+        return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(present < 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes of some commits. Prints as a line; read it as Arrow, in batches, or on Spark."""
+
+    storage: Storage
+    executor: Executor
+    reader: ChangeReader
+    groups: tuple[GroupChange, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """op (i, u or d), ts_ms (the commit's requested time), before and after (rows; null where there is none)."""
+        return self.reader.result_schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The changes in the order of their commits; memory is bounded by two slices of one file group."""
+        for change in self.groups:
+            yield from self.reader.read(self.storage, change)
+
+    def to_arrow(self) -> pa.Table:
+        """All changes as one table; file groups are read in parallel."""
+        read = self.executor.map(lambda change: list(self.reader.read(self.storage, change)), self.groups)
+        return pa.Table.from_batches([batch for batches in read for batch in batches], self.schema)
+
+    def to_spark(self, spark: Any) -> Any:
+        """The changes as a DataFrame of this Spark session, read by its executors when it is used."""
+        from pyhudi_core.read.spark_scan import changes_to_spark  # noqa: PLC0415  (Spark is imported only where it is used)
+
+        return changes_to_spark(self, spark)
+
+    def __str__(self) -> str:
+        commits = len({change.instant for change in self.groups})
+        return f"Changes of {self.storage.location}: {commits} commits, {len(self.groups)} file groups"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(str(self))}</p>"
+
+
+def _places(keys: pa.ChunkedArray, among: pa.ChunkedArray) -> np.ndarray:
+    """Where each key is among the others; -1 for nowhere."""
+    found = pc.index_in(keys, value_set=among.combine_chunks())
+    return np.asarray(pc.fill_null(found, -1).to_numpy(), np.int64)
+
+
+def _take(rows: pa.Table, places: np.ndarray) -> pa.Table:
+    absent = places < 0
+    if not rows.num_rows:
+        return pa.table([pa.nulls(len(places), item.type) for item in rows.schema], schema=rows.schema)
+    return rows.take(pa.array(np.where(absent, 0, places), mask=absent))
