@@ -15,6 +15,8 @@ HudiError
 │       └─ TableVersionError
 ├─ CommitError
 │   ├─ CommitConflictError
+│   │   └─ EarlyConflictError
+│   ├─ CommitRequirementError
 │   ├─ CommitAbortedError
 │   └─ CommitStateUnknownError
 ├─ LockError
@@ -40,6 +42,7 @@ HudiError
 ├─ LimitExceededError
 ├─ UnsafePathError
 ├─ SnapshotExpiredError
+├─ PendingDeletesError
 └─ StorageError
     ├─ ObjectNotFoundError
     ├─ PreconditionFailedError
@@ -143,11 +146,34 @@ class CommitError(HudiError):
 
 
 class CommitConflictError(CommitError):
-    """Another commit got in between and touched the same data; nothing was published."""
+    """Another commit got in between and touched the same data; nothing was published.
 
-    def __init__(self, message: str, *, conflict: object = None, **fields: str | None) -> None:
+    ``conflict`` says which, and ``explanation`` why and what to do; ``bytes_saved`` is what an early end of the attempt left unwritten (an estimate).
+    """
+
+    conflict: object = None
+    explanation: object = None
+    bytes_written = 0
+    bytes_saved = 0
+
+    def __init__(
+        self, message: str, *, conflict: object = None, explanation: object = None, **fields: str | None
+    ) -> None:
         super().__init__(message, **fields)
         self.conflict = conflict
+        self.explanation = explanation
+
+
+class EarlyConflictError(CommitConflictError):
+    """Another writer is at work on the same file groups, seen by its markers before all files were written."""
+
+
+class CommitRequirementError(CommitError):
+    """What the caller required of the table does not hold any more; nothing was published. ``requirement`` is the one that failed."""
+
+    def __init__(self, message: str, *, requirement: object = None, **fields: str | None) -> None:
+        super().__init__(message, **fields)
+        self.requirement = requirement
 
 
 class CommitAbortedError(CommitError):
@@ -264,6 +290,10 @@ class UnsafePathError(HudiError):
 
 class SnapshotExpiredError(HudiError):
     """The snapshot that was asked for has been cleaned."""
+
+
+class PendingDeletesError(HudiError):
+    """A read-optimized query would show rows that have been deleted, and the caller does not want that."""
 
 
 class StorageError(HudiError):

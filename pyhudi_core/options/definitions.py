@@ -64,15 +64,29 @@ _LOCKS = {
     "file_system": "file_system",
     f"{_LOCK_PACKAGE}InProcessLockProvider".lower(): "in_process",
     f"{_LOCK_PACKAGE}FileSystemBasedLockProvider".lower(): "file_system",
+    "storage_based": "storage_based",
+    f"{_LOCK_PACKAGE}StorageBasedLockProvider".lower(): "storage_based",
 }
 _LATER_LOCKS = (
     f"{_LOCK_PACKAGE}ZookeeperBasedLockProvider".lower(),
-    f"{_LOCK_PACKAGE}StorageBasedLockProvider".lower(),
     "org.apache.hudi.aws.transaction.lock.dynamodbbasedlockprovider",
     "org.apache.hudi.hive.transaction.lock.hivemetastorebasedlockprovider",
     "dynamodb",
-    "storage",
     "zookeeper",
+)
+
+_STRATEGY_PACKAGE = "org.apache.hudi.client.transaction."
+_STRATEGIES = {
+    "simple": "simple",
+    "prefer_writer": "prefer_writer",
+    "bucket": "bucket",
+    f"{_STRATEGY_PACKAGE}SimpleConcurrentFileWritesConflictResolutionStrategy".lower(): "simple",
+    f"{_STRATEGY_PACKAGE}PreferWriterConflictResolutionStrategy".lower(): "prefer_writer",
+    f"{_STRATEGY_PACKAGE}BucketIndexConcurrentFileWritesConflictResolutionStrategy".lower(): "bucket",
+}
+_LATER_STRATEGIES = (
+    f"{_STRATEGY_PACKAGE}IngestionPrimaryWriterBasedConflictResolutionStrategy".lower(),
+    f"{_STRATEGY_PACKAGE}StateTransitionTimeBasedConflictResolutionStrategy".lower(),
 )
 
 TABLE_OPTIONS = (
@@ -173,15 +187,36 @@ WRITE_OPTIONS = (
            "`snapshot`: two writes conflict if they change the same file groups or insert the same keys. `serializable`: also if one has "
            "read (`write.scan`, `delete(where=)`) a partition that the other one changed.",
            choices=_words("snapshot", "serializable")),
+    Option("hoodie.write.lock.conflict.resolution.strategy", "conflict_strategy", str, "simple",
+           "How docs/conflicts.md is applied: `simple`, as it stands; `prefer_writer`, table services yield to writes that are still running, "
+           "and writes to no plan of theirs; `bucket`, file groups with one bucket number are one. Hudi's class names are understood.",
+           choices=_STRATEGIES, not_yet=_LATER_STRATEGIES),
+    Option("hoodie.write.concurrency.early.conflict.detection.enable", "early_conflict_detection", bool, False,
+           "A write that is about to rewrite a file group which an older, living write has announced stops before it has written all files, "
+           "and is planned anew."),
+    Option("pyhudi.commit.allow.duplicate.keys", "allow_duplicate_keys", bool, False,
+           "Two inserts at one time may both commit although they hold the same record key: the table can then have a key twice. "
+           "It saves reading the keys that others inserted meanwhile."),
+    Option("hoodie.archive.automatic", "archive_automatic", bool, True,
+           "Every commit looks whether old instants are due for the history, and moves them there."),
+    Option("hoodie.keep.max.commits", "keep_max_commits", int, 30,
+           "Completed commits on the active timeline above which the oldest ones move to the history.", minimum=2),
+    Option("hoodie.keep.min.commits", "keep_min_commits", int, 20,
+           "Completed commits that stay on the active timeline then; less than hoodie.keep.max.commits.", minimum=1),
+    Option("hoodie.archive.beyond.savepoint", "archive_beyond_savepoint", bool, False,
+           "Archive also what is newer than the first savepoint; savepointed commits themselves stay."),
+    Option("hoodie.timeline.compaction.batch.size", "history_batch_size", int, 10,
+           "Files of one layer of the history that are merged into one of the next layer.", minimum=2, maximum=1000),
     Option("hoodie.write.auto.upgrade", "auto_upgrade", bool, False,
            "Understood because Hudi 1.1 and newer need it to leave a version 8 table alone; this package never upgrades.",
            choices={"false": "false"}),
 )  # fmt: skip
 
 LOCK_OPTIONS = (
-    Option("hoodie.write.lock.provider", "lock_provider", str, "file_system",
-           "What excludes other writers during a commit: `file_system` (a lock file that Hudi's own provider respects) or "
-           "`in_process`; Hudi's class names are understood.", Scope.LOCK, choices=_LOCKS, not_yet=_LATER_LOCKS,
+    Option("hoodie.write.lock.provider", "lock_provider", str, None,
+           "What excludes other writers during a commit: `file_system` or `storage_based` (lock files that Hudi's own providers respect), or "
+           "`in_process`; Hudi's class names are understood. By default `file_system` on a disk, `storage_based` in an object store, "
+           "`in_process` in memory. A commit under another lock than the latest one is refused.", Scope.LOCK, choices=_LOCKS, not_yet=_LATER_LOCKS,
            aliases=("lock",)),
     Option("hoodie.write.lock.wait_time_ms", "lock_wait_ms", int, 60_000, "Milliseconds to wait for the lock.", Scope.LOCK,
            minimum=0),
@@ -189,6 +224,17 @@ LOCK_OPTIONS = (
            "Folder of the lock file, below the table; the default is Hudi's.", Scope.LOCK),
     Option("hoodie.write.lock.filesystem.expire", "lock_expire_minutes", int, 0,
            "Minutes after which anybody's lock file counts as left behind; 0 for never.", Scope.LOCK, minimum=0),
+    Option("hoodie.write.lock.storage.validity.timeout.secs", "lock_validity_s", int, 300,
+           "Seconds that a `storage_based` lock counts without renewal; at least ten times the renewal.", Scope.LOCK, minimum=10,
+           maximum=86_400),
+    Option("hoodie.write.lock.storage.renew.interval.secs", "lock_renew_s", int, 30,
+           "Seconds between two renewals of a `storage_based` lock.", Scope.LOCK, minimum=1, maximum=3_600,
+           aliases=("hoodie.write.lock.storage.heartbeat.poll.secs",)),
+    Option("pyhudi.lock.change.from", "lock_change_from", str, "",
+           "The identity of a lock that all writers give up for the one that is configured now, as the refusal names it. It works once: "
+           "after the first commit under the new lock it means nothing.", Scope.LOCK),
+    Option("pyhudi.lock.audit", "lock_audit", bool, False,
+           "Record who holds the lock when: a file of JSON lines for each holding, below `.hoodie/.locks/audit/`.", Scope.LOCK),
 )  # fmt: skip
 
 OPTIONS: tuple[Option, ...] = TABLE_OPTIONS + WRITE_OPTIONS + LOCK_OPTIONS

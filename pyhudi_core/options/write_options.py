@@ -47,11 +47,23 @@ class WriteOptions:
     commit_yield_ms: int
     concurrency: str
     isolation: str
+    conflict_strategy: str
+    early_conflict_detection: bool
+    allow_duplicate_keys: bool
+    archive_automatic: bool
+    keep_max_commits: int
+    keep_min_commits: int
+    archive_beyond_savepoint: bool
+    history_batch_size: int
     auto_upgrade: bool
-    lock_provider: str
+    lock_provider: str | None
     lock_wait_ms: int
     lock_path: str
     lock_expire_minutes: int
+    lock_validity_s: int
+    lock_renew_s: int
+    lock_change_from: str
+    lock_audit: bool
 
     @classmethod
     def parse(cls, options: Mapping[str, object], *, config: TableConfig | None = None) -> WriteOptions:
@@ -123,6 +135,18 @@ def _check_together(options: WriteOptions) -> None:
             f"hoodie.parquet.small.file.limit ({options.small_file_limit}) is above hoodie.parquet.max.file.size "
             f"({options.max_file_size})",
             hint="Files at the target size would count as small; lower the limit",
+        )
+    if options.keep_min_commits >= options.keep_max_commits:
+        raise InvalidOptionError(
+            f"hoodie.keep.min.commits ({options.keep_min_commits}) is not below hoodie.keep.max.commits "
+            f"({options.keep_max_commits})",
+            hint="Give a smaller minimum or a larger maximum",
+        )
+    if options.lock_validity_s < 10 * options.lock_renew_s:
+        raise InvalidOptionError(
+            f"hoodie.write.lock.storage.validity.timeout.secs ({options.lock_validity_s}) is below ten times "
+            f"hoodie.write.lock.storage.renew.interval.secs ({options.lock_renew_s})",
+            hint="A lock must outlive renewals that fail; lengthen the one or shorten the other",
         )
     try:
         safe_relative_path(options.lock_path)

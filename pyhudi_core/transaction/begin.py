@@ -10,17 +10,20 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from pyhudi_core.errors import ClockSkewError, CommitAbortedError, HudiError
+from pyhudi_core.errors import ClockSkewError, CommitAbortedError, HudiError, InvalidOptionError
 from pyhudi_core.formats.avro import encode_record
-from pyhudi_core.model.instant import Action, Instant, State, epoch_ms, is_time, time_after
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State, epoch_ms, format_time, is_time, time_after
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.heartbeat import Heartbeat
-from pyhudi_core.transaction.publication import create_once
+from pyhudi_core.transaction.publication import creating
 
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 50
+
+TOKEN_KEY = "pyhudi.commit_token"  # noqa: S105  (a name, not a secret)
+"""Where a commit keeps the token of the attempt that made it, in its extra metadata."""
 
 
 @dataclass(slots=True)
@@ -54,20 +57,25 @@ class Transaction:
 def reserve(context: TableContext, action: Action) -> Transaction:
     """Reserve a requested time and start its heartbeat; nothing is on the timeline yet.
 
-    Raises `ClockSkewError` if the timeline is ahead of the clock by more than the bound.
+    Raises `ClockSkewError` if the timeline is ahead of the clock by more than the bound, and `InvalidOptionError` on a storage that cannot keep
+    several writers apart.
     """
+    _refuse_racy_storage(context)
     nonce = context.runtime.ids.uuid().replace("-", "")
     content = heartbeat.body(context, nonce)
     for _ in range(_ATTEMPTS):
         requested_time = _candidate(context)
-        if context.protections.reservation and not create_once(
-            context.storage, layout.heartbeat(requested_time), content
-        ):
+        reserve_file = creating(context.protections.reservation)
+        if not reserve_file(context.storage, layout.heartbeat(requested_time), content):
             continue
         beat = heartbeat.start(context, requested_time, content)
-        _wait_for_skew(context)
-        start = context.folder.load()
-        if start.high_water_mark < requested_time or not context.protections.reservation:
+        try:
+            _wait_for_skew(context)
+            start = context.folder.load()
+        except BaseException:
+            beat.handle.cancel()  # nobody would end it; the file expires
+            raise
+        if start.high_water_mark < requested_time or not context.protections.monotonic_times:
             return Transaction(context, Instant(requested_time, action, State.REQUESTED), nonce, start, beat)
         beat.stop(context)
     raise CommitAbortedError(
@@ -80,8 +88,11 @@ def reserve(context: TableContext, action: Action) -> Transaction:
 def announce(transaction: Transaction, requested_body: bytes, inflight_body: bytes) -> None:
     """Put the requested and the inflight file on the timeline. Raises `CommitAbortedError` if somebody else's are there."""
     context = transaction.context
-    for instant, body in ((transaction.requested, requested_body), (transaction.inflight, inflight_body)):
-        if not create_once(context.storage, context.folder.file(instant), body):
+    for instant, body, once in (
+        (transaction.requested, requested_body, context.protections.requested_once),
+        (transaction.inflight, inflight_body, context.protections.inflight_once),
+    ):
+        if not creating(once)(context.storage, context.folder.file(instant), body):
             raise CommitAbortedError(
                 "Another writer uses the same requested time",
                 table=context.table,
@@ -122,29 +133,82 @@ def _withdraw(transaction: Transaction) -> None:
 
 
 def _candidate(context: TableContext) -> str:
-    """The next free time: the clock's, or just above everything that is known."""
-    now = context.now()
-    if not context.protections.reservation:
-        return now
+    """The next free time: the clock's at the end of the wait for skew, or just above everything that is known.
+
+    What others complete during that wait then lies before it; else whoever waits could not begin beside those who commit all the time.
+    """
+    if not context.protections.monotonic_times:
+        return context.now()
+    now = format_time(context.runtime.clock.now_ms() + _skew_wait_ms(context), utc=context.utc)
     reserved = (info.path.rpartition("/")[2] for info in context.storage.list(f"{layout.HEARTBEATS}/"))
-    highest = max([context.folder.load().high_water_mark, *(name for name in reserved if is_time(name))])
-    check_skew(context, highest)
+    timeline = context.folder.load()
+    highest = max([timeline.high_water_mark, *(name for name in reserved if is_time(name))])
+    check_skew(context, timeline, highest)
     return max(now, time_after(highest)) if highest else now
 
 
-def check_skew(context: TableContext, highest: str) -> None:
-    """Refuse to go on when the timeline is far ahead of this clock: one of the two clocks is wrong."""
-    latest = epoch_ms(highest, utc=context.utc) if highest else None
-    bound = max(context.options.max_clock_ahead_ms, context.options.max_expected_clock_skew_ms)
-    if latest is not None and latest - context.runtime.clock.now_ms() > bound:
+def check_skew(context: TableContext, timeline: Timeline, highest: str) -> None:
+    """See what a clock that is behind the timeline means: one of two clocks is wrong.
+
+    Our own writers put every time above all known ones, so among them a wrong clock costs nothing but times that are ahead. Hudi's writers trust
+    their clocks; if one of them is on the timeline, a time far ahead would make its next commits look older than they are.
+
+    Raises `ClockSkewError` for a timeline that is ahead by more than the bound, unless all of it is ours, and if no time is left above it.
+    """
+    if not highest:
+        return
+    latest, has_next = _epoch_ms_and_next(context, highest)
+    if not has_next:
         raise ClockSkewError(
-            f"The timeline's newest time {highest} is ahead of this machine's clock by more than {bound} ms",
+            f"No time sorts after the timeline's newest one, {highest}",
             table=context.table,
-            hint="Set this machine's clock, or wait until it has passed that time.",
+            instant=highest,
+            hint="A writer with a broken clock made it; remove its instant (roll it back, or restore the table) before you write again.",
         )
+    bound = max(context.options.max_clock_ahead_ms, context.options.max_expected_clock_skew_ms)
+    if latest is None or latest - context.runtime.clock.now_ms() <= bound:
+        return
+    if context.storage.supports_put_if_absent and all(_is_ours(context, instant) for instant in timeline):
+        _log.warning("the timeline of %s is ahead of this clock (%s); times go on from there", context.table, highest)
+        return
+    raise ClockSkewError(
+        f"The timeline's newest time {highest} is ahead of this machine's clock by more than {bound} ms",
+        table=context.table,
+        hint="Set this machine's clock, or wait until it has passed that time. On a table with hoodie.table.timeline.timezone=LOCAL all writers"
+        " have to be in one time zone.",
+    )
+
+
+def _epoch_ms_and_next(context: TableContext, highest: str) -> tuple[int | None, bool]:
+    """When a time was, None if it shows no date; and whether an instant can come after it."""
+    try:
+        return epoch_ms(highest, utc=context.utc), max(context.now(), time_after(highest)) > highest
+    except (OverflowError, ValueError):
+        return None, False
+
+
+def _is_ours(context: TableContext, instant: Instant) -> bool:
+    """Whether this package writes the instant, as far as it can put data on the timeline."""
+    if instant.is_completed:
+        return instant.action not in DATA_ACTIONS or TOKEN_KEY in context.folder.read_commit(instant).extra
+    return heartbeat.is_ours(context, instant)
+
+
+def _refuse_racy_storage(context: TableContext) -> None:
+    if context.storage.supports_put_if_absent or context.options.concurrency == "single_writer":
+        return
+    raise InvalidOptionError(
+        "The storage cannot create an object only if there is none, so two writers would overwrite each other's commits",
+        table=context.table,
+        hint='If there will never be a second writer, say concurrency="single_writer"; else keep the table on a storage with conditional writes.'
+        " Nothing was written.",
+    )
 
 
 def _wait_for_skew(context: TableContext) -> None:
     """Writers without reservations (Java) are only excluded by waiting; on one machine's disk they share the clock."""
-    wait_ms = context.options.max_expected_clock_skew_ms if context.storage.supports_put_if_match else 1
-    context.runtime.clock.sleep(wait_ms / 1000)
+    context.runtime.clock.sleep(_skew_wait_ms(context) / 1000)
+
+
+def _skew_wait_ms(context: TableContext) -> int:
+    return context.options.max_expected_clock_skew_ms if context.storage.supports_put_if_match else 1

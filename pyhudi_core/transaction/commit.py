@@ -29,15 +29,16 @@ from pyhudi_core.errors import (
     StorageError,
     StorageStateUnknownError,
 )
-from pyhudi_core.model.instant import Instant, State, time_after
+from pyhudi_core.model.instant import DATA_ACTIONS, Instant, State, time_after
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import layout, markers, metadata_removal
-from pyhudi_core.transaction.begin import Transaction, check_skew
+from pyhudi_core.transaction import layout, lock_checks, markers, metadata_removal
+from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.holding import holding_lock
-from pyhudi_core.transaction.publication import create_once
+from pyhudi_core.transaction.publication import creating
 from pyhudi_core.transaction.record import Intent, Publication, Record, RecordStore, record_store, swap_settled
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
@@ -50,6 +51,14 @@ GATE_LIMIT_S = 2.0
 Gate = Callable[[], object]
 Encode = Callable[[Mapping[str, str]], bytes]
 Check = Callable[[Timeline], None]
+
+
+class ComeAgain(Exception):  # noqa: N818  (not a failure: the check has to read something that takes longer than the lock should be held)
+    """Raised by a check under the lock: release it, call ``prepare``, and decide again. ``prepare`` may raise `CommitError`."""
+
+    def __init__(self, prepare: Callable[[], None]) -> None:
+        super().__init__()
+        self.prepare = prepare
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +75,11 @@ def finish(transaction: Transaction, encode: Encode, check: Check, gate: Gate | 
 
     Args:
         encode: the completed file's bytes, given what the protocol adds to the commit's extra metadata.
-        check: raises `CommitError` if the commit may not stand on the timeline that was found under the lock.
+        check: raises `CommitError` if the commit may not stand on the timeline that was found under the lock, and `ComeAgain` if it has to
+            read first; it does that a bounded number of times.
         gate: asked under the lock, just before the decision; False, an exception or more than `GATE_LIMIT_S` gives the commit up.
 
-    Raises `CommitAbortedError`, `CommitConflictError` (nothing published) or `CommitStateUnknownError`.
+    Raises `CommitAbortedError`, `CommitConflictError`, `LockError` (nothing published) or `CommitStateUnknownError`.
     """
     context = transaction.context
     clock = context.runtime.clock
@@ -82,13 +92,24 @@ def finish(transaction: Transaction, encode: Encode, check: Check, gate: Gate | 
         check(timeline)
         keeper.ask()
 
-    asked = clock.monotonic()
-    with holding_lock(context, f"commit {transaction.requested_time}"):
-        acquired = clock.monotonic()
-        completed = _decide(transaction, encode, checked, notes, staged)
-    released = clock.monotonic()
+    waited = held = 0.0
+    completed: Instant | None = None
+    while completed is None:
+        again: ComeAgain | None = None
+        asked = clock.monotonic()
+        with holding_lock(context, f"commit {transaction.requested_time}") as lease_left_s:
+            acquired = clock.monotonic()
+            try:
+                last = lock_checks.while_held(context, transaction.requested.action, lease_left_s, checked)
+                completed = _decide(transaction, encode, last, notes, staged)
+            except ComeAgain as found:
+                again = found
+        waited += acquired - asked
+        held += clock.monotonic() - acquired
+        if again is not None:
+            again.prepare()
     _clean_up(transaction, staged)
-    return Finished(completed, acquired - asked, released - acquired - keeper.seconds)
+    return Finished(completed, waited, held - keeper.seconds)
 
 
 @dataclass(slots=True)
@@ -128,14 +149,14 @@ def _decide(transaction: Transaction, encode: Encode, check: Check, notes: Mappi
     store = record_store(context.storage)
     for _ in range(_DECISIONS):
         record = store.read() if context.protections.commit_record else None
+        lock_checks.refuse_foreign(context, record, transaction.requested.action)
         if record is not None and context.protections.roll_forward:
             publish_intent(context, record.intent)
-        timeline = context.folder.load()
-        ours = timeline.find(transaction.requested_time, transaction.requested.action)
-        if ours is not None and ours.is_completed:
-            return (
-                ours  # decided before: by us in an earlier round, or by the dead process whose rollback we go on with
-            )
+        named = [publication.path for publication in record.intent.publications] if record is not None else []
+        timeline = load_showing(context, [transaction.inflight, *published(named)])
+        ours = _completed(transaction, timeline)
+        if ours is not None:
+            return ours
         still_wanted(transaction, timeline)
         check(timeline)
         found = metadata_removal.take_off_the_list(context, _properties(context))
@@ -156,7 +177,8 @@ def _decide(transaction: Transaction, encode: Encode, check: Check, notes: Mappi
 def _properties(context: TableContext) -> dict[str, str]:
     """The table's properties as they are now. Raises `TableError` if another writer has made it a table that is not for us any more."""
     found = properties_file.read(context.storage)
-    TableConfig.from_properties(found, table=context.table)
+    if context.protections.version_gate:
+        TableConfig.from_properties(found, table=context.table)
     return found
 
 
@@ -167,8 +189,9 @@ def _is_decided(transaction: Transaction, store: RecordStore, record: Record | N
         return True
     swapped: bool | None = None
     try:
-        swapped = swap_settled(store, record, Record(intent, context.lock.identity))
-        return swapped or _is_published(transaction)
+        lock = lock_checks.recorded_lock(context, record, transaction.requested.action)
+        swapped = swap_settled(store, record, Record(intent, lock))
+        return swapped or _completed(transaction, context.folder.load()) is not None
     except StorageError as error:
         if swapped is None and not isinstance(error, StorageStateUnknownError):
             raise  # the storage refused the swap, and said so
@@ -198,8 +221,9 @@ def still_wanted(transaction: Transaction, timeline: Timeline) -> None:
 def _intent(transaction: Transaction, timeline: Timeline, staged: str) -> Intent:
     context = transaction.context
     highest = max(timeline.high_water_mark, transaction.requested_time)
-    check_skew(context, highest)
-    completion_time = max(context.now(), time_after(highest))
+    check_skew(context, timeline, highest)
+    above = time_after(highest) if context.protections.completion_watermark else ""
+    completion_time = max(context.now(), above)
     completed = replace(transaction.requested, state=State.COMPLETED, completion_time=completion_time)
     return Intent(
         transaction.requested_time,
@@ -211,17 +235,36 @@ def _intent(transaction: Transaction, timeline: Timeline, staged: str) -> Intent
     )
 
 
-def _is_published(transaction: Transaction) -> bool:
-    """Whether our completed file is on the timeline: somebody rolled our decided commit forward."""
-    found = transaction.context.folder.load().find(transaction.requested_time, transaction.requested.action)
-    return found is not None and found.is_completed
+def _completed(transaction: Transaction, timeline: Timeline) -> Instant | None:
+    """Our instant if it is completed: by us before, by whoever rolled it forward, or by the dead process whose rollback we go on with.
+
+    Raises `CommitAbortedError` if it is another write's, whose writer took our requested time without regard for the reservation.
+    """
+    context = transaction.context
+    requested = transaction.requested
+    found = timeline.find(requested.requested_time, requested.action)
+    if found is None:
+        found = context.folder.archived(timeline, requested.requested_time, requested.action)
+    if found is None or not found.is_completed or not context.protections.look_up_before_abort:
+        return None
+    told_apart = context.protections.salt and found.action in DATA_ACTIONS
+    if told_apart and context.folder.read_commit(found).extra.get(TOKEN_KEY) != transaction.token:
+        raise CommitAbortedError(
+            "Another writer has completed a commit with the same requested time",
+            table=context.table,
+            instant=transaction.requested_time,
+            hint="Nothing was published; write again. Give all writers of the table the same clock or lock provider.",
+        )
+    return found
 
 
 def _publish(transaction: Transaction, intent: Intent) -> Instant:
     context = transaction.context
     try:
-        publish_intent(context, intent)
-        completed = context.folder.load().find(transaction.requested_time, transaction.requested.action)
+        if publish_intent(context, intent):
+            return replace(transaction.requested, state=State.COMPLETED, completion_time=intent.completion_time)
+        named = published(publication.path for publication in intent.publications)
+        completed = _completed(transaction, load_showing(context, named))
     except StorageError as error:
         raise CommitStateUnknownError(
             "The commit is decided, but the storage failed while it was published",
@@ -240,28 +283,37 @@ def _publish(transaction: Transaction, intent: Intent) -> Instant:
     return completed
 
 
-def publish_intent(context: TableContext, intent: Intent) -> None:
-    """Create every file that a decided commit names and that is not there yet. Any process may do it, any number of times."""
+def publish_intent(context: TableContext, intent: Intent) -> bool:
+    """Create every file that a decided commit names and that is not there yet. Any process may do it, any number of times.
+
+    Returns whether all of them were created by this call.
+    """
+    create = creating(context.protections.completed_once)
+    created = True
     for publication in intent.publications:
         if context.storage.head(publication.path) is not None:
+            created = False
             continue
         if context.storage.head(intent.inflight) is None:
-            return  # void: rolled back, restored or archived
+            return False  # void: rolled back, restored or archived
         if intent.requested_time in names_rolled_back(context, context.folder.load(), intent.requested_time):
-            return
+            return False
         try:
             data = context.storage.get(publication.staged)
         except ObjectNotFoundError:
-            continue  # its writer published it and swept up between our two calls
-        create_once(context.storage, publication.path, data)
+            created = False  # its writer published it and swept up between our two calls
+            continue
+        created = create(context.storage, publication.path, data) and created
+    return created
 
 
 def _clean_up(transaction: Transaction, staged: str) -> None:
     """What stays behind if this fails is harmless, so a failure must not make a commit look undone."""
     context = transaction.context
     try:
-        transaction.heartbeat.stop(context)
+        transaction.heartbeat.handle.cancel()
         markers.remove(context.storage, transaction.requested_time)
         context.storage.delete(staged)
+        transaction.heartbeat.stop(context)  # last: by the heartbeat the next writer finds what a crash here leaves
     except HudiError as error:
         _log.warning("could not sweep up after commit %s of %s: %s", transaction.requested_time, context.table, error)

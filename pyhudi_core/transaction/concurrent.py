@@ -2,64 +2,122 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from pyhudi_core.errors import CommitConflictError, CorruptTimelineError, ObjectNotFoundError
+from pyhudi_core.errors import CommitAbortedError, CommitConflictError, CorruptTimelineError, ObjectNotFoundError
 from pyhudi_core.formats.avro import decode_record
 from pyhudi_core.model.commit import SERVICE_OPERATIONS
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file
-from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from pyhudi_core.model.schema import from_avro
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.conflict import Concurrent, Conflict, ConflictKind, Touched, find_conflict
+from pyhudi_core.transaction.conflict import (
+    Concurrent,
+    Conflict,
+    ConflictKind,
+    SameKeys,
+    Touched,
+    find_conflict,
+    not_compared,
+)
+from pyhudi_core.transaction.conflict_matrix import Verdict, operation_of
+from pyhudi_core.transaction.conflict_strategies import STRATEGIES
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.explanation import of_conflict
+from pyhudi_core.transaction.running import running_writers
 
 
 def since(context: TableContext, start: Timeline, found: Timeline, own: str) -> Concurrent:
-    """The commits that completed after ``start`` was read, and the pending clustering plans."""
+    """What completed after ``start`` was read, and the pending clustering plans.
+
+    A commit with a later requested time than ours counts in any case: readers would take its files for newer than ours.
+    """
     seen = {instant.group for instant in start.commits}
-    completed = tuple(
-        (instant, context.folder.read_commit(instant)) for instant in found.commits if instant.group not in seen
-    )
+    commits = (*_archived_since(context, start, found, own), *found.commits)
+    new = {i.group: i for i in commits if i.group not in seen or i.requested_time > own}.values()
+    ordered = sorted(new, key=lambda instant: instant.completion_time or instant.requested_time)
+    completed = tuple((instant, context.folder.read_commit(instant)) for instant in ordered)
     plans = (i for i in found.pending if i.action is Action.CLUSTERING and i.requested_time != own)
-    return Concurrent(completed, tuple((plan, _planned_groups(context, plan)) for plan in plans))
+    known = {instant.group for instant in start if instant.is_completed}
+    others = tuple(i for i in found.completed if i.action not in DATA_ACTIONS and i.group not in known)
+    return Concurrent(completed, tuple((plan, _planned_groups(context, plan)) for plan in plans), others)
+
+
+def _archived_since(context: TableContext, start: Timeline, found: Timeline, own: str) -> list[Instant]:
+    """Archived commits that may not have been archived yet when ``start`` was read.
+
+    What had been archived by then began before the first write that ``start`` shows. Raises `CommitAbortedError` if the history goes beyond our
+    own requested time: readers take all files from before its end for committed, ours among them.
+    """
+    if not found.has_history:
+        return []
+    saved = {instant.requested_time for instant in start if instant.action is Action.SAVEPOINT}
+    writes = (i.requested_time for i in start if i.action in WRITE_ACTIONS and i.requested_time not in saved)
+    last, archived = context.folder.history.begun_since(min(writes, default="") if start.has_history else "")
+    if last >= own:
+        raise CommitAbortedError(
+            "Later instants than this one were archived, so it cannot be committed any more",
+            table=context.table,
+            instant=own,
+            hint="Nothing was published; write again. Raise hoodie.client.heartbeat.interval_in_ms if writers are slow to begin.",
+        )
+    return archived
 
 
 def refuse_conflicts(
-    context: TableContext, start: Timeline, found: Timeline, own: str, mine: Touched, schema: pa.Schema | None = None
+    context: TableContext,
+    start: Timeline,
+    found: Timeline,
+    own: str,
+    mine: Touched,
+    schema: pa.Schema | None = None,
+    same_keys: SameKeys = not_compared,
 ) -> None:
     """Raise `CommitConflictError` if the write may not stand on the timeline that was found.
 
-    ``schema`` is the table's after this write; None for an action that stores none.
+    Args:
+        start: the timeline that the write was planned from.
+        schema: the table's after this write; None for an action that stores none.
+        same_keys: compares the keys that two writes inserted into one partition; without it any two such writes are in conflict.
     """
     if not context.protections.conflict_check:
-        return
+        mine = replace(mine, file_groups=frozenset(), replaced=frozenset())
+    strategy = STRATEGIES[context.options.conflict_strategy]
     concurrent = since(context, start, found, own)
-    conflict = find_conflict(mine, concurrent, key_check=context.protections.key_check)
+    if strategy.services_yield_to_writers and not mine.operation.is_writer:
+        concurrent = replace(concurrent, writers=running_writers(context, found, own))
+    key_check = context.protections.key_check and not context.options.allow_duplicate_keys
+    conflict = find_conflict(mine, concurrent, key_check=key_check, strategy=strategy, same_keys=same_keys)
     if conflict is None and schema is not None:
         conflict = _other_schema(concurrent, schema)
     if conflict is not None:
-        raise conflict_error(context, conflict, own)
+        raise conflict_error(context, conflict, own, mine)
 
 
 def _other_schema(concurrent: Concurrent, schema: pa.Schema) -> Conflict | None:
     """The newest requested time says what a table's columns are, so of two writes at one time neither may say other ones than the other."""
     for instant, commit in concurrent.completed:
         if commit.schema and commit.operation not in SERVICE_OPERATIONS and from_avro(commit.schema) != schema:
-            return Conflict(ConflictKind.SCHEMA, instant)
+            return Conflict(ConflictKind.SCHEMA, instant, operation=operation_of(commit.operation))
     return None
 
 
-def conflict_error(context: TableContext, conflict: Conflict, own: str) -> CommitConflictError:
-    """The error that names the conflict."""
+def conflict_error(
+    context: TableContext, conflict: Conflict, own: str, mine: Touched | None = None
+) -> CommitConflictError:
+    """The error that names the conflict, and explains it if it is known what the write touched."""
+    again = conflict.verdict is not Verdict.ABORT
+    do = "write again, from the state that the other commit left" if again else "look at the table, then begin anew"
     return CommitConflictError(
         f"Another commit came first: {conflict.describe()}",
         conflict=conflict,
+        explanation=of_conflict(own, mine, conflict) if mine is not None else None,
         table=context.table,
         instant=own,
-        hint="Nothing was published; write again, from the state that the other commit left.",
+        hint=f"Nothing was published; {do}.",
     )
 
 

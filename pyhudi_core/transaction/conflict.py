@@ -1,18 +1,25 @@
-"""Whether two commits that ran at the same time may both stand. Pure.
+"""Whether two commits that ran at the same time may both stand. Pure, but for the comparison of keys that a caller lends it.
 
-Specification, "Writer Expectations" 3: the set to check is what completed after the write's start. Overlap is judged by file group; two
-writes that both insert into one partition are taken to overlap too, because either may have inserted a key of the other
-(the specification's optional check by record key, done conservatively, on by default).
+Specification, "Writer Expectations" 3: the set to check is what completed after the write's start. What each pair of operations must not
+have in common is the table in ``conflict_matrix``; here its conditions are looked at, for what the two have touched.
+
+Invariant: a condition that cannot be judged (keys that nobody can read, operations that nobody knows) holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 
+from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
+from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.transaction.conflict_matrix import Condition, Line, Operation, Verdict, line_of, operation_of
+from pyhudi_core.transaction.conflict_strategies import SIMPLE, Group, Strategy
+
+_SHOWN = 3
 
 
 class ConflictKind(StrEnum):
@@ -25,84 +32,236 @@ class ConflictKind(StrEnum):
     SCHEMA = "schema"
     READ_SET = "read_set"
     PRECEDENCE = "precedence"
+    OPERATION = "operation"
+    EARLY = "early"
+
+
+_KINDS = {
+    Condition.SAME_GROUP: ConflictKind.FILE_GROUP,
+    Condition.REWRITTEN_GROUP: ConflictKind.FILE_GROUP,
+    Condition.SAME_KEY: ConflictKind.RECORD_KEY,
+    Condition.SAME_PARTITION: ConflictKind.REPLACED_PARTITION,
+    Condition.PLAN_OVERLAP: ConflictKind.PENDING_CLUSTERING,
+    Condition.ALWAYS: ConflictKind.OPERATION,
+}
+_TEXT = {
+    ConflictKind.FILE_GROUP: "changed the same file groups",
+    ConflictKind.RECORD_KEY: "inserted rows, perhaps with the same keys,",
+    ConflictKind.REPLACED_PARTITION: "wrote to partitions that this write replaces,",
+    ConflictKind.PENDING_CLUSTERING: "plans to rewrite the same file groups",
+    ConflictKind.SCHEMA: "left the table with other columns than this write",
+    ConflictKind.READ_SET: "changed rows that this write has read,",
+    ConflictKind.PRECEDENCE: "has lost too often and goes first",
+    ConflictKind.OPERATION: "is an operation that does not go together with this one",
+    ConflictKind.EARLY: "is writing the same file groups at this moment",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a write changed: file groups, partitions it inserted into, partitions it replaced as a whole (None: all of them)."""
+    """What a write changed.
 
-    file_groups: frozenset[tuple[str, str]]
+    Attributes:
+        file_groups: written or replaced.
+        inserted: partitions that new keys came into.
+        replaced: partitions that it replaced as a whole; None is all of them.
+        operation: what it was.
+        appended: those of the groups that only got log files.
+    """
+
+    file_groups: frozenset[Group]
     inserted: frozenset[str]
     replaced: frozenset[str] | None = frozenset()
+    operation: Operation = Operation.UNKNOWN
+    appended: frozenset[Group] = frozenset()
 
     @classmethod
     def by(cls, commit: CommitMetadata) -> Touched:
         """What a commit says it changed."""
         service = commit.operation in SERVICE_OPERATIONS
         inserted = frozenset() if service else frozenset(stat.partition for stat in commit.stats if stat.inserts)
-        return cls(frozenset(commit.file_groups()), inserted, frozenset(commit.replaced))
+        groups = frozenset(commit.file_groups())
+        rewritten = {(stat.partition, stat.file_id) for stat in commit.stats if not _is_log(stat.path)}
+        rewritten |= {(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}
+        operation = operation_of(commit.operation)
+        return cls(groups, inserted, frozenset(commit.replaced), operation, groups - rewritten)
+
+    @property
+    def partitions(self) -> frozenset[str]:
+        """Every partition that was written to, or had groups taken away."""
+        return self.inserted | {partition for partition, _ in self.file_groups} | (self.replaced or frozenset())
+
+
+def _is_log(path: str) -> bool:
+    name = parse_data_file(split(path)[1])
+    return name is not None and not isinstance(name, BaseFileName)
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why a commit cannot stand beside one that completed before it."""
+    """Why a commit cannot stand beside one that came before it.
+
+    Attributes:
+        operation: what the other one was.
+        line: the line of the table; None for what is not in it, such as a change of columns.
+        keys: record keys that both inserted, as (partition, key); a few of them.
+    """
 
     kind: ConflictKind
     instant: Instant
-    file_groups: tuple[tuple[str, str], ...] = ()
+    file_groups: tuple[Group, ...] = ()
     partitions: tuple[str, ...] = ()
+    operation: Operation = Operation.UNKNOWN
+    verdict: Verdict = Verdict.REPLAN
+    line: Line | None = None
+    keys: tuple[tuple[str, str], ...] = ()
 
     def describe(self) -> str:
-        where = ", ".join(repr(partition) for partition in self.partitions[:3])
-        more = f" and {len(self.partitions) - 3} more" if len(self.partitions) > 3 else ""
-        what = {
-            ConflictKind.FILE_GROUP: "changed the same file groups",
-            ConflictKind.RECORD_KEY: "inserted rows, perhaps with the same keys,",
-            ConflictKind.REPLACED_PARTITION: "wrote to partitions that this write replaces,",
-            ConflictKind.PENDING_CLUSTERING: "plans to rewrite the same file groups",
-            ConflictKind.SCHEMA: "left the table with other columns than this write",
-            ConflictKind.READ_SET: "changed rows that this write has read,",
-            ConflictKind.PRECEDENCE: "has lost too often and goes first",
-        }[self.kind]
-        place = f" in partitions {where}{more}" if self.partitions else ""
+        """What the other one did, as a part of a sentence."""
+        what = _TEXT[self.kind]
+        if self.keys:
+            what = f"inserted the same record keys, {_listed(key for _, key in self.keys)},"
+        place = f" in partitions {_listed(self.partitions)}" if self.partitions else ""
         return f"{self.instant.action} {self.instant.requested_time} {what}{place}"
+
+
+def is_final(error: CommitConflictError) -> bool:
+    """Whether planning anew would not help: the table says abort."""
+    return isinstance(error.conflict, Conflict) and error.conflict.verdict is Verdict.ABORT
+
+
+def _listed(names: Iterable[str]) -> str:
+    all_names = list(dict.fromkeys(names))
+    more = f" and {len(all_names) - _SHOWN} more" if len(all_names) > _SHOWN else ""
+    return ", ".join(repr(name) for name in all_names[:_SHOWN]) + more
 
 
 @dataclass(frozen=True, slots=True)
 class Concurrent:
-    """Commits that completed since the write's start, and groups that pending clustering plans will rewrite."""
+    """What ran at the same time as a write.
+
+    Attributes:
+        completed: commits that completed since its start.
+        plans: pending clustering plans, and the file groups that they will rewrite.
+        others: what else completed since its start and has no commit: clean, restore and the like.
+        writers: writes that are still running, and what they have announced so far.
+    """
 
     completed: tuple[tuple[Instant, CommitMetadata], ...] = ()
-    clustering: tuple[tuple[Instant, frozenset[tuple[str, str]]], ...] = field(default=())
+    plans: tuple[tuple[Instant, frozenset[Group]], ...] = ()
+    others: tuple[Instant, ...] = ()
+    writers: tuple[tuple[Instant, Touched], ...] = ()
 
 
-def find_conflict(mine: Touched, concurrent: Concurrent, *, key_check: bool = True) -> Conflict | None:
-    """The first conflict, in the order of completion, or None if all commute."""
+@dataclass(frozen=True, slots=True)
+class KeyFinding:
+    """What a comparison of record keys found: shared ones as (partition, key), or why they could not be compared."""
+
+    keys: tuple[tuple[str, str], ...] = ()
+    unread: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.keys) or self.unread is not None
+
+
+SameKeys = Callable[[Instant, CommitMetadata, frozenset[str]], KeyFinding]
+"""Compares the keys that a commit inserted into some partitions with one's own."""
+
+
+def not_compared(instant: Instant, commit: CommitMetadata, partitions: frozenset[str]) -> KeyFinding:
+    """For callers that have no keys: two inserts into one partition may hold one key."""
+    return KeyFinding(unread="the keys were not compared")
+
+
+def find_conflict(
+    mine: Touched,
+    concurrent: Concurrent,
+    *,
+    key_check: bool = True,
+    strategy: Strategy = SIMPLE,
+    same_keys: SameKeys = not_compared,
+) -> Conflict | None:
+    """The first conflict, in the order of completion, or None if all commute. Keys are compared last, when nothing else is in the way."""
+    found = next(_apart_from_keys(mine, concurrent, strategy), None)
+    if found is not None or not key_check:
+        return found
     for instant, commit in concurrent.completed:
-        conflict = _against(mine, instant, Touched.by(commit), key_check)
+        conflict = _by_key(mine, instant, commit, same_keys)
         if conflict is not None:
             return conflict
-    for instant, groups in concurrent.clustering:
-        shared = mine.file_groups & groups
-        if shared:
-            return _by_group(ConflictKind.PENDING_CLUSTERING, instant, shared)
     return None
 
 
-def _against(mine: Touched, instant: Instant, theirs: Touched, key_check: bool) -> Conflict | None:
-    shared = mine.file_groups & theirs.file_groups
-    if shared:
-        return _by_group(ConflictKind.FILE_GROUP, instant, shared)
-    written = theirs.inserted | {partition for partition, _ in theirs.file_groups}
-    overwritten = written if mine.replaced is None else written & mine.replaced
-    if overwritten:
-        return Conflict(ConflictKind.REPLACED_PARTITION, instant, (), tuple(sorted(overwritten)))
+def _apart_from_keys(mine: Touched, concurrent: Concurrent, strategy: Strategy) -> Iterator[Conflict]:
+    for instant, commit in concurrent.completed:
+        yield from against(mine, instant, Touched.by(commit), strategy)
+    for instant in concurrent.others:
+        nothing = Touched(frozenset(), frozenset(), frozenset(), operation_of(instant.action))
+        yield from against(mine, instant, nothing, strategy)
+    for instant, touched in concurrent.writers:
+        yield from against(mine, instant, touched, strategy)
+    for instant, groups in concurrent.plans:
+        if strategy.writers_yield_to_plans or not mine.operation.is_writer:
+            yield from _against_plan(mine, instant, groups, strategy)
+
+
+def against(mine: Touched, instant: Instant, theirs: Touched, strategy: Strategy = SIMPLE) -> Iterator[Conflict]:
+    """Every condition of the pair's line that holds, but for keys and plans."""
+    line = line_of(mine.operation, theirs.operation)
+    verdict = line.of(mine.operation)
+    if verdict is Verdict.COMMUTES:
+        return
+    for condition in line.conditions:
+        groups: frozenset[Group] = frozenset()
+        partitions: frozenset[str] = frozenset()
+        if condition is Condition.SAME_GROUP:
+            groups = strategy.shared(mine.file_groups, theirs.file_groups)
+        elif condition is Condition.REWRITTEN_GROUP:
+            groups = _rewritten(mine, theirs, strategy)
+        elif condition is Condition.SAME_PARTITION:
+            written = theirs.inserted | {partition for partition, _ in theirs.file_groups}
+            partitions = written if mine.replaced is None else written & mine.replaced
+        elif condition is not Condition.ALWAYS:
+            continue
+        if groups or partitions or condition is Condition.ALWAYS:
+            places = partitions or frozenset(partition for partition, _ in groups)
+            yield Conflict(
+                _KINDS[condition],
+                instant,
+                tuple(sorted(groups)),
+                tuple(sorted(places)),
+                theirs.operation,
+                verdict,
+                line,
+            )
+
+
+def _rewritten(mine: Touched, theirs: Touched, strategy: Strategy) -> frozenset[Group]:
+    """The shared groups for which the one of the two that is a write made more than log files."""
+    write, other = (mine, theirs) if mine.operation.is_writer else (theirs, mine)
+    return strategy.shared(write.file_groups - write.appended, other.file_groups)
+
+
+def _against_plan(mine: Touched, plan: Instant, groups: frozenset[Group], strategy: Strategy) -> Iterator[Conflict]:
+    operation = operation_of(plan.action)
+    line = line_of(mine.operation, operation)
+    shared = strategy.shared(mine.file_groups, groups)
+    always = Condition.ALWAYS in line.conditions
+    if (Condition.PLAN_OVERLAP in line.conditions and shared) or always:
+        places = tuple(sorted({partition for partition, _ in shared}))
+        kind = ConflictKind.OPERATION if always else ConflictKind.PENDING_CLUSTERING
+        yield Conflict(kind, plan, tuple(sorted(shared)), places, operation, line.of(mine.operation), line)
+
+
+def _by_key(mine: Touched, instant: Instant, commit: CommitMetadata, same_keys: SameKeys) -> Conflict | None:
+    theirs = Touched.by(commit)
+    line = line_of(mine.operation, theirs.operation)
     both = mine.inserted & theirs.inserted
-    if key_check and both:
-        return Conflict(ConflictKind.RECORD_KEY, instant, (), tuple(sorted(both)))
-    return None
-
-
-def _by_group(kind: ConflictKind, instant: Instant, groups: Iterable[tuple[str, str]]) -> Conflict:
-    ordered = tuple(sorted(groups))
-    return Conflict(kind, instant, ordered, tuple(sorted({partition for partition, _ in ordered})))
+    if not both or Condition.SAME_KEY not in line.conditions:
+        return None
+    found = same_keys(instant, commit, both)
+    if not found:
+        return None
+    places = tuple(sorted({partition for partition, _ in found.keys} or both))
+    verdict = line.of(mine.operation)
+    return Conflict(ConflictKind.RECORD_KEY, instant, (), places, theirs.operation, verdict, line, found.keys)

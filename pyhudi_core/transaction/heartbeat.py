@@ -50,17 +50,39 @@ def start(context: TableContext, requested_time: str, content: bytes) -> Heartbe
     return Heartbeat(path, content, context.runtime.timer.every(interval_s, beat, f"heartbeat {requested_time}"))
 
 
-def is_dead(context: TableContext, instant: Instant) -> bool:
-    """Whether the writer of a pending instant is known to be gone: its process ended on this host, or its heartbeat expired."""
+def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = False) -> bool:
+    """Whether the writer of a pending instant is known to be gone: its process ended on this host, or its heartbeat expired.
+
+    The storage dates heartbeats, and this machine's clock may be wrong. With ``ask_storage`` an old heartbeat is judged by the storage's clock,
+    too, which takes writing an object: what only looks leaves it out, what rolls back must not.
+    """
+    if not context.protections.heartbeat_before_rollback:
+        return True
     path = layout.heartbeat(instant.requested_time)
     info = context.storage.head(path)
     if info is None:
         return False
     limit = context.options.heartbeat_interval_ms * context.options.heartbeat_tolerable_misses
-    if context.runtime.clock.now_ms() - info.modified_ms > limit:
+    expired = context.runtime.clock.now_ms() - info.modified_ms > limit
+    if expired and (not ask_storage or _storage_time_ms(context) - info.modified_ms > limit):
         return True
     try:
         writer = json.loads(context.storage.get(path) or b"{}").get("process", "")
-    except (ObjectNotFoundError, ValueError, AttributeError):
+    except (ObjectNotFoundError, ValueError, AttributeError, RecursionError):
         return False
     return bool(writer) and context.runtime.process.is_gone(str(writer))
+
+
+def is_ours(context: TableContext, instant: Instant) -> bool:
+    """Whether a pending instant has a heartbeat that this package wrote; Hudi's are empty."""
+    try:
+        return "nonce" in json.loads(context.storage.get(layout.heartbeat(instant.requested_time)))
+    except (ObjectNotFoundError, ValueError, TypeError):
+        return False
+
+
+def _storage_time_ms(context: TableContext) -> int:
+    path = f"{layout.PRIVATE}/time/{context.runtime.ids.uuid()}"
+    written = context.storage.put(path, b"")
+    context.storage.delete(path)
+    return written.modified_ms

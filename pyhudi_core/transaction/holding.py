@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pyhudi_core.errors import HudiError, LockTimeoutError
-from pyhudi_core.lock.base import LockSession
+from pyhudi_core.lock.base import LockSession, lease_left_s
 from pyhudi_core.transaction.context import TableContext
 
 _log = logging.getLogger(__name__)
@@ -15,14 +15,19 @@ _ATTEMPTS = 3
 
 
 @contextmanager
-def holding_lock(context: TableContext, purpose: str) -> Iterator[None]:
-    """Wait for the lock and hold it. Raises `LockTimeoutError` that says which table it is about."""
+def holding_lock(context: TableContext, purpose: str) -> Iterator[Callable[[], float]]:
+    """Wait for the lock and hold it; gives what tells the seconds that it is still ours. Raises `LockTimeoutError` that says which table it
+    is about.
+    """
+    if not context.protections.lock:
+        yield lambda: float("inf")
+        return
     try:
         session = context.lock.acquire(context.options.lock_wait_ms / 1000, purpose)
     except LockTimeoutError as error:
         raise context.where(error) from error
     try:
-        yield
+        yield lambda: lease_left_s(session)
     finally:
         give_back(context, session)
 

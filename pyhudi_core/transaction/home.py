@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyhudi_core.lock import FileSystemLockProvider, InProcessLockProvider
+from pyhudi_core.lock import AuditedLock, FileSystemLockProvider, InProcessLockProvider, StorageBasedLockProvider
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.local import LocalStorage
+from pyhudi_core.storage.memory import MemoryStorage
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import TimelineFolder
 from pyhudi_core.transaction.context import TableContext
@@ -34,15 +36,34 @@ class TableHome:
         config = TableConfig.from_properties(properties, table=self.storage.location)
         options = WriteOptions.parse(self.options, config=config)
         path = f".hoodie/{config.timeline_path}"
-        folder = self._folders.setdefault(path, TimelineFolder(self.storage, path))
+        utc = config.timeline_timezone == "UTC"
+        folder = self._folders.setdefault(path, TimelineFolder(self.storage, path, config.history_path, utc=utc))
         lock = self.lock or lock_provider(self.storage, self.runtime, options)
         return TableContext(self.storage, self.runtime, lock, config, folder, options, self.protections)
 
 
 def lock_provider(storage: Storage, runtime: Runtime, options: WriteOptions) -> LockProvider:
-    """The lock that the options name."""
-    if options.lock_provider == "in_process":
-        return InProcessLockProvider(storage.location, runtime.ids)
+    """The lock that the options name, or else the one that fits the storage. Raises `InvalidOptionError`."""
+    lock = _provider(storage, runtime, options)
+    return AuditedLock(lock, storage, runtime.clock) if options.lock_audit else lock
+
+
+def _provider(storage: Storage, runtime: Runtime, options: WriteOptions) -> LockProvider:
+    kind = options.lock_provider or _default_kind(storage)
+    if kind == "in_process":
+        return InProcessLockProvider(storage.location, runtime.ids, runtime.process.identity())
+    if kind == "storage_based":
+        return StorageBasedLockProvider(
+            storage, runtime, validity_s=options.lock_validity_s, renew_s=options.lock_renew_s
+        )
     return FileSystemLockProvider(
         storage, runtime.clock, runtime.ids, folder=options.lock_path, expire_minutes=options.lock_expire_minutes
     )
+
+
+def _default_kind(storage: Storage) -> str:
+    if isinstance(storage, MemoryStorage) or not storage.supports_put_if_absent:
+        return "in_process"
+    if isinstance(storage, LocalStorage) or not storage.supports_put_if_match:
+        return "file_system"
+    return "storage_based"

@@ -22,6 +22,11 @@ def create(storage: Storage, requested_time: str, path: str, kind: str) -> None:
 
 def announced(storage: Storage, requested_time: str) -> list[str]:
     """The data files that an instant's markers name; paths relative to the table. Names that leave the table are passed over."""
+    return sorted(announced_kinds(storage, requested_time))
+
+
+def announced_kinds(storage: Storage, requested_time: str) -> dict[str, str]:
+    """The same with the kind of each file: CREATE, MERGE or APPEND."""
     folder = layout.markers(requested_time)
     found: list[str] = []
     for info in storage.list(f"{folder}/"):
@@ -32,7 +37,8 @@ def announced(storage: Storage, requested_time: str) -> list[str]:
             found.extend(storage.get(info.path).decode("utf-8", "replace").splitlines())
         else:
             found.append(name)
-    return sorted({path for path in map(_data_file, found) if path is not None})
+    named = ((_data_file(marker), marker.rpartition(".")[2]) for marker in found)
+    return {path: kind for path, kind in named if path is not None}
 
 
 def _data_file(marker: str) -> str | None:

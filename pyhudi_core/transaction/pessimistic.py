@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pyhudi_core.errors import LockTimeoutError
-from pyhudi_core.lock.base import LockProvider, LockSession
+from pyhudi_core.lock.base import LockProvider, LockSession, lease_left_s
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.holding import give_back
 
@@ -27,6 +27,9 @@ class _Inner:
 
     def still_held(self) -> bool:
         return self.outer.still_held()
+
+    def lease_left_s(self) -> float:
+        return lease_left_s(self.outer)
 
     def release(self) -> None:
         return None

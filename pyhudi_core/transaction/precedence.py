@@ -11,17 +11,20 @@ This is courtesy, not safety: claims are looked at before the lock is taken, and
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pyhudi_core.errors import ObjectNotFoundError
+from pyhudi_core.errors import ObjectNotFoundError, StorageError
 from pyhudi_core.model.instant import Action, Instant, State, format_time
 from pyhudi_core.runtime.base import TimerHandle
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.transaction.conflict import Conflict, ConflictKind, Touched
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.layout import CLAIMS
+
+_log = logging.getLogger(__name__)
 
 _LARGEST = 4 << 20
 
@@ -80,9 +83,12 @@ class Holding:
     handle: TimerHandle
 
     def give_up(self, context: TableContext) -> None:
-        """End it: the write has committed, or will not."""
+        """End it: the write has committed, or will not. A claim that cannot be removed ends by itself, so that must not look like a failure."""
         self.handle.cancel()
-        context.storage.delete(self.path)
+        try:
+            context.storage.delete(self.path)
+        except StorageError as error:
+            _log.warning("could not remove the claim %s of %s: %s", self.claim.name, context.table, error)
 
 
 def claim(context: TableContext, touched: Touched, lasts_ms: int, previous: Holding | None = None) -> Holding:

@@ -1,7 +1,8 @@
-"""The protections of the commit protocol, as switches that only ``pyhudi_core.testing`` turns off.
+"""The protections of the commit protocol, as switches that only ``pyhudi_core.testing`` and tests turn off.
 
-Each stands for one column of the table of configurations in the model-checking study of Hudi's concurrency control; the tests switch one off and
-must see the failure that it prevents.
+Some stand for the columns of the table of configurations in the model-checking study of Hudi's concurrency control (put-if-absent, salt, locking,
+monotonic timestamps, key check), the others for what this protocol adds. For each there is a test that sees the failure which it prevents; a
+protection without one has no place here.
 """
 
 from __future__ import annotations
@@ -11,10 +12,44 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Protections:
-    """All on by default."""
+    """All on by default.
+
+    Attributes:
+        conflict_check: a commit is refused when another one changed its file groups meanwhile.
+        key_check: the same for two inserts that may hold one key.
+        lock: commits are decided one after the other.
+        commit_record: a commit is decided by a compare-and-swap, so that a lost lock does no harm.
+        roll_forward: what a dead process had decided is published before anything else is decided.
+        look_up_before_abort: a writer looks for its own commit on the timeline before it calls it undone.
+        reservation: a requested time belongs to one writer, whatever its action.
+        monotonic_times: a requested time is above all that is known, whatever the clock says.
+        requested_once, inflight_once, completed_once: a timeline file is never overwritten.
+        completion_watermark: a completion time is above every time on the timeline.
+        salt: no two attempts give one name to a data file, and a completed instant counts as one's own by its token, not by its time.
+        heartbeat_before_rollback: only a writer that is known to be gone is rolled back.
+        admission_by_name: readers see the files that the completed commit names, not all that carry its time.
+        path_containment: only data files below the table are deleted.
+        version_gate: a table that another program upgraded meanwhile gets no commit.
+        jitter: writers that lost wait for a random time.
+        replan: a writer that lost plans anew from the state that the winner left.
+    """
 
     conflict_check: bool = True
     key_check: bool = True
+    lock: bool = True
     commit_record: bool = True
     roll_forward: bool = True
+    look_up_before_abort: bool = True
     reservation: bool = True
+    monotonic_times: bool = True
+    requested_once: bool = True
+    inflight_once: bool = True
+    completed_once: bool = True
+    completion_watermark: bool = True
+    salt: bool = True
+    heartbeat_before_rollback: bool = True
+    admission_by_name: bool = True
+    path_containment: bool = True
+    version_gate: bool = True
+    jitter: bool = True
+    replan: bool = True

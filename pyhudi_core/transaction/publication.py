@@ -6,10 +6,15 @@ is settled by reading back: our own bytes there means that we won.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyhudi_core.errors import ObjectNotFoundError, PreconditionFailedError, StorageStateUnknownError
 from pyhudi_core.storage.base import Storage
 
 _READ_BACKS = 3
+
+Create = Callable[[Storage, str, bytes], bool]
+"""Makes an object; False if somebody else's bytes are there and stay there."""
 
 
 def create_once(storage: Storage, path: str, body: bytes) -> bool:
@@ -31,6 +36,17 @@ def create_once(storage: Storage, path: str, body: bytes) -> bool:
         path=path,
         hint="Try again when the storage answers; nothing else was changed.",
     )
+
+
+def overwrite(storage: Storage, path: str, body: bytes) -> bool:
+    """What a storage without conditional writes does: the last one wins, and nobody hears of it. For tests of what `create_once` is for."""
+    storage.put(path, body)
+    return True
+
+
+def creating(once: bool) -> Create:
+    """How objects that nobody may overwrite are made, with that protection or without."""
+    return create_once if once else overwrite
 
 
 def _read(storage: Storage, path: str) -> bytes | None:

@@ -65,9 +65,11 @@ class Record:
         try:
             body: dict[str, Any] = json.loads(data)
             fields = dict(body["intent"])
+            if not all(isinstance(value, str) for name, value in fields.items() if name != "publications"):
+                raise TypeError("a field of the intent is not a text")
             publications = tuple(Publication(str(p["path"]), str(p["staged"])) for p in fields.pop("publications"))
             return cls(Intent(publications=publications, **fields), str(body["lock"]), position)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorruptTimelineError(
                 "The commit record cannot be read",
                 path=path,
@@ -130,8 +132,10 @@ class NumberedRecordStore:
 
     def _numbers(self) -> list[int]:
         listed = self.storage.list(f"{COMMIT_RECORD}.")
-        texts = (info.path[len(COMMIT_RECORD) + 1 :].removesuffix(".json") for info in listed)
-        return sorted(int(text) for text in texts if text.isdigit())
+        texts = ((info.path, info.path[len(COMMIT_RECORD) + 1 :].removesuffix(".json")) for info in listed)
+        # Other names would send `read` to files that are not there, again and again.
+        numbers = ((path, int(text)) for path, text in texts if text.isascii() and text.isdigit())
+        return sorted(number for path, number in numbers if self._path(number) == path)
 
     def read(self) -> Record | None:
         while True:

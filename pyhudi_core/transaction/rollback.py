@@ -1,7 +1,7 @@
 """Undo a write that will not complete: a failed one of ours, or that of a writer known to be dead.
 
-Hudi's sequence (plan, inflight, delete the files, completed, then the write's own timeline files), fenced: the plan is put on the timeline under
-the lock after the commit record was rolled forward, and from then on the write's own commit is refused (``commit.still_wanted``).
+Hudi's sequence (plan, inflight, delete the files, completed, then the write's own timeline files), fenced: the plan is decided by a swap of the
+commit record after that was rolled forward, and from then on the write's own commit is refused (``commit.still_wanted``).
 Another process may take over an unfinished rollback; every step can be done twice.
 """
 
@@ -14,15 +14,18 @@ from pyhudi_core.formats.avro import encode_record
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import begin, heartbeat, layout, markers, removal
+from pyhudi_core.transaction import begin, heartbeat, layout, markers, removal, temporaries
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import finish, publish_intent
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.holding import holding_lock
-from pyhudi_core.transaction.record import record_store
+from pyhudi_core.transaction.lock_checks import recorded_lock
+from pyhudi_core.transaction.record import Intent, Publication, Record, record_store, swap_settled
 from pyhudi_core.transaction.rollback_plans import names_rolled_back, rolled_back_by
 
 _OWN_WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
+_DECISIONS = 5
 
 
 def roll_back(context: TableContext, requested_time: str) -> Instant | None:
@@ -74,21 +77,32 @@ def _roll_back_the_unclaimed(context: TableContext) -> list[str]:
 
 def repair(context: TableContext) -> list[str]:
     """Finish what dead processes left: their rollbacks, their writes, their reservations. Returns the requested times rolled back."""
-    timeline = context.folder.load()
+    _resume_the_dead(context)
     done: list[str] = []
-    for instant in timeline.pending:
-        if instant.action is Action.ROLLBACK and heartbeat.is_dead(context, instant):
-            _resume(context, timeline, instant)
+    overtaken = False
     timeline = context.folder.load()
     for instant in reversed(timeline.pending.instants):
         if instant.action in _OWN_WRITES and _is_rolled_back(context, timeline, instant):
             _forget(context, instant)
             continue
-        dead = instant.action in _OWN_WRITES and heartbeat.is_dead(context, instant)
-        if dead and roll_back(context, instant.requested_time) is not None:
-            done.append(instant.requested_time)
-    _sweep_reservations(context)
+        if instant.action in _OWN_WRITES and heartbeat.is_dead(context, instant, ask_storage=True):
+            rolled_back = roll_back(context, instant.requested_time) is not None
+            done.extend([instant.requested_time] if rolled_back else [])
+            overtaken = overtaken or not rolled_back
+    if overtaken:
+        # A dead process had decided to roll it back, and its plan is on the timeline only now.
+        _resume_the_dead(context)
+    found_dead = _sweep_reservations(context)
+    temporaries.sweep(context, everywhere=found_dead or overtaken or bool(done))
     return done
+
+
+def _resume_the_dead(context: TableContext) -> None:
+    """Go on with the rollbacks of processes that are gone."""
+    timeline = context.folder.load()
+    for instant in timeline.pending:
+        if instant.action is Action.ROLLBACK and heartbeat.is_dead(context, instant, ask_storage=True):
+            _resume(context, timeline, instant)
 
 
 def _is_rolled_back(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
@@ -97,21 +111,68 @@ def _is_rolled_back(context: TableContext, timeline: Timeline, instant: Instant)
 
 
 def _put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
-    """Fence the write: from here on it cannot commit. None if it is not pending (any more)."""
+    """Fence the write: from here on it cannot commit. None if it is not pending (any more).
+
+    The plan is decided as a commit is, by a swap of the commit record, and then published. So of a write that is just being decided (its
+    writer's lock expired, but it lives) and its rollback only one can be, whoever holds the lock.
+    """
     context = transaction.context
+    store = record_store(context.storage)
     with holding_lock(context, f"roll back {requested_time}"):
-        record = record_store(context.storage).read()
-        if record is not None:
-            publish_intent(context, record.intent)
-        timeline = context.folder.load()
-        victim = next(
-            (i for i in timeline.pending if i.requested_time == requested_time and i.action in _OWN_WRITES), None
-        )
-        if victim is None or requested_time in names_rolled_back(context, timeline, requested_time):
-            return None
-        plan = encode_record("HoodieRollbackPlan", _plan(context, victim), sync_marker=transaction.sync_marker)
-        begin.announce(transaction, plan, b"")
-        return victim
+        for _ in range(_DECISIONS):
+            record = store.read()
+            latest: list[Instant] = []
+            if record is not None:
+                publish_intent(context, record.intent)
+                latest = published(publication.path for publication in record.intent.publications)
+            pending = [Instant(requested_time, action, State.INFLIGHT) for action in _OWN_WRITES]
+            timeline = load_showing(context, [*pending, *latest])
+            victim = next(
+                (i for i in timeline.pending if i.requested_time == requested_time and i.action in _OWN_WRITES), None
+            )
+            if victim is None or requested_time in names_rolled_back(context, timeline, requested_time):
+                return None
+            plan = encode_record("HoodieRollbackPlan", _plan(context, victim), sync_marker=transaction.sync_marker)
+            if _is_fenced(transaction, victim, record, plan):
+                begin.announce(transaction, plan, b"")
+                return victim
+    raise CommitAbortedError(
+        f"Other writers decided their commits {_DECISIONS} times while this one held the lock",
+        table=context.table,
+        instant=requested_time,
+        hint="Give all writers of the table the same lock provider; nothing was rolled back.",
+    )
+
+
+def _is_fenced(transaction: Transaction, victim: Instant, record: Record | None, plan: bytes) -> bool:
+    """Decide and publish the plan; False if another decision came first."""
+    context = transaction.context
+    if not context.protections.commit_record:
+        return True
+    # Not the transaction's own place: the rollback's completed file is staged there.
+    staged = layout.staged(transaction.requested_time, context.runtime.ids.uuid().replace("-", ""))
+    context.storage.put(staged, plan)
+    plans = (Publication(context.folder.file(transaction.requested), staged),)
+    pending = context.folder.file(victim)
+    intent = Intent(transaction.requested_time, "", str(Action.ROLLBACK), pending, transaction.token, plans)
+    lock = recorded_lock(context, record, Action.ROLLBACK)
+    fenced = swap_settled(record_store(context.storage), record, Record(intent, lock))
+    if fenced:
+        publish_intent(context, intent)
+    context.storage.delete(staged)
+    return fenced and context.storage.head(plans[0].path) is not None
+
+
+def sweep_late_files(context: TableContext, requested: Instant) -> None:
+    """Remove the data files of a write that somebody else rolled back, as far as they came after that; its own writer calls this."""
+    timeline = context.folder.load()
+    found = timeline.find(requested.requested_time, requested.action)
+    if found is None:
+        found = context.folder.archived(timeline, requested.requested_time, requested.action)
+    if found is not None:
+        return  # completed after all, or the rollback has not ended: whoever ends it sweeps
+    removal.delete_data_files(context.storage, _files(context, requested.requested_time))
+    markers.remove(context.storage, requested.requested_time)
 
 
 def _execute(transaction: Transaction, victim: Instant) -> Instant:
@@ -203,19 +264,31 @@ def _forget(context: TableContext, victim: Instant) -> None:
     """Remove the rolled-back write's own files; the completed rollback keeps its name."""
     for state in (State.INFLIGHT, State.REQUESTED):
         context.storage.delete(context.folder.file(Instant(victim.requested_time, victim.action, state)))
-    markers.remove(context.storage, victim.requested_time)
-    for info in context.storage.list(f"{layout.STAGED}/{victim.requested_time}-"):
+    _sweep_own(context, victim.requested_time)
+
+
+def _sweep_own(context: TableContext, requested_time: str) -> None:
+    """Remove what only the process of an instant had a use for; its heartbeat last, because by that all of it is found again."""
+    markers.remove(context.storage, requested_time)
+    for info in context.storage.list(f"{layout.STAGED}/{requested_time}-"):
         context.storage.delete(info.path)
-    context.storage.delete(layout.heartbeat(victim.requested_time))
+    context.storage.delete(layout.heartbeat(requested_time))
 
 
-def _sweep_reservations(context: TableContext) -> None:
-    """Remove heartbeats of dead processes that never came to announce their instant, or whose commit completed."""
+def _sweep_reservations(context: TableContext) -> bool:
+    """Remove what dead processes left that never came to announce their instant, or whose commit completed; whether there were any."""
+    found_dead = False
     known = {instant.requested_time: instant for instant in context.folder.load()}
     for info in context.storage.list(f"{layout.HEARTBEATS}/"):
         time = info.path.rpartition("/")[2]
         instant = known.get(time)
         if instant is not None and instant.is_pending:
             continue
-        if heartbeat.is_dead(context, Instant(time, Action.COMMIT, State.REQUESTED)):
-            context.storage.delete(info.path)
+        if not heartbeat.is_dead(context, Instant(time, Action.COMMIT, State.REQUESTED), ask_storage=True):
+            continue
+        # Looked at after its death: it may have announced its instant, and even decided it, since the timeline was loaded.
+        inflight = [Instant(time, action, State.INFLIGHT) for action in _OWN_WRITES]
+        if all(i.requested_time != time for i in load_showing(context, inflight).pending):
+            _sweep_own(context, time)
+            found_dead = True
+    return found_dead

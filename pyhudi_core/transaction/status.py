@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import is_time
+from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.commit import publish_intent
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.record import record_store
@@ -27,13 +28,14 @@ def commit_status(context: TableContext, token: str) -> CommitStatus:
     record = record_store(context.storage).read()
     if record is not None and record.intent.token == token:
         publish_intent(context, record.intent)
-    found = context.folder.load().find(requested_time)
+    timeline = context.folder.load()
+    found = timeline.find(requested_time) or context.folder.archived(timeline, requested_time)
     if found is None:
         return CommitStatus.NOT_COMMITTED
     if found.is_pending:
         return CommitStatus.UNDECIDED
     return (
         CommitStatus.COMMITTED
-        if context.folder.read_commit(found).extra.get("pyhudi.commit_token") == token
+        if context.folder.read_commit(found).extra.get(TOKEN_KEY) == token
         else CommitStatus.NOT_COMMITTED
     )

@@ -17,8 +17,10 @@ from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import PARTITION_METAFILE, TOKEN_BOUND, BaseFileName, join, write_token
 from pyhudi_core.model.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from pyhudi_core.runtime.base import Ids
 from pyhudi_core.storage.base import OutputFile
 from pyhudi_core.transaction import markers
+from pyhudi_core.transaction.early_conflict import EarlyCheck
 from pyhudi_core.write.task_world import TaskWorld
 
 
@@ -35,6 +37,8 @@ class FileSettings:
     bloom_entries: int
     bloom_fpp: float
     bloom_max_entries: int
+    salt: bool = True
+    early: EarlyCheck | None = None
 
 
 @dataclass(slots=True)
@@ -74,10 +78,12 @@ class NewFile:
     ) -> NewFile:
         """Announce and open a file of the (partition, file id) of ``place``."""
         partition, file_id = place
-        token = write_token(task, world.ids.below(TOKEN_BOUND), world.ids.below(TOKEN_BOUND))
+        token = new_token(task, world.ids, salt=settings.salt)
         name = BaseFileName(file_id, token, settings.requested_time)
         path = join(partition, str(name))
         markers.create(world.storage, settings.requested_time, path, "MERGE" if previous else "CREATE")
+        if previous and settings.early is not None:
+            settings.early.refuse(world.storage, world.clock, partition, file_id)
         output = world.storage.open_output(path)
         known = previous.bloom() if previous is not None else None
         bloom = known or BloomFilter.empty(settings.bloom_entries, settings.bloom_fpp, settings.bloom_max_entries)
@@ -136,8 +142,10 @@ class NewFile:
             prev_commit=previous[0] if previous else "null",
             prev_base_file=previous[1] if previous else None,
             rows=stats.rows,
+            inserts=self.counts.get("inserts", 0),
+            updates=self.counts.get("updates", 0),
+            deletes=self.counts.get("deletes", 0),
             size=info.size,
-            **self.counts,
         )
 
     def abandon(self) -> None:
@@ -148,6 +156,11 @@ class NewFile:
     def _named(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
         names = pa.repeat(str(self.name), len(rows))
         return rows.set_column(rows.schema.get_field_index(FILE_NAME), FILE_NAME, names)
+
+
+def new_token(task: int, ids: Ids, *, salt: bool = True) -> str:
+    """A write token that no other attempt has; without salt, that of every attempt of the task."""
+    return write_token(task, ids.below(TOKEN_BOUND), ids.below(TOKEN_BOUND)) if salt else write_token(task, 0, 0)
 
 
 def announce_partition(world: TaskWorld, requested_time: str, partition: str) -> None:

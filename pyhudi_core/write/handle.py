@@ -19,33 +19,35 @@ from pyhudi_core.errors import (
     CommitStateUnknownError,
     HudiError,
     InvalidOptionError,
-    SchemaMismatchError,
 )
 from pyhudi_core.formats.avro import encode_record
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, OperationType, WriteStat
 from pyhudi_core.model.safe_path import safe_relative_path
-from pyhudi_core.model.schema import reconcile, to_avro
+from pyhudi_core.model.schema import to_avro
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import concurrent, markers, removal
 from pyhudi_core.transaction.begin import Transaction, begin_write
 from pyhudi_core.transaction.commit import Gate, finish
-from pyhudi_core.transaction.conflict import Touched
+from pyhudi_core.transaction.conflict import is_final
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.explanation import Explanation
+from pyhudi_core.transaction.parties import WholeParty
 from pyhudi_core.transaction.pessimistic import WholeWrite, hold
-from pyhudi_core.transaction.read_set import refuse_changed_reads
-from pyhudi_core.transaction.rollback import repair_by_policy, roll_back
-from pyhudi_core.write.pipeline import WriteJob, replaced_groups
+from pyhudi_core.transaction.requirement import CommitRequirement
+from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
+from pyhudi_core.write.commit_check import Attempt, CommitCheck
+from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.retrying import Contest
 from pyhudi_core.write.staged import Basis, CommitVerdict, HandleReader, StagedWrite
+from pyhudi_core.write.touching import checked_extra, fitted, replaced_by, touched_by
 from pyhudi_core.write.writable import refuse_unwritable
 
 _log = logging.getLogger(__name__)
 
 TOKEN_KEY = "pyhudi.commit_token"  # noqa: S105  (a name, not a secret)
-_OVERWRITING = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE})
 
 
 class Write:
@@ -59,6 +61,7 @@ class Write:
         reader: makes the handle's scans.
         basis: what the data was read from, if it was; what completed after that can be in conflict.
         contest: the attempts so far, if this is not the first handle of the write.
+        requirements: what must hold under the lock for the commit to be made.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Write:
         reader: HandleReader | None = None,
         basis: Basis | None = None,
         contest: Contest | None = None,
+        requirements: Sequence[CommitRequirement] = (),
     ) -> None:
         self._reader = reader
         self._basis = basis
@@ -79,7 +83,8 @@ class Write:
         self._outside = context
         self._context = context
         self._operation = operation
-        self._extra = _checked_extra(extra_metadata)
+        self._extra = checked_extra(extra_metadata)
+        self._requirements = tuple(requirements)
         self._spark = spark
         self._engine: Any = None
         self._prepared: Prepared | None = None
@@ -87,6 +92,7 @@ class Write:
         self._transaction: Transaction | None = None
         self._snapshot: Snapshot | None = None
         self._metadata: CommitMetadata | None = None
+        self._check: CommitCheck | None = None
         self._commit: Commit | None = None
 
     def __enter__(self) -> Self:
@@ -120,6 +126,12 @@ class Write:
     def token(self) -> str | None:
         """Names this attempt for ``commit_status``; None before `write`."""
         return self._transaction.token if self._transaction else None
+
+    def party(self) -> WholeParty:
+        """What this write has touched, for ``table.explain_conflict``."""
+        attempt = self._checking().attempt
+        done = self._commit.completion_time if self._commit else None
+        return WholeParty.of(self._started().requested_time, attempt.touched, attempt.metadata, done)
 
     @property
     def stats(self) -> CommitStats:
@@ -178,9 +190,10 @@ class Write:
         """Check against the timeline as it is now, without the lock and without publishing anything."""
         transaction = self._started()
         try:
-            self._check(self._context.folder.load())
+            self._checking().outside(self._context.folder.load())
         except HudiError as error:
-            return CommitVerdict(False, str(error))
+            why = error.explanation if isinstance(error, CommitConflictError) else None
+            return CommitVerdict(False, str(error), why if isinstance(why, Explanation) else None)
         return CommitVerdict(True, f"nothing that completed since {transaction.requested_time} began conflicts with it")
 
     def commit(self, gate: Gate | None = None) -> Commit:
@@ -198,7 +211,9 @@ class Write:
             return encode_record(final.record_name(action), final.to_avro(action), sync_marker=transaction.sync_marker)
 
         self._yield_to_claims()
-        finished = finish(transaction, encode, self._check, gate)
+        check = self._checking()
+        check.outside(self._context.folder.load())
+        finished = finish(transaction, encode, check, gate)
         whole = self._whole
         self._commit = Commit(
             instant=transaction.requested_time,
@@ -210,6 +225,7 @@ class Write:
             lock_wait=whole.waited if whole else finished.lock_wait,
             lock_held=whole.held() if whole else finished.lock_held,
             notes=tuple(sorted(notes.items())),
+            bytes_saved=self._contest.bytes_saved,
         )
         self._let_others_in()
         if self._own_contest:
@@ -219,22 +235,38 @@ class Write:
     def again(self, conflict: CommitConflictError) -> None:
         """After a conflict: wait, then plan and write anew from the table's present state; the batch is not evaluated again.
 
-        Raises the conflict if the data was read from a state that is gone, or there were enough attempts.
+        Raises as `give_way`, and what `attempt` raises.
         """
+        self.give_way(conflict)
+        self.attempt()
+
+    def give_way(self, conflict: CommitConflictError) -> None:
+        """The first half of `again`: roll back and wait.
+
+        Raises the conflict if planning anew would not help, the data was read from a state that is gone, or there were enough attempts.
+        """
+        if not self._context.protections.replan:  # tests of what planning anew is for
+            self._started().start = self._context.folder.load()
+            return
         self.rollback()
-        if self._basis is not None:
+        if self._basis is not None or is_final(conflict):
             raise conflict
         self._contest.next_attempt(conflict)
-        self._attempt()
+
+    def attempt(self) -> None:
+        """The second half of `again`: write the batch from the table's present state."""
+        if self._transaction is None:
+            self._attempt()
 
     def rollback(self) -> None:
         """Remove what was written; the table is as if nothing had happened. Does nothing after a commit."""
         if self._transaction is None or self._commit is not None:
             return
         transaction, self._transaction = self._transaction, None
-        self._metadata = None
+        self._metadata = self._check = None
         transaction.heartbeat.handle.cancel()
-        roll_back(self._context, transaction.requested_time)
+        if roll_back(self._context, transaction.requested_time) is None:
+            sweep_late_files(self._context, transaction.requested)
         transaction.heartbeat.stop(self._context)
         self._let_others_in()
 
@@ -263,13 +295,14 @@ class Write:
         self._snapshot = self._load(self._transaction.start)
         stats: tuple[WriteStat, ...] = ()
         if self._prepared is not None:
-            self._fit_schema(self._snapshot.schema)
+            self._prepared = fitted(self._prepared, self._operation, self._snapshot.schema, self._context.table)
             job = WriteJob(self._operation, self._engine, self._prepared, self._snapshot, self._transaction)
             try:
                 stats = job.run()
             except HudiError as error:
                 raise self._context.where(error) from error.__cause__
         self._metadata = self._describe(stats)
+        self._check = CommitCheck.of(self._attempted())
 
     def _hold_if_pessimistic(self) -> None:
         """Take the table's lock for the whole of this write, if that is the concurrency that was asked for."""
@@ -285,7 +318,7 @@ class Write:
 
     def _yield_to_claims(self) -> None:
         """Raise `CommitConflictError` if another writer, which has lost too often, goes first."""
-        conflict = self._contest.in_the_way(self._touched())
+        conflict = self._contest.in_the_way(self._checking().attempt.touched)
         if conflict is not None:
             raise concurrent.conflict_error(self._context, conflict, self._started().requested_time)
 
@@ -306,52 +339,28 @@ class Write:
             TOKEN_KEY: self._transaction.token,
             SCHEMA_KEY: to_avro(self.schema, self._context.config.name),
         }
-        return CommitMetadata(str(self._operation), stats, extra, self._replaced())
+        replaced = replaced_by(self._operation, self.snapshot, self._prepared, self._partitions)
+        return CommitMetadata(str(self._operation), stats, extra, replaced)
 
-    def _replaced(self) -> dict[str, tuple[str, ...]]:
-        if self._operation is OperationType.INSERT_OVERWRITE_TABLE:
-            return replaced_groups(self.snapshot, self.snapshot.view.partitions())
-        if self._operation in _OVERWRITING and self._prepared is not None:
-            return replaced_groups(self.snapshot, self._prepared.volumes)
-        return replaced_groups(self.snapshot, self._partitions)
+    def _attempted(self) -> Attempt:
+        metadata = self._staged_metadata()
+        touched = touched_by(metadata, self._operation, self._prepared, self._partitions)
+        parts = (self._started(), self.snapshot, metadata, touched, self.schema, self._basis, self._requirements)
+        return Attempt(*parts)
 
-    def _touched(self) -> Touched:
-        touched = Touched.by(self._staged_metadata())
-        if self._operation is OperationType.INSERT_OVERWRITE_TABLE:
-            return replace(touched, replaced=None)
-        if self._operation is OperationType.DELETE_PARTITION:
-            return replace(touched, replaced=frozenset(self._partitions))
-        if self._operation in _OVERWRITING and self._prepared is not None:
-            return replace(touched, replaced=frozenset(self._prepared.volumes))
-        return replace(touched, replaced=frozenset())
-
-    def _check(self, found: Timeline) -> None:
-        """Raise `CommitConflictError` if another commit came first."""
-        transaction = self._started()
-        start = self._basis.timeline if self._basis else transaction.start
-        own, touched = transaction.requested_time, self._touched()
-        if self._basis is not None and self._context.options.isolation == "serializable":
-            refuse_changed_reads(self._context, start, found, own, self._basis.reads)
-        concurrent.refuse_conflicts(self._context, start, found, own, touched, self.schema)
+    def _checking(self) -> CommitCheck:
+        self._started()
+        assert self._check is not None
+        return self._check
 
     def _remove_leaks(self, stats: tuple[WriteStat, ...]) -> None:
         """Remove files of task attempts that Spark gave up: announced by a marker, but not part of the result."""
         transaction = self._started()
         wanted = {stat.path for stat in stats}
         announced = markers.announced(self._context.storage, transaction.requested_time)
-        removal.delete_data_files(self._context.storage, [path for path in announced if path not in wanted])
-
-    def _fit_schema(self, now: pa.Schema) -> None:
-        """Deletes keep the table's columns as they are now; rows that were prepared for other columns cannot be written any more."""
-        assert self._prepared is not None
-        if self._operation is OperationType.DELETE:
-            self._prepared = replace(self._prepared, schema=now)
-        elif reconcile(now, self._prepared.schema) != self._prepared.schema:
-            raise SchemaMismatchError(
-                "Another writer changed the table's columns meanwhile",
-                table=self._context.table,
-                hint="Nothing was published; write again with these columns.",
-            )
+        leaked = [path for path in announced if path not in wanted]
+        contained = self._context.protections.path_containment
+        removal.delete_data_files(self._context.storage, leaked, contained=contained)
 
     def _staged_metadata(self) -> CommitMetadata:
         self._started()
@@ -381,14 +390,3 @@ class Write:
                 table=self._context.table,
                 hint="Put all rows into one batch (a RecordBatchReader for streams), or begin another write.",
             )
-
-
-def _checked_extra(extra: Mapping[str, str]) -> dict[str, str]:
-    wrong = [key for key, value in extra.items() if not isinstance(key, str) or not isinstance(value, str)]
-    reserved = [key for key in extra if key in (SCHEMA_KEY, TOKEN_KEY)]
-    if wrong or reserved:
-        raise InvalidOptionError(
-            f"extra_metadata cannot hold {', '.join(map(repr, wrong + reserved))}",
-            hint=f"Keys and values are strings, and {SCHEMA_KEY!r} and {TOKEN_KEY!r} belong to the commit itself.",
-        )
-    return dict(extra)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -22,17 +23,19 @@ def run(
 ) -> Commit:
     """Write a batch and commit it; plans anew when another commit comes first."""
     with Write(context, operation, extra, spark) as write:
-        write.write(data)
-        return commit_with_retries(write)
+        return commit_with_retries(write, partial(write.write, data))
 
 
-def commit_with_retries(write: Write) -> Commit:
-    """Commit; when another commit came first, plan anew from its state."""
+def commit_with_retries(write: Write, first: Callable[[], object]) -> Commit:
+    """Write and commit; when another commit came first, plan anew from its state."""
+    attempt = first
     while True:
         try:
+            attempt()
             return write.commit()
         except CommitConflictError as conflict:
-            write.again(conflict)
+            write.give_way(conflict)
+            attempt = write.attempt
 
 
 def delete_found(
@@ -73,8 +76,8 @@ def delete_partitions(context: TableContext, partitions: Sequence[str], extra: M
             "The table has no partitions", table=context.table, hint="Use delete(where=...) to delete rows."
         )
     with Write(context, OperationType.DELETE_PARTITION, extra) as write:
-        write.drop(tuple(dict.fromkeys(_partition(name, context) for name in partitions)))
-        return commit_with_retries(write)
+        paths = tuple(dict.fromkeys(_partition(name, context) for name in partitions))
+        return commit_with_retries(write, partial(write.drop, paths))
 
 
 def _partition(name: str, context: TableContext) -> str:

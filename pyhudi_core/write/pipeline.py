@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
-from pyhudi_core.errors import DuplicateKeyError
+from pyhudi_core.errors import DuplicateKeyError, EarlyConflictError
 from pyhudi_core.index.simple import NOT_FOUND, IndexedFile, SimpleIndex
 from pyhudi_core.merge.ordering import orders_by_event_time
 from pyhudi_core.model.commit import OperationType, WriteStat
@@ -23,6 +23,7 @@ from pyhudi_core.options import WriteOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.early_conflict import early_check, stopped
 from pyhudi_core.write.assignment import Plan, Planner, Sizing
 from pyhudi_core.write.file_output import FileSettings
 from pyhudi_core.write.prepare import Prepared
@@ -67,6 +68,9 @@ class WriteJob:
                     self._refuse_existing(rows)
             routed = route(rows, plan, self.engine.cores)
             return decode_stats(routed.map(self._task(plan, opener), STATS).collect())
+        except EarlyConflictError as error:
+            context, own = self.transaction.context, self.transaction.requested_time
+            raise stopped(context, own, self.operation, error, self._rewritten_bytes(plan)) from None
         finally:
             if kept is not None:
                 kept.release()
@@ -86,6 +90,16 @@ class WriteJob:
             else:
                 planner.merge(partition, volume, slices, find=self.operation in _CHECKING)
         return planner.plan()
+
+    def _rewritten_bytes(self, plan: Plan) -> float:
+        """About how many bytes of base files the plan rewrites: where keys are looked up, no more groups than there are rows."""
+        volumes = self.prepared.volumes
+        total = 0.0
+        for partition, chosen in plan.routes.items():
+            sizes = [plan.buckets[number].base for number in chosen.groups.values()]
+            share = min(1.0, volumes[partition].rows / len(sizes)) if sizes else 0.0
+            total += share * sum(piece.base.size for piece in sizes if piece is not None)
+        return total
 
     def _look_up(self, rows: Dataset, plan: Plan, opener: WorldOpener) -> Dataset:
         checking = self.operation in _CHECKING
@@ -133,6 +147,8 @@ class WriteJob:
             bloom_entries=options.bloom_entries,
             bloom_fpp=options.bloom_fpp,
             bloom_max_entries=options.bloom_max_entries,
+            salt=self.transaction.context.protections.salt,
+            early=early_check(self.transaction.context, self.transaction.start, self.transaction.requested_time),
         )
 
 

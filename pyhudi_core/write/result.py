@@ -57,6 +57,7 @@ class Commit:
         stats: what it wrote.
         lock_wait, lock_held: seconds spent waiting for the table's lock, and holding it.
         notes: what the protocol added to the commit's extra metadata.
+        bytes_saved: about how many bytes lost attempts left unwritten, because they saw early that they would lose.
     """
 
     instant: str
@@ -68,6 +69,7 @@ class Commit:
     lock_wait: float
     lock_held: float
     notes: tuple[tuple[str, str], ...] = ()
+    bytes_saved: int = 0
 
     def _rows(self) -> list[tuple[str, str]]:
         stats = self.stats
@@ -77,7 +79,7 @@ class Commit:
             ("completed", self.completion_time),
             ("rows", f"{stats.rows_inserted} inserted, {stats.rows_updated} updated, {stats.rows_deleted} deleted"),
             ("files", f"{stats.files_written} in {len(stats.partitions)} partitions, {stats.bytes_written:,} bytes"),
-            ("retries", str(self.retries)),
+            ("retries", str(self.retries) + (f", about {self.bytes_saved:,} bytes saved" if self.bytes_saved else "")),
             ("lock", f"waited {self.lock_wait * 1000:.1f} ms, held {self.lock_held * 1000:.1f} ms"),
             *self.notes,
         ]

@@ -22,7 +22,10 @@ _LEAST_CLAIM_MS = 60_000
 
 @dataclass(slots=True)
 class Contest:
-    """The attempts of one write, however many handles they take. ``attempts`` counts those that were lost."""
+    """The attempts of one write, however many handles they take. ``attempts`` counts those that were lost.
+
+    ``bytes_saved`` is about what lost attempts left unwritten.
+    """
 
     context: TableContext
     attempts: int = 0
@@ -30,6 +33,7 @@ class Contest:
     longest_ms: int = 0
     holding: Holding | None = None
     touched: Touched | None = None
+    bytes_saved: int = 0
     _began_ms: int = 0
 
     def began(self) -> None:
@@ -47,6 +51,7 @@ class Contest:
         took = self.context.runtime.clock.now_ms() - self._began_ms
         self.longest_ms = max(self.longest_ms, took)
         self.attempts += 1
+        self.bytes_saved += conflict.bytes_saved
         if isinstance(conflict.conflict, Conflict) and conflict.conflict.kind is ConflictKind.PRECEDENCE:
             self._yield_to(conflict, mine)
             return
@@ -82,4 +87,5 @@ class Contest:
     def _sleep(self, bound_ms: int) -> None:
         """Full jitter: any time up to the bound."""
         runtime = self.context.runtime
-        runtime.clock.sleep(runtime.ids.below(bound_ms + 1) / 1000)
+        wait_ms = runtime.ids.below(bound_ms + 1) if self.context.protections.jitter else bound_ms
+        runtime.clock.sleep(wait_ms / 1000)

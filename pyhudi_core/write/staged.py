@@ -13,15 +13,17 @@ from pyhudi_core.model.instant import Instant
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.explanation import Explanation
 from pyhudi_core.transaction.read_set import Read
 
 
 @dataclass(frozen=True, slots=True)
 class CommitVerdict:
-    """Whether a write would commit now, and why not. True or false as a condition."""
+    """Whether a write would commit now, and why not. True or false as a condition; a conflict comes with its explanation."""
 
     commits: bool
     reason: str
+    explanation: Explanation | None = None
 
     def __bool__(self) -> bool:
         return self.commits

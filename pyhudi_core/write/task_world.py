@@ -1,4 +1,4 @@
-"""What a task of the write pipeline may touch: the table's storage and ids.
+"""What a task of the write pipeline may touch: the table's storage, ids and the clock.
 
 On the local engine these are the objects that the handle was given; on Spark each task opens the storage anew from its specification.
 """
@@ -10,18 +10,19 @@ from dataclasses import dataclass
 from functools import partial
 
 from pyhudi_core.engine.base import Engine
-from pyhudi_core.runtime.base import Ids, Runtime
-from pyhudi_core.runtime.clock import RandomIds
+from pyhudi_core.runtime.base import Clock, Ids, Runtime
+from pyhudi_core.runtime.clock import RandomIds, SystemClock
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import storage_from_spec
 
 
 @dataclass(frozen=True, slots=True)
 class TaskWorld:
-    """Storage and ids of one task."""
+    """Storage, ids and clock of one task."""
 
     storage: Storage
     ids: Ids
+    clock: Clock
 
 
 WorldOpener = Callable[[], TaskWorld]
@@ -30,10 +31,10 @@ WorldOpener = Callable[[], TaskWorld]
 def world_opener(engine: Engine, storage: Storage, runtime: Runtime) -> WorldOpener:
     """How tasks of this engine get at the outside. Raises `ConfigError` for storage that lives in this process only."""
     if engine.in_process:
-        world = TaskWorld(storage, runtime.ids)
+        world = TaskWorld(storage, runtime.ids, runtime.clock)
         return lambda: world
     return partial(_open, storage.spec())
 
 
 def _open(spec: StorageSpec) -> TaskWorld:
-    return TaskWorld(storage_from_spec(spec), RandomIds())
+    return TaskWorld(storage_from_spec(spec), RandomIds(), SystemClock())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.formats.base_file import read_footer
-from pyhudi_core.model.properties import KeyGenerator, MergeMode
+from pyhudi_core.model.properties import KeyGenerator, MergeMode, TableType
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.context import TableContext
 
@@ -12,6 +12,8 @@ from pyhudi_core.transaction.context import TableContext
 def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
     """Raise `UnsupportedTableError` if the table has a feature that writes here would break."""
     config = context.config
+    if config.table_type is not TableType.COPY_ON_WRITE:
+        _refuse(context, "merge-on-read file groups (hoodie.table.type=MERGE_ON_READ)")
     if config.merge_mode is MergeMode.CUSTOM:
         _refuse(context, "a custom record merger (hoodie.record.merge.mode=CUSTOM)")
     if config.cdc_enabled:

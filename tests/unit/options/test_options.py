@@ -53,7 +53,7 @@ def test_without_options_the_defaults_of_hudi_and_of_the_design_hold() -> None:
     assert (options.compression, options.failed_writes_policy, options.lock_provider) == (
         "snappy",
         "LAZY",
-        "file_system",
+        None,
     )
     assert (options.heartbeat_interval_ms, options.heartbeat_tolerable_misses) == (60000, 2)
     assert (options.bloom_entries, options.bloom_fpp, options.bloom_max_entries) == (60000, 1e-9, 100000)
@@ -134,6 +134,7 @@ def test_what_is_not_there_yet_is_refused_as_such(key: str, value: object) -> No
         ("in_process", "in_process"),
         ("org.apache.hudi.client.transaction.lock.InProcessLockProvider", "in_process"),
         ("org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider", "file_system"),
+        ("org.apache.hudi.client.transaction.lock.StorageBasedLockProvider", "storage_based"),
     ],
 )
 def test_hudis_lock_classes_are_understood(given_name: str, meaning: str) -> None:

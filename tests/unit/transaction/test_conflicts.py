@@ -74,7 +74,7 @@ def test_inserts_of_the_same_key_into_one_partition_conflict(location: str) -> N
         first.write(orders((1, "a", 1.0)))
         second.write(orders((1, "a", 2.0)))
         second.commit()
-        with pytest.raises(CommitConflictError, match="perhaps with the same keys"):
+        with pytest.raises(CommitConflictError, match="inserted the same record keys, '1',"):
             first.commit()
     assert rows(table, "id", "price") == [(1, 2.0)]
 
@@ -272,6 +272,15 @@ def _commit(
     return CommitMetadata(operation, stats, {}, replaced or {})
 
 
+def _replacing(partition: str) -> CommitMetadata:
+    return _commit(operation="DELETE_PARTITION", replaced={partition: ("f",)})
+
+
+def _logging(partition: str, file_id: str) -> CommitMetadata:
+    stat = WriteStat(file_id, f"{partition}/.{file_id}_1.log.1_0-1-2", partition, updates=1)
+    return CommitMetadata("UPSERT", (stat,), {})
+
+
 def _at(commit: CommitMetadata) -> Concurrent:
     return Concurrent(((Instant("2", Action.COMMIT, State.COMPLETED, "3"), commit),))
 
@@ -290,8 +299,14 @@ def _at(commit: CommitMetadata) -> Concurrent:
             _commit(("p", "g"), operation="CLUSTER", replaced={"p": ("f",)}),
             ConflictKind.FILE_GROUP,
         ),
-        (_commit(replaced={"p": ("f",)}), _commit(("p", "g")), ConflictKind.REPLACED_PARTITION),
-        (_commit(replaced={"p": ("f",)}), _commit(("q", "g")), None),
+        (_replacing("p"), _commit(("p", "g")), ConflictKind.REPLACED_PARTITION),
+        (_replacing("p"), _commit(("q", "g")), None),
+        (_commit(("p", "g")), _replacing("p"), None),
+        (_commit(("p", "f")), _commit(("q", "g"), operation="ALTER_SCHEMA"), ConflictKind.OPERATION),
+        (_commit(("p", "f")), _commit(("p", "f"), operation="COMPACT"), ConflictKind.FILE_GROUP),
+        (_logging("p", "f"), _commit(("p", "f"), operation="COMPACT"), None),
+        (_commit(("p", "f"), operation="COMPACT"), _logging("p", "f"), None),
+        (_commit(("p", "f"), operation="COMPACT"), _commit(("p", "f")), ConflictKind.FILE_GROUP),
     ],
 )
 def test_which_commits_conflict(mine: CommitMetadata, theirs: CommitMetadata, kind: ConflictKind | None) -> None:

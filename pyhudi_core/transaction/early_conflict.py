@@ -1,0 +1,100 @@
+"""Early conflict detection: a write that is going to lose sees it by the markers of another, before it has written all its files.
+
+Hudi's ``hoodie.write.concurrency.early.conflict.detection.enable`` with direct markers. Of two living writes that rewrite one file group the one
+with the greater requested time stops, as soon as it makes the marker of that group: it puts its own marker first and looks for the other's
+then, so two that arrive together see each other. A write that has ended, or whose heartbeat has expired, stops nobody.
+
+This is thrift, not safety: what is missed here shows at the commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi_core.errors import EarlyConflictError
+from pyhudi_core.model.file_names import join
+from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant, State, is_time
+from pyhudi_core.runtime.base import Clock
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import heartbeat, layout, markers
+from pyhudi_core.transaction.conflict import Conflict, ConflictKind, Touched
+from pyhudi_core.transaction.conflict_matrix import operation_of
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.explanation import of_conflict
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyCheck:
+    """What a task needs to know; it travels to Spark's workers.
+
+    Attributes:
+        rivals: requested times of the older writes that lived when this one was planned.
+        limit_ms: age at which a heartbeat has expired.
+    """
+
+    rivals: tuple[str, ...]
+    limit_ms: int
+
+    def refuse(self, storage: Storage, clock: Clock, partition: str, file_id: str) -> None:
+        """Raise `EarlyConflictError` if a rival has announced the file group. Called when our own marker is there."""
+        group = join(partition, file_id)
+        for rival in self.rivals:
+            if storage.list(f"{layout.markers(rival)}/{group}_") and self._counts(storage, clock, rival):
+                raise EarlyConflictError(
+                    f"The write {rival}, which began earlier, is rewriting the same file group",
+                    path=group,
+                    instant=rival,
+                    hint="Nothing was published; write again when the other write has ended.",
+                )
+
+    def _counts(self, storage: Storage, clock: Clock, rival: str) -> bool:
+        """Whether the rival lives, or has committed a moment ago; its markers go last."""
+        beat = storage.head(layout.heartbeat(rival))
+        return beat is None or clock.now_ms() - beat.modified_ms <= self.limit_ms
+
+
+def early_check(context: TableContext, start: Timeline, own: str) -> EarlyCheck | None:
+    """The check for a write that is planned from ``start``; None where the option is off or there is no older write."""
+    if not context.options.early_conflict_detection:
+        return None
+    reserved = (info.path.rpartition("/")[2] for info in context.storage.list(f"{layout.HEARTBEATS}/"))
+    pending = {i.requested_time: i for i in start.pending if i.action in WRITE_ACTIONS}
+    times = sorted(time for time in {*reserved, *pending} if is_time(time) and time < own)
+    living = tuple(time for time in times if not heartbeat.is_dead(context, pending.get(time) or _unknown(time)))
+    limit = context.options.heartbeat_interval_ms * context.options.heartbeat_tolerable_misses
+    return EarlyCheck(living, limit) if living else None
+
+
+def _unknown(time: str) -> Instant:
+    """A write that has only reserved its time yet."""
+    return Instant(time, Action.COMMIT, State.REQUESTED)
+
+
+def stopped(
+    context: TableContext, own: str, operation: str, found: EarlyConflictError, planned_bytes: float
+) -> EarlyConflictError:
+    """The error as the caller gets it: with the conflict, and how much was written and how much was not.
+
+    ``planned_bytes`` is about what the attempt would have written.
+    """
+    rival = found.instant or ""
+    partition, _, file_id = (found.path or "").rpartition("/")
+    written = 0
+    for path in markers.announced(context.storage, own):
+        info = context.storage.head(path)
+        written += info.size if info is not None else 0
+    conflict = Conflict(ConflictKind.EARLY, _unknown(rival), ((partition, file_id),), (partition,))
+    mine = Touched(frozenset({(partition, file_id)}), frozenset(), frozenset(), operation_of(operation))
+    saved = max(0, round(planned_bytes) - written)
+    error = EarlyConflictError(
+        f"{found.message}; this one stopped after {written:,} bytes and left about {saved:,} unwritten",
+        conflict=conflict,
+        explanation=of_conflict(own, mine, conflict),
+        table=context.table,
+        path=found.path,
+        instant=own,
+        hint=found.hint,
+    )
+    error.bytes_written, error.bytes_saved = written, saved
+    return error

@@ -1,0 +1,134 @@
+"""Why two instants commute or get in each other's way, as a value that prints well.
+
+Pure. ``table.explain_conflict`` makes one for any two, a dry run and `CommitConflictError` carry the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from pyhudi_core.transaction.conflict import Conflict, ConflictKind, Touched
+from pyhudi_core.transaction.conflict_matrix import Line, Operation, Verdict, line_of
+from pyhudi_core.transaction.conflict_strategies import Group
+
+_MOST = 20
+_PRINTED = 5
+
+_ADVICE = {
+    Verdict.COMMUTES: "Nothing: both may commit, in either order.",
+    Verdict.REPLAN: "Write again, from the state that the other one left. "
+    "The verbs of a table do so by themselves, up to pyhudi.commit.retries times.",
+    Verdict.ABORT: "Give it up: it rests on a state that is not there any more. Look at the table, then begin anew.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """One of the two: when it was requested, what it does, and what it has touched. ``completion_time`` is None while it is pending."""
+
+    requested_time: str
+    operation: Operation
+    touched: Touched
+    completion_time: str | None = None
+
+    def __str__(self) -> str:
+        state = f"completed {self.completion_time}" if self.completion_time else "pending"
+        return f"{self.operation} {self.requested_time} ({state})"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The verdict on two instants. True as a condition if both may stand.
+
+    Attributes:
+        mine, theirs: the two; the verdict is on ``mine``, as the one that commits later.
+        verdict: commutes, replan or abort.
+        line: the line of the conflict table for their operations.
+        at_one_time: whether they ran at the same time; if not, they cannot be in conflict.
+        kind: what they have in common that they must not have; None where they commute.
+        shared_groups, shared_partitions, shared_keys: what both touched, at most 20 of each, whether that matters or not; keys as (partition, key).
+        why: the reason.
+        what_to_do: now.
+    """
+
+    mine: Party
+    theirs: Party
+    verdict: Verdict
+    line: Line
+    at_one_time: bool
+    kind: ConflictKind | None
+    shared_groups: tuple[Group, ...]
+    shared_partitions: tuple[str, ...]
+    shared_keys: tuple[tuple[str, str], ...]
+    why: str
+    what_to_do: str
+
+    def __bool__(self) -> bool:
+        return self.verdict is Verdict.COMMUTES
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = [
+            ("mine", str(self.mine)),
+            ("theirs", str(self.theirs)),
+            ("verdict", str(self.verdict)),
+            ("why", self.why),
+            ("rule", str(self.line)),
+            ("file groups", _listed([f"{partition}/{file_id}" for partition, file_id in self.shared_groups])),
+            ("partitions", _listed(self.shared_partitions)),
+            ("keys", _listed([f"{key} in {partition!r}" for partition, key in self.shared_keys])),
+            ("to do", self.what_to_do),
+        ]
+        if self.line.why:
+            rows.insert(5, ("departs", self.line.why))
+        return rows
+
+    def __str__(self) -> str:
+        return "Explanation\n" + "\n".join(f"  {name:12}{value}" for name, value in self._rows())
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._rows())
+        return f"<table>{cells}</table>"
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    shown = ", ".join(names[:_PRINTED]) + (f" and {len(names) - _PRINTED} more" if len(names) > _PRINTED else "")
+    return shown or "none in common"
+
+
+def explained(mine: Party, theirs: Party, conflict: Conflict | None, *, at_one_time: bool = True) -> Explanation:
+    """Put what was found into words. ``conflict`` is what stands between the two, if anything does."""
+    groups = frozenset(conflict.file_groups) if conflict else mine.touched.file_groups & theirs.touched.file_groups
+    partitions = frozenset(conflict.partitions) if conflict else frozenset()
+    partitions |= mine.touched.partitions & theirs.touched.partitions
+    line = conflict.line if conflict and conflict.line else line_of(mine.operation, theirs.operation)
+    verdict = conflict.verdict if conflict else Verdict.COMMUTES
+    return Explanation(
+        mine,
+        theirs,
+        verdict,
+        line,
+        at_one_time,
+        conflict.kind if conflict else None,
+        tuple(sorted(groups))[:_MOST],
+        tuple(sorted(partitions))[:_MOST],
+        conflict.keys[:_MOST] if conflict else (),
+        _reason(conflict, at_one_time),
+        _ADVICE[verdict],
+    )
+
+
+def _reason(conflict: Conflict | None, at_one_time: bool) -> str:
+    if conflict is not None:
+        return conflict.describe()
+    if not at_one_time:
+        return "one had completed before the other one began"
+    return "nothing that they touched stands in the way"
+
+
+def of_conflict(own: str, mine: Touched, conflict: Conflict) -> Explanation:
+    """The explanation of a conflict that a commit ran into; of the other one only what the conflict says is known."""
+    groups = frozenset(conflict.file_groups)
+    other = Touched(groups, frozenset(conflict.partitions), frozenset(), conflict.operation)
+    theirs = Party(conflict.instant.requested_time, conflict.operation, other, conflict.instant.completion_time)
+    return explained(Party(own, mine.operation, mine), theirs, conflict)

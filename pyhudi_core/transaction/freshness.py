@@ -1,0 +1,54 @@
+"""A timeline that is at least as new as what is already known of it.
+
+No decision may rest on a listing being fresh. Before one is believed, it has to show the files that are known to be there from elsewhere: a
+look at one object (which every storage answers truthfully) says whether a file that the listing leaves out is there. A listing that lacks one
+of them is older than it, and is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyhudi_core.errors import StorageError
+from pyhudi_core.model.instant import Instant, parse_file_name
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.context import TableContext
+
+_LOOKS = 20
+_WAIT_S = 0.05
+
+
+def load_showing(context: TableContext, expected: Iterable[Instant]) -> Timeline:
+    """Load the timeline; every expected file that is there shows in it, in its own state or a later one.
+
+    Raises `StorageError` if the listing stays old for longer than a second.
+    """
+    wanted = tuple(expected)
+    for look in range(_LOOKS):
+        if look:
+            context.runtime.clock.sleep(_WAIT_S)
+        timeline = context.folder.load()
+        if not any(_hides(context, timeline, instant) for instant in wanted):
+            return timeline
+    raise StorageError(
+        f"The storage's listing of the timeline did not show the newest instants in {_LOOKS * _WAIT_S:g} s",
+        table=context.table,
+        path=context.folder.path,
+        hint="Nothing was decided on it; try again when the storage lists what was written.",
+    )
+
+
+def published(paths: Iterable[str]) -> list[Instant]:
+    """The instants whose files have these paths."""
+    found = (parse_file_name(path.rpartition("/")[2]) for path in paths)
+    return [instant for instant in found if instant is not None]
+
+
+def _hides(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
+    """Whether the file is there although the timeline does not show it; archived instants are no more on it."""
+    shown = timeline.find(instant.requested_time, instant.action)
+    if shown is not None and shown.rank >= instant.rank:
+        return False
+    if context.storage.head(context.folder.file(instant)) is None:
+        return False
+    return context.folder.archived(timeline, instant.requested_time, instant.action) is None

@@ -1,0 +1,180 @@
+"""The record keys that two commits inserted into one partition, compared without a row becoming a Python object.
+
+Specification, "Writer Expectations" 3, last check. The keys that a commit wrote are the rows of its new base files whose commit time is its
+instant; of each file only these two meta columns are read, and only row groups that can hold such rows.
+
+Keys become 64-bit hashes, sorted; the other side's are looked up among them by bisection, and what is found is compared as text. Memory
+is bounded by `HASHES` hashes and a batch of rows, whatever the files hold: a larger write is taken in parts, and the other's files are read
+once for each.
+
+Invariant: two commits with a key in common are never found to have none. What cannot be read counts as having one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import CorruptBaseFileError, CorruptionError, DataError, StorageError
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.formats.bloom import key_chunks
+from pyhudi_core.formats.murmur import blocks
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.transaction.conflict import KeyFinding
+
+HASHES = 4 << 20
+"""Hashes that are held at once: 32 MB."""
+
+_SHOWN = 10
+
+Hashes = npt.NDArray[np.uint64]
+
+
+def written_keys(storage: Storage, path: str, requested_time: str) -> Iterator[pa.Array]:
+    """The record keys that an instant wrote into a base file, a batch at a time.
+
+    Raises `CorruptBaseFileError`, `ObjectNotFoundError`, or another `StorageError`.
+    """
+    name = parse_data_file(split(path)[1])
+    if not isinstance(name, BaseFileName) or name.extension != "parquet":
+        raise CorruptBaseFileError("Its keys are not in a Parquet base file", path=path)
+    with storage.open_input(path) as source:
+        reader = BaseFileReader(source, path, (COMMIT_TIME, RECORD_KEY))
+        if not {COMMIT_TIME, RECORD_KEY} <= set(reader.schema.names):
+            raise CorruptBaseFileError("It has no meta columns, so its keys are not known", path=path)
+        ranges = reader.row_group_statistics([COMMIT_TIME])
+        chosen = [number for number, found in enumerate(ranges) if _may_hold(found, requested_time)]
+        for batch in reader.iter_batches(chosen):
+            ours = batch.filter(pc.equal(batch.column(COMMIT_TIME), requested_time))
+            if len(ours):
+                yield ours.column(RECORD_KEY)
+
+
+def _may_hold(found: object, requested_time: str) -> bool:
+    """Whether a row group's statistics leave room for rows of this commit time."""
+    known = found.get(COMMIT_TIME) if isinstance(found, dict) else None
+    if known is None or known.min is None or known.max is None:
+        return True
+    return bool(known.min <= requested_time <= known.max)
+
+
+def _insert_paths(commit: CommitMetadata, partition: str) -> tuple[str, ...]:
+    """The files of a partition that new keys came into."""
+    return tuple(stat.path for stat in commit.stats if stat.partition == partition and stat.inserts)
+
+
+@dataclass(slots=True)
+class KeyOverlap:
+    """Compares the keys of one write with those of others; each other commit is read once.
+
+    Args:
+        storage: where the table is.
+        requested_time: the write's.
+        stats: the files that it has written.
+        hashes: how many hashes to hold at once.
+    """
+
+    storage: Storage
+    requested_time: str
+    stats: tuple[WriteStat, ...]
+    hashes: int = HASHES
+    _known: dict[tuple[object, ...], KeyFinding] = field(default_factory=dict)
+    _kept: dict[str, Hashes] = field(default_factory=dict)
+
+    def known(self, instant: Instant, partitions: frozenset[str]) -> KeyFinding | None:
+        """What an earlier comparison found; None if there was none."""
+        return self._known.get((*instant.group, partitions))
+
+    def compare(self, instant: Instant, commit: CommitMetadata, partitions: frozenset[str]) -> KeyFinding:
+        """Read what the other commit inserted into the partitions and look for keys of ours."""
+        place = (*instant.group, partitions)
+        if place not in self._known:
+            self._known[place] = self._compare(instant, commit, partitions)
+        return self._known[place]
+
+    def _compare(self, instant: Instant, commit: CommitMetadata, partitions: frozenset[str]) -> KeyFinding:
+        shared: list[tuple[str, str]] = []
+        try:
+            for partition in sorted(partitions):
+                theirs = _insert_paths(commit, partition)
+                found = self._in_partition(partition, theirs, instant.requested_time, _SHOWN - len(shared))
+                shared.extend((partition, key) for key in found)
+                if len(shared) >= _SHOWN:
+                    break
+        except (CorruptionError, StorageError, DataError) as error:
+            return KeyFinding(tuple(shared), unread=str(error))
+        return KeyFinding(tuple(shared))
+
+    def _in_partition(self, partition: str, theirs: tuple[str, ...], time: str, most: int) -> list[str]:
+        for mine in self._own_parts(partition):
+            for path in theirs:
+                for keys in written_keys(self.storage, path, time):
+                    maybe = keys.filter(pa.array(_among(wide_hashes(keys), mine)))
+                    found = self._sure(partition, maybe) if len(maybe) else []
+                    if found:
+                        return found[:most]
+        return []
+
+    def _sure(self, partition: str, maybe: pa.Array) -> list[str]:
+        """Those of the keys that are ours as text too, not by their hash alone."""
+        found: dict[str, None] = {}
+        for keys in self._own_keys(partition):
+            found.update(dict.fromkeys(keys.filter(pc.is_in(keys, value_set=maybe)).to_pylist()))
+            if len(found) >= _SHOWN:
+                break
+        return sorted(found)
+
+    def _own_keys(self, partition: str) -> Iterator[pa.Array]:
+        for stat in self.stats:
+            if stat.partition == partition and stat.inserts:
+                yield from written_keys(self.storage, stat.path, self.requested_time)
+
+    def _own_parts(self, partition: str) -> Iterator[Hashes]:
+        """Our hashes, sorted, in parts that fit; kept for the next comparison if they are one part and there is room."""
+        if partition in self._kept:
+            yield self._kept[partition]
+            return
+        waiting: list[Hashes] = []
+        count, whole = 0, True
+        for keys in self._own_keys(partition):
+            waiting.append(wide_hashes(keys))
+            count += len(waiting[-1])
+            if count >= self.hashes:
+                whole = False
+                yield np.sort(np.concatenate(waiting))
+                waiting, count = [], 0
+        if waiting:
+            last = np.sort(np.concatenate(waiting))
+            if whole and len(last) + sum(map(len, self._kept.values())) <= self.hashes:
+                self._kept[partition] = last
+            yield last
+
+
+def wide_hashes(keys: pa.Array) -> Hashes:
+    """64 bits a key: two chained Murmur2 hashes."""
+    parts = [np.empty(0, np.uint64)]
+    for chunk in key_chunks(keys):
+        hashes = np.zeros(len(chunk), np.uint64)
+        for block in blocks(chunk):
+            block.advance()
+            first = block.state.astype(np.uint64)
+            block.advance()
+            hashes[block.index] = first << np.uint64(32) | block.state
+        parts.append(hashes)
+    return np.concatenate(parts)
+
+
+def _among(wanted: Hashes, known: Hashes) -> npt.NDArray[np.bool_]:
+    """Which of the hashes are among the known ones, which are sorted."""
+    places = np.searchsorted(known, wanted)
+    places[places == len(known)] = 0
+    return known[places] == wanted if len(known) else np.zeros(len(wanted), np.bool_)

@@ -1,0 +1,221 @@
+"""Commit requirements: what a caller wants to hold at the moment of the commit, checked under the lock, before anything is published.
+
+The shape is that of the requirements of a commit request in Iceberg's REST catalog: named, serialisable preconditions. A write carries any
+number of them (``table.begin(..., requirements=[...])``); the first that fails ends it with `CommitRequirementError`, and it is not planned anew,
+because the caller said on what the write rests.
+
+Invariant: ``requirement_from(requirement.to_dict()) == requirement``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol
+
+import pyarrow as pa
+
+from pyhudi_core.errors import CommitRequirementError, InvalidOptionError
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.schema import from_avro
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.context import TableContext
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """What requirements are held against.
+
+    Attributes:
+        context: the table.
+        timeline: as it was found under the lock.
+        since: data commits that completed since the write was planned, oldest first.
+        schema: the table's, when the write was planned.
+        slice_of: requested time of the newest base file of a (partition, file id), when the write was planned; None where there is none.
+    """
+
+    context: TableContext
+    timeline: Timeline
+    since: tuple[Instant, ...]
+    schema: pa.Schema
+    slice_of: Callable[[str, str], str | None]
+
+    def touched_since(self, partition: str, file_id: str) -> Instant | None:
+        """The commit that wrote or replaced a file group since the write was planned."""
+        for instant in self.since:
+            if (partition, file_id) in self.context.folder.read_commit(instant).file_groups():
+                return instant
+        return None
+
+
+class CommitRequirement(Protocol):
+    """A precondition of a commit."""
+
+    TYPE: ClassVar[str]
+
+    def failure(self, state: TableState) -> str | None:
+        """Why it does not hold, as a sentence; None if it holds."""
+        ...
+
+    def describe(self) -> str:
+        """What it asks for."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values; ``requirement_from`` reads it back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What all requirements share: their form as JSON values."""
+
+    TYPE: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values, ``type`` first."""
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return {"type": self.TYPE, **values}
+
+
+@dataclass(frozen=True, slots=True)
+class LatestInstantIs(_Named):
+    """The commit that completed last has this requested time; None: the table has no commit yet."""
+
+    TYPE: ClassVar[str] = "latest-instant-is"
+
+    instant: str | None
+
+    def describe(self) -> str:
+        """What it asks for."""
+        return f"the latest commit is {self.instant}" if self.instant else "the table has no commit"
+
+    def failure(self, state: TableState) -> str | None:
+        """Why it does not hold."""
+        commits = state.timeline.commits
+        latest = commits[-1].requested_time if len(commits) else None
+        return None if latest == self.instant else f"the latest commit is {latest}"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaIs(_Named):
+    """The table's schema is this one: Avro JSON, as commits keep it (``schema_is`` takes a pyarrow schema)."""
+
+    TYPE: ClassVar[str] = "schema-is"
+
+    avro: str
+
+    def describe(self) -> str:
+        """What it asks for."""
+        return f"the table has the columns {', '.join(from_avro(self.avro).names)}"
+
+    def failure(self, state: TableState) -> str | None:
+        """Why it does not hold."""
+        text = state.context.folder.latest_schema(Timeline(tuple(sorted(state.since))))
+        now = from_avro(text) if text else state.schema
+        return None if now == from_avro(self.avro) else f"the table has the columns {', '.join(now.names)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyIs(_Named):
+    """A property of the table has this value; None: it is not set."""
+
+    TYPE: ClassVar[str] = "property-is"
+
+    key: str
+    value: str | None
+
+    def describe(self) -> str:
+        """What it asks for."""
+        return f"the table's property {self.key} is {self.value!r}"
+
+    def failure(self, state: TableState) -> str | None:
+        """Why it does not hold."""
+        found = properties_file.read(state.context.storage).get(self.key)
+        return None if found == self.value else f"it is {found!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class NoCommitAfter(_Named):
+    """No commit completed after a time changed one of the partitions (paths); no partitions means any.
+
+    ``time`` is a completion time of 17 digits, such as ``commit.completion_time``.
+    """
+
+    TYPE: ClassVar[str] = "no-commit-after"
+
+    time: str
+    partitions: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """What it asks for."""
+        where = f" in {', '.join(map(repr, self.partitions))}" if self.partitions else ""
+        return f"no commit after {self.time}{where}"
+
+    def failure(self, state: TableState) -> str | None:
+        """Why it does not hold."""
+        for instant in state.timeline.commits:
+            if (instant.completion_time or instant.requested_time) <= self.time:
+                continue
+            changed = state.context.folder.read_commit(instant).partitions
+            if not self.partitions or changed & set(self.partitions):
+                return f"{instant.action} {instant.requested_time} completed at {instant.completion_time}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroupAt(_Named):
+    """The newest slice of a file group was written by the instant with this requested time; None: there is no such group."""
+
+    TYPE: ClassVar[str] = "file-group-at"
+
+    partition: str
+    file_id: str
+    instant: str | None
+
+    def describe(self) -> str:
+        """What it asks for."""
+        return f"file group {self.file_id} in {self.partition!r} is at {self.instant}"
+
+    def failure(self, state: TableState) -> str | None:
+        """Why it does not hold."""
+        changed = state.touched_since(self.partition, self.file_id)
+        if changed is not None:
+            return f"{changed.action} {changed.requested_time} changed it"
+        found = state.slice_of(self.partition, self.file_id)
+        return None if found == self.instant else f"it is at {found}"
+
+
+_KINDS: Mapping[str, Callable[..., CommitRequirement]] = {
+    kind.TYPE: kind for kind in (LatestInstantIs, SchemaIs, PropertyIs, NoCommitAfter, FileGroupAt)
+}
+
+
+def requirement_from(values: Mapping[str, Any]) -> CommitRequirement:
+    """Read a requirement from JSON values. Raises `InvalidOptionError` if it is none."""
+    kind = _KINDS.get(str(values.get("type")))
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    fields.pop("type", None)
+    try:
+        if kind is None:
+            raise TypeError("its type is unknown")
+        return kind(**fields)
+    except TypeError as error:
+        raise InvalidOptionError(
+            f"{dict(values)!r} is not a commit requirement: {error}", hint=f"Types are {', '.join(sorted(_KINDS))}."
+        ) from None
+
+
+def refuse_unmet(requirements: Sequence[CommitRequirement], state: TableState, own: str) -> None:
+    """Raise `CommitRequirementError` for the first requirement that does not hold."""
+    for requirement in requirements:
+        failure = requirement.failure(state)
+        if failure is not None:
+            raise CommitRequirementError(
+                f"The commit requires that {requirement.describe()}, but {failure}",
+                requirement=requirement,
+                table=state.context.table,
+                instant=own,
+                hint="Nothing was published; look at the table as it is now, and begin again with what it should require.",
+            )

@@ -1,0 +1,104 @@
+"""What a write asks of the table before it commits: requirements, reads (serializable isolation), conflicts, keys.
+
+The same check runs before the lock, where it may read data files, and under the lock, where it must not: what it has not read by then makes it
+ask for another round outside (`ComeAgain`), a few times; after that it reads under the lock, so that a commit ends whatever others do.
+What was read outside stays true, because completed files do not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import concurrent
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.commit import ComeAgain
+from pyhudi_core.transaction.conflict import KeyFinding, SameKeys, Touched
+from pyhudi_core.transaction.key_overlap import KeyOverlap
+from pyhudi_core.transaction.read_set import refuse_changed_reads
+from pyhudi_core.transaction.requirement import CommitRequirement, FileGroupAt, TableState, refuse_unmet
+from pyhudi_core.write.staged import Basis
+
+ROUNDS = 5
+"""How often keys are read between two holdings of the lock, before they are read under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt of a write, as far as its check needs it."""
+
+    transaction: Transaction
+    snapshot: Snapshot
+    metadata: CommitMetadata
+    touched: Touched
+    schema: pa.Schema
+    basis: Basis | None = None
+    requirements: Sequence[CommitRequirement] = ()
+
+
+@dataclass(slots=True)
+class CommitCheck:
+    """The check of one attempt; called with the timeline that was found under the lock. Raises `CommitError` or `ComeAgain`."""
+
+    attempt: Attempt
+    overlap: KeyOverlap
+    rounds: int = field(default=0)
+
+    @classmethod
+    def of(cls, attempt: Attempt) -> CommitCheck:
+        """The check of an attempt whose files are written."""
+        context = attempt.transaction.context
+        overlap = KeyOverlap(context.storage, attempt.transaction.requested_time, attempt.metadata.stats)
+        for requirement in attempt.requirements:
+            if isinstance(requirement, FileGroupAt):
+                # Listed and kept now, so that nothing has to be listed under the lock.
+                attempt.snapshot.view.slices(requirement.partition)
+        return cls(attempt, overlap)
+
+    def __call__(self, found: Timeline) -> None:
+        self._run(found, self._known)
+
+    def outside(self, found: Timeline) -> None:
+        """The same without the lock: reads whatever it takes. Raises `CommitError`."""
+        self._run(found, self.overlap.compare)
+
+    def _run(self, found: Timeline, same_keys: SameKeys) -> None:
+        attempt = self.attempt
+        transaction = attempt.transaction
+        context, own = transaction.context, transaction.requested_time
+        basis = attempt.basis
+        start = basis.timeline if basis else transaction.start
+        if attempt.requirements:
+            refuse_unmet(attempt.requirements, self._state(start, found), own)
+        if basis is not None and context.options.isolation == "serializable":
+            refuse_changed_reads(context, start, found, own, basis.reads)
+        concurrent.refuse_conflicts(context, start, found, own, attempt.touched, attempt.schema, same_keys)
+
+    def _known(self, instant: Instant, commit: CommitMetadata, partitions: frozenset[str]) -> KeyFinding:
+        known = self.overlap.known(instant, partitions)
+        if known is not None:
+            return known
+        if self.rounds >= ROUNDS:
+            return self.overlap.compare(instant, commit, partitions)
+        self.rounds += 1
+        raise ComeAgain(self._prepare)
+
+    def _prepare(self) -> None:
+        self.outside(self.attempt.transaction.context.folder.load())
+
+    def _state(self, start: Timeline, found: Timeline) -> TableState:
+        transaction = self.attempt.transaction
+        context, snapshot = transaction.context, self.attempt.snapshot
+        completed = concurrent.since(context, start, found, transaction.requested_time).completed
+
+        def slice_of(partition: str, file_id: str) -> str | None:
+            pieces = {piece.file_id: piece.requested_time for piece in snapshot.view.slices(partition)}
+            return pieces.get(file_id)
+
+        return TableState(context, found, tuple(instant for instant, _ in completed), snapshot.schema, slice_of)

@@ -1,0 +1,69 @@
+"""What a write replaces and touches by its operation, whether its rows still fit the table, and what it may keep in its commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
+from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, OperationType
+from pyhudi_core.model.schema import reconcile
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.transaction.begin import TOKEN_KEY
+from pyhudi_core.transaction.conflict import Touched
+from pyhudi_core.write.pipeline import replaced_groups
+from pyhudi_core.write.prepare import Prepared
+
+_OVERWRITING = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE})
+
+
+def replaced_by(
+    operation: OperationType, snapshot: Snapshot, prepared: Prepared | None, partitions: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
+    """The file ids that the operation takes away, by partition; ``partitions`` are those that a delete_partitions names."""
+    if operation is OperationType.INSERT_OVERWRITE_TABLE:
+        return replaced_groups(snapshot, snapshot.view.partitions())
+    if operation in _OVERWRITING and prepared is not None:
+        return replaced_groups(snapshot, prepared.volumes)
+    return replaced_groups(snapshot, partitions)
+
+
+def touched_by(
+    metadata: CommitMetadata, operation: OperationType, prepared: Prepared | None, partitions: tuple[str, ...]
+) -> Touched:
+    """What the write touched, with the partitions that it replaces even where they are empty."""
+    touched = Touched.by(metadata)
+    if operation is OperationType.INSERT_OVERWRITE_TABLE:
+        return replace(touched, replaced=None)
+    if operation is OperationType.DELETE_PARTITION:
+        return replace(touched, replaced=frozenset(partitions))
+    if operation in _OVERWRITING and prepared is not None:
+        return replace(touched, replaced=frozenset(prepared.volumes))
+    return replace(touched, replaced=frozenset())
+
+
+def fitted(prepared: Prepared, operation: OperationType, now: pa.Schema, table: str) -> Prepared:
+    """Deletes keep the table's columns as they are now; rows that were prepared for other columns cannot be written any more."""
+    if operation is OperationType.DELETE:
+        return replace(prepared, schema=now)
+    if reconcile(now, prepared.schema) != prepared.schema:
+        raise SchemaMismatchError(
+            "Another writer changed the table's columns meanwhile",
+            table=table,
+            hint="Nothing was published; write again with these columns.",
+        )
+    return prepared
+
+
+def checked_extra(extra: Mapping[str, str]) -> dict[str, str]:
+    """The caller's extra metadata. Raises `InvalidOptionError` if it holds anything but strings, or a key of the commit's own."""
+    wrong = [key for key, value in extra.items() if not isinstance(key, str) or not isinstance(value, str)]
+    reserved = [key for key in extra if key in (SCHEMA_KEY, TOKEN_KEY)]
+    if wrong or reserved:
+        raise InvalidOptionError(
+            f"extra_metadata cannot hold {', '.join(map(repr, wrong + reserved))}",
+            hint=f"Keys and values are strings, and {SCHEMA_KEY!r} and {TOKEN_KEY!r} belong to the commit itself.",
+        )
+    return dict(extra)

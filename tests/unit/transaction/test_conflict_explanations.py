@@ -1,0 +1,151 @@
+"""`explain_conflict`: any two instants, however they are named, with the rule, what they share and what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from support.tables import make, orders, reopen
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import CommitConflictError, InvalidOptionError
+from pyhudi_core.transaction.conflict import ConflictKind
+from pyhudi_core.transaction.conflict_matrix import Operation, Verdict, line_of
+
+pytestmark = pytest.mark.row("K12")
+
+FULL = {"hoodie__parquet__small__file__limit": 0}
+
+
+@pytest.fixture
+def table(location: str) -> hudi.HudiTable:
+    made = reopen(make(location), **FULL)
+    made.upsert(orders((1, "a", 1.0), (2, "b", 2.0)))
+    return made
+
+
+def test_a_staged_write_and_a_commit_that_came_first(table: hudi.HudiTable) -> None:
+    with table.begin("upsert") as write:
+        write.write(orders((1, "a", 5.0), (2, "b", 5.0)))
+        other = reopen(table).upsert(orders((1, "a", 6.0)))
+        found = table.explain_conflict(write, other)
+        assert found.verdict is Verdict.REPLAN
+        assert not found
+        assert found.kind is ConflictKind.FILE_GROUP
+        assert found.line is line_of(Operation.UPSERT, Operation.UPSERT)
+        assert found.shared_groups == (("day=a", other.stats.files[0].file_id),)
+        assert found.shared_partitions == ("day=a",)
+        assert (found.mine.requested_time, found.theirs.requested_time) == (write.instant, other.instant)
+        assert found.at_one_time
+        assert "changed the same file groups" in found.why
+        assert "Write again" in found.what_to_do
+        verdict = write.would_commit()
+        assert verdict.explanation is not None
+        assert verdict.explanation.line is found.line
+        with pytest.raises(CommitConflictError) as caught:
+            write.commit()
+        assert caught.value.explanation == verdict.explanation
+
+
+def test_every_way_to_name_an_instant_gives_the_same_answer(table: hudi.HudiTable) -> None:
+    with table.begin("insert") as write:
+        write.write(orders((7, "a", 5.0)))
+        other = reopen(table, **FULL).insert(orders((7, "a", 6.0)))
+        named = [
+            other,
+            other.instant,
+            other.token,
+            next(i for i in table.timeline if i.requested_time == other.instant),
+        ]
+        answers = [table.explain_conflict(write, theirs) for theirs in named]
+        assert all(answer == answers[0] for answer in answers)
+        assert answers[0].shared_keys == (("day=a", "7"),)
+        assert answers[0].kind is ConflictKind.RECORD_KEY
+
+
+def test_the_one_that_completed_later_is_judged(table: hudi.HudiTable) -> None:
+    with table.begin("upsert") as write:
+        write.write(orders((1, "a", 5.0)))
+        other = reopen(table).upsert(orders((1, "a", 6.0)))
+        assert table.explain_conflict(other, write).mine.requested_time == write.instant
+
+
+def test_commits_that_did_not_run_at_one_time_commute(table: hudi.HudiTable) -> None:
+    first = table.upsert(orders((1, "a", 5.0)))
+    second = table.upsert(orders((1, "a", 6.0)))
+    found = table.explain_conflict(second, first)
+    assert found.verdict is Verdict.COMMUTES
+    assert found
+    assert not found.at_one_time
+    assert found.shared_groups, "what they share is shown all the same"
+    assert "had completed before" in found.why
+
+
+def test_commits_that_commuted_say_so(table: hudi.HudiTable) -> None:
+    with table.begin("insert") as write:
+        write.write(orders((7, "a", 5.0)))
+        other = reopen(table, **FULL).insert(orders((8, "a", 6.0)))
+        commit = write.commit()
+    found = table.explain_conflict(commit, other)
+    assert found
+    assert found.at_one_time
+    assert found.shared_partitions == ("day=a",)
+    assert found.shared_keys == ()
+
+
+def test_a_pending_write_of_another_process_is_known_by_its_markers(table: hudi.HudiTable) -> None:
+    with table.begin("upsert") as write, reopen(table).begin("upsert") as other, reopen(table).begin("insert") as third:
+        write.write(orders((1, "a", 5.0)))
+        other.write(orders((1, "a", 6.0)))
+        third.write(orders((5, "c", 6.0)))
+        found = table.explain_conflict(write, str(other.instant))
+        assert found.verdict is Verdict.REPLAN
+        assert found.theirs.operation is Operation.UPSERT
+        assert found.theirs.completion_time is None
+        assert table.explain_conflict(write, str(third.instant))
+
+
+def test_an_overwrite_tells_which_partitions_it_replaces(table: hudi.HudiTable) -> None:
+    with table.begin("insert_overwrite") as write:
+        write.write(orders((5, "new", 1.0)))
+        other = reopen(table).insert(orders((6, "new", 2.0)))
+        found = table.explain_conflict(write, other)
+    assert found.kind is ConflictKind.REPLACED_PARTITION
+    assert found.shared_partitions == ("day=new",)
+    assert "outlive the replacement" in found.line.why
+    assert found.line.why in str(found)
+
+
+def test_it_is_a_value_that_prints_well(table: hudi.HudiTable) -> None:
+    with table.begin("upsert") as write:
+        write.write(orders((1, "a", 5.0)))
+        other = reopen(table).upsert(orders((1, "a", 6.0)))
+        found = table.explain_conflict(write, other)
+    text = str(found)
+    assert text.startswith("Explanation\n")
+    assert all(word in text for word in ("verdict", "replan", "rule", "day=a", other.instant, "to do"))
+    html = found._repr_html_()
+    assert html.startswith("<table>")
+    assert "replan" in html
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.verdict = Verdict.COMMUTES  # type: ignore[misc]
+
+
+def test_long_lists_are_cut(table: hudi.HudiTable) -> None:
+    many = [(100 + number, f"d{number:02d}", 1.0) for number in range(30)]
+    table.insert(orders(*many))
+    with table.begin("upsert") as write:
+        write.write(orders(*many))
+        other = reopen(table).upsert(orders(*many))
+        found = table.explain_conflict(write, other)
+    assert len(found.shared_groups) == 20
+    assert "and 15 more" in str(found)
+
+
+def test_what_is_not_there_cannot_be_explained(table: hudi.HudiTable) -> None:
+    commit = table.upsert(orders((1, "a", 5.0)))
+    for wrong in ("20200101000000000", "nonsense"):
+        with pytest.raises(InvalidOptionError, match="not on the table's timeline"):
+            table.explain_conflict(commit, wrong)
+    with pytest.raises(InvalidOptionError, match="with itself"):
+        table.explain_conflict(commit, commit.instant)

@@ -1,0 +1,103 @@
+"""Table services beside writers: they are planned under the lock, and what they plan or completed is in the way of writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.tables import make, orders, reopen
+
+from pyhudi_core.errors import CommitConflictError
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.storage.local import LocalStorage
+from pyhudi_core.transaction.conflict import Concurrent, ConflictKind, Touched, find_conflict
+from pyhudi_core.transaction.conflict_matrix import OPERATIONS, WRITERS, Operation, Verdict, line_of
+
+
+@pytest.mark.row("K9")
+def test_what_services_put_on_the_timeline_is_planned_under_the_lock(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollback's plan and the history's new rows: nobody decides a commit while they are made."""
+    table = make(location)
+    keeping = reopen(
+        table, hoodie__keep__min__commits=1, hoodie__keep__max__commits=2, hoodie__archive__automatic=False
+    )
+    for number in range(4):
+        keeping.upsert(orders((number, "a", 1.0)))
+    lock = Path(location, ".hoodie", "lock")
+    planned: dict[str, bool] = {}
+    real = LocalStorage.put_if_absent
+
+    def put_if_absent(self: LocalStorage, path: str, data: bytes) -> ObjectInfo:
+        if path.endswith(".rollback.requested") or "/history/manifest_" in path:
+            planned[path.rpartition("/")[2]] = lock.exists()
+        return real(self, path, data)
+
+    monkeypatch.setattr(LocalStorage, "put_if_absent", put_if_absent)
+    assert keeping.archival.run()
+    write = table.begin("upsert").write(orders((9, "a", 1.0)))
+    write.rollback()
+    assert len(planned) >= 2, planned
+    assert all(planned.values()), planned
+
+
+def _completed(operation: str, *file_ids: str, replaced: tuple[str, ...] = ()) -> Concurrent:
+    stats = tuple(WriteStat(name, f"p/{name}_0-0-0_2.parquet", "p", inserts=1) for name in file_ids)
+    commit = CommitMetadata(operation, stats, {}, {"p": replaced} if replaced else {})
+    return Concurrent(((Instant("2", Action.REPLACECOMMIT, State.COMPLETED, "3"), commit),))
+
+
+def _write(file_id: str, operation: str = "UPSERT") -> Touched:
+    return Touched.by(CommitMetadata(operation, (WriteStat(file_id, f"p/{file_id}_0-0-0_1.parquet", "p", updates=1),)))
+
+
+@pytest.mark.row("K6")
+@pytest.mark.parametrize("operation", ["UPSERT", "DELETE", "INSERT", "BULK_INSERT"])
+def test_a_completed_clustering_of_the_same_groups_is_in_the_way(operation: str) -> None:
+    clustering = _completed("CLUSTER", "new", replaced=("f", "g"))
+    found = find_conflict(_write("f", operation), clustering)
+    assert found is not None
+    assert found.kind is ConflictKind.FILE_GROUP
+    assert found.verdict is Verdict.REPLAN
+    assert find_conflict(_write("other", operation), clustering) is None
+
+
+@pytest.mark.row("K6")
+def test_a_clustering_is_given_up_when_a_write_came_into_its_groups() -> None:
+    clustering = Touched.by(CommitMetadata("CLUSTER", (), {}, {"p": ("f",)}))
+    found = find_conflict(clustering, _completed("UPSERT", "f"))
+    assert found is not None
+    assert found.verdict is Verdict.ABORT
+
+
+@pytest.mark.parametrize("operation", sorted(set(OPERATIONS) - WRITERS), ids=str)
+def test_after_a_restore_nothing_that_ran_meanwhile_may_stand(operation: Operation) -> None:
+    restore = Concurrent(others=(Instant("2", Action.RESTORE, State.COMPLETED, "3"),))
+    for mine in (operation, *WRITERS):
+        found = find_conflict(Touched(frozenset(), frozenset(), operation=mine), restore)
+        assert found is not None
+        assert found.verdict is line_of(mine, Operation.RESTORE).of(mine) is Verdict.ABORT
+
+
+@pytest.mark.parametrize("action", [Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.ROLLBACK])
+def test_other_services_stop_no_write(action: Action) -> None:
+    beside = Concurrent(others=(Instant("2", action, State.COMPLETED, "3"),))
+    for operation in WRITERS:
+        assert find_conflict(Touched(frozenset({("p", "f")}), frozenset({"p"}), operation=operation), beside) is None
+
+
+def test_a_write_is_given_up_after_a_restore_and_not_planned_anew(location: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    with table.begin("upsert") as write:
+        write.write(orders((1, "a", 2.0)))
+        time = str(int(str(write.instant)) + 1)
+        Path(location, ".hoodie", "timeline", f"{time}_{int(time) + 1}.restore").write_bytes(b"")
+        with pytest.raises(CommitConflictError, match="begin anew") as caught:
+            write.commit()
+        with pytest.raises(CommitConflictError):
+            write.again(caught.value)
+    assert caught.value.explanation.verdict is Verdict.ABORT

@@ -1,0 +1,166 @@
+"""Early conflict detection: the younger of two writes to one file group stops before it has written all its files."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.disk import data_files
+from support.tables import make, orders, reopen, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.engine import task_errors
+from pyhudi_core.errors import CommitConflictError, EarlyConflictError
+from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.storage.local import LocalOutputFile, LocalStorage
+from pyhudi_core.transaction import layout
+from pyhudi_core.transaction.conflict import ConflictKind
+from pyhudi_core.transaction.early_conflict import EarlyCheck
+
+pytestmark = pytest.mark.row("K10")
+
+DAYS = "abcd"
+EARLY = {"hoodie__write__concurrency__early__conflict__detection__enable": True}
+
+
+def _big(table: hudi.HudiTable) -> hudi.HudiTable:
+    """Four partitions of one file group each, large enough that a file's rows count, not its bloom filter."""
+    table.upsert(_rows(1.0, DAYS))
+    return table
+
+
+def _rows(price: float, days: str) -> pa.Table:
+    return orders(*((number, day, price, number) for day in days for number in range(20_000)))
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the data files that were published, one by one."""
+    sizes: list[int] = []
+    real = LocalOutputFile.close
+
+    def close(self: LocalOutputFile) -> ObjectInfo:
+        info = real(self)
+        sizes.append(info.size)
+        return info
+
+    monkeypatch.setattr(LocalOutputFile, "close", close)
+    return sizes
+
+
+def test_the_loser_stops_before_it_has_written_all_files(location: str, written: list[int]) -> None:
+    table = _big(make(location))
+    planned = sum(written)
+    written.clear()
+    with table.begin("upsert") as older, reopen(table, **EARLY).begin("upsert") as younger:
+        older.write(orders((1, "c", 5.0)))
+        written.clear()
+        with pytest.raises(EarlyConflictError) as caught:
+            younger.write(_rows(9.0, DAYS))
+        error = caught.value
+        assert error.bytes_written == sum(written) < planned
+        assert error.bytes_saved == planned - sum(written) > planned // 8
+        assert f"about {error.bytes_saved:,} unwritten" in str(error)
+        assert error.conflict.kind is ConflictKind.EARLY
+        assert error.conflict.instant.requested_time == older.instant
+        assert error.explanation.theirs.requested_time == older.instant
+        younger.rollback()
+        assert older.commit().retries == 0
+    assert dict(rows(table.scan(columns=["id", "price"], where="day = 'c'")))[1] == 5.0
+    assert len(data_files(location)) == 5, "nothing of the loser is left"
+
+
+def test_without_it_the_loser_writes_everything(location: str, written: list[int]) -> None:
+    table = _big(make(location))
+    planned = sum(written)
+    with table.begin("upsert") as older, table.begin("upsert") as younger:
+        older.write(orders((1, "c", 5.0)))
+        written.clear()
+        younger.write(_rows(9.0, DAYS))
+        assert sum(written) > planned * 0.9
+        older.commit()
+        with pytest.raises(CommitConflictError, match="same file groups"):
+            younger.commit()
+
+
+def test_a_verb_goes_on_when_the_other_has_ended_and_tells_what_it_saved(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0), (2, "b", 2.0)))
+    eager = reopen(table, **EARLY)
+    older = table.begin("upsert").write(orders((1, "a", 5.0)))
+    real = hudi.Write.give_way
+
+    def give_way(self: hudi.Write, conflict: CommitConflictError) -> None:
+        if isinstance(conflict, EarlyConflictError):
+            older.commit()
+        real(self, conflict)
+
+    monkeypatch.setattr(hudi.Write, "give_way", give_way)
+    commit = eager.upsert(orders((1, "a", 9.0), (2, "b", 9.0)))
+    assert commit.retries == 1
+    assert commit.bytes_saved > 0
+    assert f"1, about {commit.bytes_saved:,} bytes saved" in str(commit)
+    assert rows(table, "id", "price") == [(1, 9.0), (2, 9.0)]
+
+
+def test_an_older_write_is_not_stopped_by_a_younger_one(location: str) -> None:
+    table = reopen(_big(make(location)), **EARLY)
+    with table.begin("upsert") as older:
+        older.write(orders((1, "a", 5.0)))
+        with table.begin("upsert") as younger:
+            younger.write(orders((1, "b", 6.0)))
+        older.commit()
+
+
+def test_other_file_groups_stop_nobody(location: str) -> None:
+    table = reopen(_big(make(location)), **EARLY)
+    with table.begin("upsert") as one, table.begin("upsert") as other:
+        one.write(orders((1, "a", 5.0)))
+        other.write(orders((1, "b", 6.0), (99_999, "new", 7.0)))
+        one.commit()
+        other.commit()
+
+
+def test_the_markers_of_a_dead_writer_stop_nobody(location: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    never = reopen(table, hoodie__clean__failed__writes__policy="NEVER", **EARLY)
+    dead = table.begin("upsert").write(orders((1, "a", 5.0)))
+    dead._stop_beating()
+    beat = Path(location, layout.heartbeat(str(dead.instant)))
+    os.utime(beat, (1, 1))
+    assert never.upsert(orders((1, "a", 9.0))).retries == 0
+    assert rows(table, "id", "price") == [(1, 9.0)]
+
+
+def test_it_is_off_unless_it_is_asked_for(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    listed: list[str] = []
+    real = LocalStorage.list
+
+    def spy(self: LocalStorage, prefix: str, start_after: str = "") -> list[ObjectInfo]:
+        listed.append(prefix)
+        return real(self, prefix, start_after)
+
+    monkeypatch.setattr(LocalStorage, "list", spy)
+    with table.begin("upsert") as older, table.begin("upsert") as younger:
+        older.write(orders((1, "a", 5.0)))
+        listed.clear()
+        younger.write(orders((1, "a", 6.0)))
+        younger.commit()
+    assert not any(prefix.startswith(layout.markers(str(older.instant))) for prefix in listed)
+
+
+def test_the_error_travels_from_a_worker_to_the_driver() -> None:
+    sent = EarlyConflictError("it is taken", path="day=a/f", instant="20260101000000000", hint="wait")
+    came = task_errors.from_text(task_errors.to_text(sent))
+    assert isinstance(came, EarlyConflictError)
+    assert (came.path, came.instant, came.bytes_saved, came.conflict) == ("day=a/f", "20260101000000000", 0, None)
+    check = EarlyCheck(("20260101000000000",), 1000)
+    assert pickle.loads(pickle.dumps(check)) == check
