@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyhudi_core.errors import InvalidOptionError, PreconditionFailedError, TableExistsError, UnsupportedTableError
+from pyhudi_core.errors import InvalidOptionError, PreconditionFailedError, TableExistsError
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.properties import MergeMode, TableType
@@ -15,6 +15,8 @@ from pyhudi_core.model.schema import normalise, to_avro
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
+from pyhudi_core.services import doctor
+from pyhudi_core.services.doctor import CheckReport, Incident, Limits, Progress
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
@@ -98,7 +100,7 @@ def create_at(
     WriteOptions.parse(home.options, config=config)
     _refuse_existing(storage)
     try:
-        properties_file.create(storage, config.to_properties(), "created by pyhudi")
+        properties_file.create(storage, config.to_properties(), f"created by pyhudi {home.runtime.ids.uuid()}")
     except PreconditionFailedError:
         _refuse_existing(storage)
         raise
@@ -119,14 +121,28 @@ def open_table(
         ConfigError: an option is unknown, or contradicts the table.
     """
     home = TableHome(open_storage(location, storage_options or {}), runtime or system_runtime(), options or {})
-    config = home.context().config
-    if config.table_type is not TableType.COPY_ON_WRITE:
-        raise UnsupportedTableError(
-            "The table is merge-on-read, which this release does not read or write",
-            table=home.storage.location,
-            hint="Use Hudi for this table, or a copy-on-write table.",
-        )
+    home.context()
     return HudiTable(home)
+
+
+def check_table(
+    location: str,
+    storage_options: Mapping[str, str] | None = None,
+    keys: bool = True,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+) -> CheckReport:
+    """`HudiTable.check` for a table that may be too damaged to open; without ``hoodie.properties`` it finds out what there is.
+
+    Raises `ConfigError` for a location or storage option that nobody understands, and nothing for damage.
+    """
+    home = TableHome(open_storage(location, storage_options or {}), system_runtime(), {})
+    return doctor.check(home, doctor.CheckOptions.of(keys, limits, progress))
+
+
+def record_incident(location: str, storage_options: Mapping[str, str] | None = None) -> Incident:
+    """`HudiTable.record_incident` for a table that may be too damaged to open."""
+    return doctor.record(TableHome(open_storage(location, storage_options or {}), system_runtime(), {}))
 
 
 def _arrow_schema(schema: Any) -> pa.Schema:

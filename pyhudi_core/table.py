@@ -13,10 +13,17 @@ from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.read import reads
 from pyhudi_core.read.bounds import TimePoint
+from pyhudi_core.read.changes import Changes
 from pyhudi_core.read.scan import Scan
+from pyhudi_core.services import auto, doctor
+from pyhudi_core.services.archival import Archival
+from pyhudi_core.services.doctor import CheckReport, Incident, Limits, Progress
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.explanation import Explanation
 from pyhudi_core.transaction.home import TableHome
+from pyhudi_core.transaction.parties import Side, explain
+from pyhudi_core.transaction.requirement import CommitRequirement
 from pyhudi_core.transaction.rollback import roll_back
 from pyhudi_core.transaction.status import CommitStatus, commit_status
 from pyhudi_core.write import operations
@@ -120,17 +127,34 @@ class HudiTable:
             operations.refuse_empty(rows, self.location)
             return rows
 
-        return operations.delete_found(self._home.context(), reads, where, keys_of, extra_metadata or {}, spark)
+        context = self._home.context()
+        return auto.followed(
+            context, operations.delete_found(context, reads, where, keys_of, extra_metadata or {}, spark)
+        )
 
     def delete_partitions(self, partitions: Sequence[str], extra_metadata: Mapping[str, str] | None = None) -> Commit:
         """Take whole partitions away, given by their paths such as ``day=2026-01-31``."""
-        return operations.delete_partitions(self._home.context(), partitions, extra_metadata or {})
+        context = self._home.context()
+        return auto.followed(context, operations.delete_partitions(context, partitions, extra_metadata or {}))
 
     def begin(
-        self, operation: str = "upsert", extra_metadata: Mapping[str, str] | None = None, spark: Any = None
+        self,
+        operation: str = "upsert",
+        extra_metadata: Mapping[str, str] | None = None,
+        spark: Any = None,
+        requirements: Sequence[CommitRequirement] = (),
     ) -> Write:
-        """A write in steps: ``write``, ``staged``, ``would_commit``, ``commit`` or leave to roll back."""
-        return Write(self._home.context(), operations.operation_type(operation), extra_metadata or {}, spark, reads)
+        """A write in steps: ``write``, ``staged``, ``would_commit``, ``commit`` or leave to roll back.
+
+        ``requirements`` must hold at the moment of the commit; else it raises `CommitRequirementError`, and nothing is published.
+        """
+        context, kind = self._home.context(), operations.operation_type(operation)
+        return auto.ServicedWrite(context, kind, extra_metadata or {}, spark, reads, requirements=requirements)
+
+    @property
+    def archival(self) -> Archival:
+        """Moves old instants to the archived timeline: ``plan()`` and ``run()``; commits do it by themselves when it is due."""
+        return Archival(self._home.context())
 
     def rollback(self, instant: Instant | str) -> Instant | None:
         """Roll back a pending write, whoever began it; None if it is not pending. The caller knows that its writer is gone."""
@@ -141,14 +165,48 @@ class HudiTable:
         """What became of the write with this token."""
         return commit_status(self._home.context(), token)
 
+    def explain_conflict(self, mine: Write | Commit | Side, theirs: Write | Commit | Side) -> Explanation:
+        """Why two writes commute or get in each other's way: which rule, what they share, what to do.
+
+        Each is a write in steps, a commit, an instant, its requested time or a commit token. The one that completed later is judged.
+        """
+        return explain(self._home.context(), _side(mine), _side(theirs))
+
+    def check(self, keys: bool = True, limits: Limits | None = None, progress: Progress | None = None) -> CheckReport:
+        """The doctor: examine the whole table and change nothing; damage becomes findings. ``keys=False`` leaves out the rows."""
+        return doctor.check(self._home, doctor.CheckOptions.of(keys, limits, progress))
+
+    def record_incident(self) -> Incident:
+        """What the commit protocol left in the table, for ``pyhudi_core.testing.replay_incident``: no rows, and secrets masked."""
+        return doctor.record(self._home)
+
     # --- reading
 
-    def scan(self, columns: Sequence[str] | None = None, where: object = None, as_of: TimePoint | None = None) -> Scan:
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: object = None,
+        as_of: TimePoint | None = None,
+        mode: str = "snapshot",
+        semi_join: tuple[object, str] | None = None,
+        refuse_pending_deletes: bool = False,
+    ) -> Scan:
         """Read the table's state now, or as of a time (what had completed by then) or an instant (up to and including it).
 
         The meta columns come first unless ``columns`` says otherwise. ``where`` is SQL text or a ``pyarrow.compute.Expression``.
+        ``mode="read_optimized"`` reads base files alone; ``scan.staleness()`` says what they leave out, and with ``refuse_pending_deletes``
+        deletes among it raise `PendingDeletesError`. ``semi_join=(keys, column)`` keeps rows whose column is among the keys, and reads only files
+        that can hold one.
         """
-        return reads.scan(self._home.context(), columns, where, as_of)
+        if mode == "read_optimized":
+            return reads.read_optimized(self._home.context(), columns, where, as_of, refuse_pending_deletes)
+        if mode != "snapshot" or refuse_pending_deletes:
+            raise InvalidOptionError(
+                f"mode={mode!r} is unknown, or has no deletes to refuse",
+                table=self.location,
+                hint='Use mode="snapshot", or mode="read_optimized", which refuse_pending_deletes belongs to.',
+            )
+        return reads.scan(self._home.context(), columns, where, as_of, semi_join)
 
     def incremental(
         self,
@@ -160,17 +218,32 @@ class HudiTable:
         """The latest state of the rows that commits completed in (after, until] changed."""
         return reads.incremental(self._home.context(), after, until, columns, where)
 
-    def lookup(self, keys: object, columns: Sequence[str] | None = None) -> Scan:
-        """The rows with the given keys."""
-        return reads.lookup(self._home.context(), keys, columns)
+    def changes(
+        self,
+        after: TimePoint | None = None,
+        until: TimePoint | None = None,
+        columns: Sequence[str] | None = None,
+        where: object = None,
+    ) -> Changes:
+        """What commits completed in (after, until] did to every row: op (i, u, d), ts_ms (the commit), before and after."""
+        return reads.changes(self._home.context(), after, until, columns, where)
+
+    def lookup(self, keys: object, columns: Sequence[str] | None = None, index: str | None = None) -> Scan:
+        """The rows with the given keys; with ``index`` those with the given values of a secondary index's column."""
+        return reads.lookup(self._home.context(), keys, columns, index)
 
     def _run(self, operation: OperationType, data: object, extra: Mapping[str, str] | None, spark: Any) -> Commit:
-        return operations.run(self._home.context(), operation, data, extra or {}, spark)
+        context = self._home.context()
+        return auto.followed(context, operations.run(context, operation, data, extra or {}, spark))
 
     def __repr__(self) -> str:
         config = self.config
         key, partitions = ", ".join(config.record_key_fields), ", ".join(config.partition_fields) or "not partitioned"
         return f"HudiTable {config.name} at {self.location} ({config.table_type.value}, key {key}; {partitions})"
+
+
+def _side(of: Write | Commit | Side) -> Side:
+    return of.party() if isinstance(of, Write) else of.instant if isinstance(of, Commit) else of
 
 
 def _refuse_partial(partial: bool) -> None:

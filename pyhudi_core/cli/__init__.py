@@ -1,1 +1,5 @@
-"""The command ``pyhudi``: shows and does what the Python surface shows and does."""
+"""The command ``pyhudi``: one module a command."""
+
+from pyhudi_core.cli.main import main
+
+__all__ = ["main"]

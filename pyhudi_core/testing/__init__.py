@@ -6,18 +6,23 @@ The conformance suites for storages and locks are in ``storage_kit`` and ``lock_
 from pyhudi_core.testing.exploring import Bounds, Report, Scenario, World, explore, explore_randomly, replay
 from pyhudi_core.testing.faults import Fault
 from pyhudi_core.testing.history import Event, History
+from pyhudi_core.testing.incident import Fate, IncidentReplay, incident_world, load_incident, replay_incident
 from pyhudi_core.testing.scheduler import ActorCrashed, Disturbance, Scheduler, SimulationError
 from pyhudi_core.testing.schedules import Violation, format_schedule, parse_schedule
+from pyhudi_core.testing.sim_clock import ActorClock, SimClock, SimIds, SimTimer
 from pyhudi_core.testing.sim_storage import Profile, SimStorage
-from pyhudi_core.testing.sim_world import SimClock, SimIds, SimLock, SimOptions, SimTimer, SimWorld
+from pyhudi_core.testing.sim_world import SimLock, SimOptions, SimWorld
 
 __all__ = [
+    "ActorClock",
     "ActorCrashed",
     "Bounds",
     "Disturbance",
     "Event",
+    "Fate",
     "Fault",
     "History",
+    "IncidentReplay",
     "Profile",
     "Report",
     "Scenario",
@@ -35,6 +40,9 @@ __all__ = [
     "explore",
     "explore_randomly",
     "format_schedule",
+    "incident_world",
+    "load_incident",
     "parse_schedule",
     "replay",
+    "replay_incident",
 ]

@@ -5,8 +5,11 @@ state that was reached before with as much budget left is not explored again. Af
 world and its history.
 
 Bounds and what they mean: ``preemptions`` is how often an actor may be interrupted although it could go on (None:
-always); ``crashes`` how many actors may vanish; ``faults`` how often each fault (`Fault` names) or disturbance (such
-as ``expire_lock``) may happen.
+always); ``crashes`` how many actors may vanish; ``faults`` how often each fault (`Fault` names), disturbance (such
+as ``expire_lock``) or ``pause`` may happen.
+
+What "exhausted" rests on: the key of a decision tells apart all states with different futures (see ``scheduler``). An
+exploration that leaves nothing out has completed runs, or it is refused as broken.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from hashlib import blake2b
 from typing import Generic, Protocol, TypeVar
 
 from pyhudi_core.testing.history import History
-from pyhudi_core.testing.scheduler import CRASH, Call, Decision, RunBounds, Scheduler, Strategy
+from pyhudi_core.testing.random_choice import CoinTosses, Priorities
+from pyhudi_core.testing.scheduler import CRASH, Call, Decision, RunBounds, Scheduler, SimulationError, Strategy
 from pyhudi_core.testing.schedules import Violation, parse_schedule, shrink
 
 PREEMPTION = "preemption"
@@ -85,6 +89,7 @@ class Report:
         trace_hash: names everything that happened; equal explorations have equal hashes.
         exhausted: whether nothing within the bounds was left out.
         violation: the first violation, shrunk; None when there was none.
+        seed: of a random exploration.
     """
 
     schedules: int
@@ -94,11 +99,13 @@ class Report:
     trace_hash: str
     exhausted: bool
     violation: Violation | None
+    seed: int | None = None
 
     def assert_clean(self) -> Report:
         """Return the report. Raises AssertionError with the schedule and a test to copy when there was a violation."""
         if self.violation is not None:
-            raise AssertionError(self.violation.text()) from self.violation.error
+            seed = "" if self.seed is None else f"Seed {self.seed}, run {self.schedules}. "
+            raise AssertionError(seed + self.violation.text()) from self.violation.error
         return self
 
 
@@ -139,24 +146,22 @@ def explore_randomly(
     check: Callable[[W, History], None],
     bounds: Bounds,
     seed: int,
+    priorities: bool = False,
 ) -> Report:
-    """Run ``bounds.schedules`` random schedules (1,000 unless told); equal seeds give equal runs."""
+    """Run ``bounds.schedules`` random schedules (1,000 unless told); equal seeds give equal runs.
+
+    With ``priorities`` the actors get random priorities that change at few random steps (probabilistic concurrency
+    testing), which finds bugs that need few switches at the right places; else a coin is tossed at every step.
+    """
     search = _Search(Scenario(world, actors, check), bounds)
     chance = random.Random(seed)
-    states: set[int] = set()
-
-    def choose(decision: Decision) -> str:
-        states.add(decision.key)
-        # Staying with an actor for a while reaches deeper orders than a coin toss at every step.
-        if len(decision.options) == 1 or chance.random() < 0.6:
-            return decision.options[0]
-        return chance.choice(decision.options)
-
+    chooser = Priorities(chance) if priorities else CoinTosses(chance)
     for _ in range(bounds.schedules or 1000):
         if search.violation is not None:
             break
-        search.run(choose)
-    return search.report(len(states), exhausted=False)
+        chooser.begin()
+        search.run(chooser.choose)
+    return search.report(len(chooser.states), exhausted=False, seed=seed)
 
 
 def replay(
@@ -200,7 +205,9 @@ class _Search(Generic[W]):
         self._schedules += 1
         self.violation = self._attempt(choices)
 
-    def report(self, states: int, exhausted: bool, shrinking: bool = True) -> Report:
+    def report(self, states: int, exhausted: bool, shrinking: bool = True, seed: int | None = None) -> Report:
+        if exhausted and self.violation is None and self._complete == 0:
+            raise SimulationError("Nothing was left out, but no run came to its end: equal keys of unequal states")
         found = shrink(self.violation, self._attempt) if self.violation is not None and shrinking else self.violation
         return Report(
             self._schedules,
@@ -210,6 +217,7 @@ class _Search(Generic[W]):
             self._trace.hexdigest(),
             exhausted and self.violation is None,
             found,
+            seed,
         )
 
     def _attempt(self, choices: Sequence[str]) -> Violation | None:

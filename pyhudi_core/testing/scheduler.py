@@ -5,25 +5,46 @@ call of the simulated storage, lock or clock); there it parks, and the strategy 
 the call. So a run is a pure function of the world and the choices.
 
 Choices are texts: ``a`` (actor a does its call), ``a!lost_ack`` (it does, with that fault), ``a!crash`` (it vanishes
-before its call), ``!expire`` (the disturbance of that name happens to the world).
+before its call), ``a!pause`` (it stands still for a long time, with all its timers, and only then does its call),
+``!expire`` (the disturbance of that name happens to the world).
 
 Invariants: simulated time moves only in sleeps and when nobody can run; a crashed actor changes nothing any more,
-even while its ``finally`` blocks run.
+even while its ``finally`` blocks run; two decisions have one key only if nothing that can still happen differs
+between them. Actors must not share anything that the key does not know: only the parts of the world.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import greenlet
 
 from pyhudi_core.errors import HudiError
+from pyhudi_core.testing.call_sites import CallSite, calling_site
+from pyhudi_core.testing.hashing import hash_bytes, stable_hash
 from pyhudi_core.testing.history import History
 
+__all__ = [
+    "CRASH",
+    "PAUSE",
+    "ActorCrashed",
+    "Call",
+    "Decision",
+    "Disturbance",
+    "RunBounds",
+    "Scheduler",
+    "SimulationError",
+    "Strategy",
+    "Wait",
+    "hash_bytes",
+    "stable_hash",
+]
+
 CRASH = "crash"
+PAUSE = "pause"
 
 
 class ActorCrashed(BaseException):
@@ -44,12 +65,16 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a parked actor does next: verb, object, and the faults that may happen to it."""
+    """What a parked actor does next: verb, object, and the faults that may happen to it.
+
+    ``site`` is the line of the package that makes the call; None unless the scheduler traces sites.
+    """
 
     verb: str
     name: str
     faults: tuple[str, ...] = ()
     wait: Wait | None = None
+    site: CallSite | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +104,8 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True)
 class RunBounds:
-    """What a run may hold: budgets by name (``preemption``, ``crash``, faults, disturbances; absent is none), and
-    steps.
+    """What a run may hold: budgets by name (``preemption``, ``crash``, ``pause``, faults, disturbances; absent is
+    none), and steps.
 
     ``every_call`` makes calls on private objects scheduling points, too. Without an entry, preemptions are not bounded.
     """
@@ -97,6 +122,7 @@ Strategy = Callable[[Decision], str | None]
 class _Actor:
     def __init__(self, name: str, scheduler: Scheduler, work: Callable[[], object]) -> None:
         self.name = name
+        self.scheduler = scheduler
         self.digest = stable_hash(name)
         self.pending: Call | None = Call("start", "")
         self.fault = ""
@@ -109,16 +135,23 @@ class _Actor:
 
     def is_ready(self) -> bool:
         wait = self.pending.wait if self.pending is not None else None
-        return wait is None or wait.ready()
+        return wait is None or self.scheduler.time_ms >= wait.until_ms or wait.ready()
 
     def wakes_ms(self) -> int:
         return self.pending.wait.until_ms if self.pending is not None and self.pending.wait is not None else 0
 
 
 class Scheduler:
-    """The stage that a world's simulated parts share; idle (calls just happen) outside of `run`."""
+    """The stage that a world's simulated parts share; idle (calls just happen) outside of `run`.
+
+    Attributes:
+        traces_sites: every call tells which line of the package makes it.
+        pause_ms: how long a paused actor stands still.
+    """
 
     def __init__(self) -> None:
+        self.traces_sites = False
+        self.pause_ms = 600_000
         self.history = History()
         self.disturbances: dict[str, Disturbance] = {}
         self.time_ms = 0
@@ -130,6 +163,7 @@ class Scheduler:
         self._current: _Actor | None = None
         self._last = ""
         self._used: dict[str, int] = {}
+        self._looked_at: set[str] = set()
         self._hub: Any = None
 
     @property
@@ -140,6 +174,14 @@ class Scheduler:
     def has_crashed(self, name: str) -> bool:
         """Whether the actor of that name has crashed."""
         return any(event.actor == name and event.kind == "crashed" for event in self.history.events)
+
+    def is_seen_gone(self, name: str) -> bool:
+        """Whether the running actor finds that actor crashed. One that it finds alive may crash right after the look."""
+        gone = self.has_crashed(name)
+        if not gone and name in self._actors and name != self.actor:
+            self._looked_at.add(name)
+        self.saw(gone)
+        return gone
 
     def watch(self, digest: Callable[[], int]) -> None:
         """Make a part's state a part of the key."""
@@ -158,10 +200,12 @@ class Scheduler:
             raise ActorCrashed
         if private and not self._bounds.every_call:
             return ""
-        actor.pending = call
+        actor.pending = replace(call, site=calling_site()) if self.traces_sites else call
         self._hub.switch()
         if actor.crashed:
             raise ActorCrashed
+        # A step that shows its actor nothing (a sleep that has ended already) must not look like no step at all.
+        self.saw(stable_hash(f"{call.verb} {call.name} {actor.fault}"))
         return actor.fault
 
     def saw(self, value: int) -> None:
@@ -177,6 +221,15 @@ class Scheduler:
         """Record an event of the running actor; its order among the events of others becomes part of the key."""
         self.history.add(self.actor, kind, value)
         self.saw(stable_hash(repr((kind, self.history.order()))))
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Inside, the running actor's calls just happen: nobody else runs, and nothing goes wrong."""
+        current, self._current = self._current, None
+        try:
+            yield
+        finally:
+            self._current = current
 
     def crash_here(self) -> None:
         """Let the running actor vanish in the middle of a call (torn writes)."""
@@ -235,24 +288,34 @@ class Scheduler:
     def _options(self) -> tuple[str, ...]:
         alive = [actor for actor in self._actors.values() if actor.alive]
         ready = [actor for actor in alive if actor.is_ready()]
+        running = any(actor.name == self._last for actor in ready)
         if not ready:
-            # Nobody can go on: time passes until the first of them is woken.
-            ready = [min(alive, key=lambda actor: actor.wakes_ms())]
+            # Nobody can go on: time passes until the first of them is woken, or several at one moment.
+            first = min(actor.wakes_ms() for actor in alive)
+            ready = [actor for actor in alive if actor.wakes_ms() == first]
         names = [actor.name for actor in ready]
-        running = self._last in names
         if running:
             names = [self._last] + ([n for n in names if n != self._last] if self._left("preemption", True) else [])
         options = list(names)
         for name in names:
             call = self._actors[name].pending
             options.extend(f"{name}!{fault}" for fault in (call.faults if call else ()) if self._left(fault))
+        options.extend(f"{name}!{CRASH}" for name in self._may_crash())
         last = self._actors.get(self._last)
-        if last is not None and last.alive and self._left(CRASH):
-            # A parked actor that crashes now or later is the same to everybody else; so only the one that has just
-            # parked may.
-            options.append(f"{last.name}!{CRASH}")
+        if last is not None and last.alive and last.is_ready() and self._left(PAUSE):
+            # Standing still from now on or from a later moment is the same, as nobody can see it.
+            options.append(f"{last.name}!{PAUSE}")
         options.extend(f"!{n}" for n, d in self.disturbances.items() if self._left(n) and d.possible())
         return tuple(options)
+
+    def _may_crash(self) -> list[str]:
+        """A parked actor that crashes now or later is the same to everybody who does not look whether it lives; so only
+        the one that has just parked, and those that the latest step has looked at.
+        """
+        if not self._left(CRASH):
+            return []
+        names = [self._last, *sorted(self._looked_at - {self._last})]
+        return [name for name in names if name in self._actors and self._actors[name].alive]
 
     def _left(self, name: str, unbounded: bool = False) -> bool:
         budget = self._bounds.budgets.get(name)
@@ -269,8 +332,12 @@ class Scheduler:
             return
         actor = self._actors[name]
         self._report(choice, actor.pending)
+        self._looked_at.clear()
         if event == CRASH:
             self._kill(actor)
+            return
+        if event == PAUSE:
+            self._pause(actor)
             return
         if self._preempts(name):
             self._used["preemption"] = self._used.get("preemption", 0) + 1
@@ -311,12 +378,19 @@ class Scheduler:
             self._current = None
         self.changed()
 
+    def _pause(self, actor: _Actor) -> None:
+        until = self.time_ms + self.pause_ms
+        call = actor.pending or Call("start", "")
+        actor.pending = replace(call, wait=Wait(lambda: False, until))
+        actor.digest = hash((actor.digest, stable_hash(PAUSE), until))
+
     def _key(self) -> int:
-        actors = tuple((a.digest, a.alive, a.crashed, a.is_ready()) for a in self._actors.values())
-        # Who ran last decides what counts as a preemption, and who may crash.
-        last = self._last if ("preemption" in self._bounds.budgets or CRASH in self._bounds.budgets) else ""
+        actors = tuple((a.digest, a.alive, a.crashed, a.is_ready(), a.wakes_ms()) for a in self._actors.values())
+        # Who ran last decides what counts as a preemption, and who may crash or stand still.
+        tells = {"preemption", CRASH, PAUSE} & self._bounds.budgets.keys()
+        who = (self._last, *sorted(self._looked_at)) if tells else ()
         world = tuple(digest() for digest in self._digests)
-        return hash((actors, world, self.time_ms, stable_hash(last)))
+        return hash((actors, world, self.time_ms, stable_hash(" ".join(who))))
 
     def _end(self) -> None:
         for actor in self._actors.values():
@@ -324,21 +398,3 @@ class Scheduler:
                 self._kill(actor)
         self._actors = {}
         self._last = ""
-
-
-_hashes: dict[str, int] = {}
-
-
-def stable_hash(text: str) -> int:
-    """A hash that is the same in every process, unlike Python's own for texts."""
-    found = _hashes.get(text)
-    if found is None:
-        if len(_hashes) > 200_000:
-            _hashes.clear()
-        found = _hashes[text] = hash_bytes(text.encode("utf-8", "surrogatepass"))
-    return found
-
-
-def hash_bytes(data: bytes) -> int:
-    """A 60-bit hash of bytes that is the same in every process."""
-    return int.from_bytes(blake2b(data, digest_size=8).digest()) >> 4

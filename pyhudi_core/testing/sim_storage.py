@@ -6,6 +6,9 @@ what it may raise does.
 Objects that only one actor can name need no scheduling. The ``shared`` predicate says which can be named by several;
 it is checked: an actor that changes a private object that another (not a crashed) one has looked at gets a
 `SimulationError`. Listings are not checked: they show private objects as they are at that moment.
+
+Files in the making are calls of their own (opened, sent, closed; see ``sim_output``). What a crash leaves of them is
+`unfinished`: multipart uploads in a bucket, hidden temporary files on a disk.
 """
 
 from __future__ import annotations
@@ -28,8 +31,10 @@ from pyhudi_core.errors import (
 from pyhudi_core.storage.base import Folder, ObjectInfo, StorageSpec
 from pyhudi_core.storage.memory import folder_of
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix
-from pyhudi_core.testing.faults import FAULTS, Fault, Injection, Journal, raise_after, raise_before
-from pyhudi_core.testing.scheduler import Call, Scheduler, SimulationError, hash_bytes, stable_hash
+from pyhudi_core.testing.faults import FAULTS, Fault, Injection, Journal, faults_of, raise_after, raise_before
+from pyhudi_core.testing.hashing import hash_bytes, stable_hash
+from pyhudi_core.testing.scheduler import Call, Scheduler, SimulationError, Wait
+from pyhudi_core.testing.sim_output import SimOutputFile, Unfinished
 
 
 class Profile(Enum):
@@ -57,6 +62,16 @@ class Profile(Enum):
     def atomic_create(self) -> bool:
         return self is not Profile.NO_CAS
 
+    @property
+    def tears(self) -> bool:
+        """Whether a crash can leave half a write behind, as on a disk."""
+        return self is Profile.LOCAL_POSIX
+
+    @property
+    def answer_to_missing(self) -> str:
+        """What If-Match answers where there is no object; callers must not tell the two apart."""
+        return "404 NoSuchKey" if self is Profile.S3 else "412 PreconditionFailed"
+
 
 @dataclass(frozen=True, slots=True)
 class SimObject:
@@ -68,7 +83,7 @@ class SimObject:
     digest: int
 
 
-_FAULT_NAMES = {verb: tuple(fault.value for fault in faults) for verb, faults in FAULTS.items()}
+_STALE = (Fault.STALE_LIST.value, Fault.STALE_MISS.value)
 Image = Mapping[str, SimObject]
 
 
@@ -85,6 +100,11 @@ class SimStorage:
         profile: what kind of storage is played.
         shared: whether several actors can name the path (or listed prefix).
         image: objects to start with, from `image` of another one.
+
+    Attributes:
+        stale_operations: how many changes old stale answers are.
+        slow_ms: how long a slow call takes.
+        unfinished: files in the making, by the name of their upload or temporary file.
     """
 
     def __init__(
@@ -101,7 +121,12 @@ class SimStorage:
         self._versions: dict[str, int] = {}
         self._digest = 0
         self._mutex = threading.Lock()
-        self._journal = Journal()
+        self._faults = {verb: faults_of(verb, profile.tears) for verb in FAULTS}
+        self._journal: Journal[SimObject] = Journal(lambda stored: stored.digest)
+        self.stale_operations = 3
+        self.slow_ms = 30_000
+        self.unfinished: dict[str, Unfinished] = {}
+        self._begun: dict[str, int] = {}
         self._lookers: dict[str, set[str]] = {}
         self.injections: list[Injection] = []
         for path, stored in self._objects.items():
@@ -109,8 +134,11 @@ class SimStorage:
             self._versions[path] = 0 if profile.tag_is_content else int(stored.etag, 16)
         scheduler.watch(lambda: self._digest)
         # What stale answers are made from matters only where there may be any; else it would keep equal states apart.
-        stale = (Fault.STALE_LIST.value, Fault.STALE_MISS.value)
-        scheduler.watch(lambda: self._journal.digest() if any(map(scheduler.may_happen, stale)) else 0)
+        scheduler.watch(self._stale_digest)
+        scheduler.watch(lambda: hash(tuple(i.times for i in self.injections)))
+        scheduler.watch(
+            lambda: hash(tuple(sorted((stable_hash(n), u.modified_ms) for n, u in self.unfinished.items())))
+        )
 
     @property
     def location(self) -> str:
@@ -119,6 +147,10 @@ class SimStorage:
     @property
     def supports_put_if_match(self) -> bool:
         return self._profile.put_if_match
+
+    @property
+    def supports_put_if_absent(self) -> bool:
+        return self._profile.atomic_create
 
     def spec(self) -> StorageSpec:
         raise ConfigError("Simulated storage cannot be opened in another process", table=self.location)
@@ -140,17 +172,17 @@ class SimStorage:
         return self._read("get", path).data
 
     def head(self, path: str) -> ObjectInfo | None:
-        fault = self._enter("head", path)
+        fault = self.enter("head", path)
         raise_before(fault, path)
-        found = None if fault is Fault.STALE_MISS and self._journal.is_new(path) else self._objects.get(path)
-        self._scheduler.saw(found.digest if found else 0)
+        found = self._found(path, fault)
         return None if found is None else _info(path, found)
 
     def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
         check_prefix(prefix, self.location)
         fault = self._visit("list", prefix, self._shared(prefix))
         raise_before(fault, prefix)
-        objects = self._journal.rewound(self._objects) if fault is Fault.STALE_LIST else self._objects
+        stale = fault is Fault.STALE_LIST
+        objects = self._journal.rewound(self._objects, self.stale_operations) if stale else self._objects
         paths = sorted(path for path in objects if path.startswith(prefix) and path > start_after)
         self._scheduler.saw(hash(tuple(_entry(path, objects[path]) for path in paths)))
         return [_info(path, objects[path]) for path in paths]
@@ -186,22 +218,68 @@ class SimStorage:
         return pa.BufferReader(pa.py_buffer(self._read("open_input", path).data))
 
     def open_output(self, path: str) -> SimOutputFile:
-        check_path(path, self.location)
-        return SimOutputFile(self, path)
+        raise_before(self.enter("open_output", path), path)
+        return SimOutputFile(self, self._scheduler, path)
+
+    def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> builtins.list[str]:
+        """Remove hidden files that crashed writers left, as the local disk does; a bucket has rules for that."""
+        if not self._profile.tears or not self.unfinished:
+            return []
+        raise_before(self._visit("sweep", folder, True), folder)
+        prefix = f"{folder}/" if folder else ""
+        old = [
+            name
+            for name, left in sorted(self.unfinished.items())
+            if name.startswith(prefix)
+            and (deep or "/" not in name[len(prefix) :])
+            and now_ms - left.modified_ms > older_than_ms
+            and (left.writer == "" or self._scheduler.has_crashed(left.writer))
+        ]
+        for name in old:
+            del self.unfinished[name]
+        self._scheduler.saw(stable_hash(" ".join(old)))
+        return old
+
+    def begin_file(self, path: str) -> str:
+        """Make room for a file in the making; returns the name that it has until it is closed."""
+        actor = self._scheduler.actor
+        count = self._begun[actor] = self._begun.get(actor, 0) + 1
+        name = f"{actor or 'outside'}-{count}"
+        folder, _, file = path.rpartition("/")
+        hidden = f".pyhudi-{name}.tmp" if self._profile.tears else f"{file}?upload={name}"
+        whole = f"{folder}/{hidden}" if folder else hidden
+        self.unfinished[whole] = Unfinished(path, self._scheduler.time_ms, actor)
+        return whole
+
+    def end_file(self, name: str) -> None:
+        """The file is closed or aborted."""
+        self.unfinished.pop(name, None)
+
+    def publish(self, path: str, data: bytes, name: str) -> ObjectInfo:
+        """Close a file in the making."""
+        return self._write("close_output", path, data, lambda: self.end_file(name))
+
+    def _found(self, path: str, fault: Fault | None) -> SimObject | None:
+        stale = fault is Fault.STALE_MISS and self._journal.is_new(path, self.stale_operations)
+        found = None if stale else self._objects.get(path)
+        self._scheduler.saw(found.digest if found else 0)
+        return found
 
     def _read(self, verb: str, path: str) -> SimObject:
-        fault = self._enter(verb, path)
+        fault = self.enter(verb, path)
         raise_before(fault, path)
-        found = None if fault is Fault.STALE_MISS and self._journal.is_new(path) else self._objects.get(path)
-        self._scheduler.saw(found.digest if found else 0)
+        found = self._found(path, fault)
         if found is None:
             raise ObjectNotFoundError("There is no object", table=self.location, path=path)
         return found
 
     def _write(self, verb: str, path: str, data: bytes, condition: Callable[[], None]) -> ObjectInfo:
-        fault = self._enter(verb, path)
+        fault = self.enter(verb, path)
         raise_before(fault, path)
         with self._step(condition):
+            if fault is Fault.TORN_TEMPORARY:
+                self.begin_file(path)
+                self._scheduler.crash_here()
             if fault is Fault.TORN:
                 self._store(path, bytes(data)[: len(data) // 2])
                 self._scheduler.crash_here()
@@ -211,7 +289,7 @@ class SimStorage:
         return _info(path, stored)
 
     def _remove(self, verb: str, path: str, condition: Callable[[], None]) -> None:
-        fault = self._enter(verb, path)
+        fault = self.enter(verb, path)
         raise_before(fault, path)
         with self._step(condition):
             old = self._objects.pop(path, None)
@@ -255,10 +333,14 @@ class SimStorage:
 
     def _must_match(self, path: str, etag: str) -> None:
         found = self._objects.get(path)
-        if found is None or found.etag != etag:
+        if found is None:
+            answer = self._profile.answer_to_missing
+            raise PreconditionFailedError(f"There is no object to replace ({answer})", table=self.location, path=path)
+        if found.etag != etag:
             raise PreconditionFailedError("The object is not the expected one", table=self.location, path=path)
 
-    def _enter(self, verb: str, path: str) -> Fault | None:
+    def enter(self, verb: str, path: str) -> Fault | None:
+        """Park the running actor before a call on one object; returns the fault that happens to it."""
         check_path(path, self.location)
         shared = self._shared(path)
         fault = self._visit(verb, path, shared)
@@ -267,11 +349,23 @@ class SimStorage:
         return fault
 
     def _visit(self, verb: str, path: str, shared: bool) -> Fault | None:
-        happens = self._scheduler.visit(Call(verb, path, _FAULT_NAMES[verb]), private=not shared)
+        happens = self._scheduler.visit(Call(verb, path, self._faults[verb]), private=not shared)
         self._scheduler.saw(stable_hash(f"{verb} {path} {happens}"))
-        if happens:
-            return Fault(happens)
-        return next((i.fault for i in self.injections if i.strikes(verb, path)), None)
+        fault = Fault(happens) if happens else next((i.fault for i in self.injections if i.strikes(verb, path)), None)
+        if fault is Fault.SLOW:
+            self.linger()
+            return None
+        return fault
+
+    def linger(self) -> None:
+        """Let a slow call take its time; others go on meanwhile."""
+        until = self._scheduler.time_ms + self.slow_ms
+        self._scheduler.visit(Call("linger", "", wait=Wait(lambda: False, until)))
+        self._scheduler.time_ms = max(self._scheduler.time_ms, until)
+
+    def _stale_digest(self) -> int:
+        possible = any(map(self._scheduler.may_happen, _STALE))
+        return self._journal.digest(self.stale_operations) if possible else 0
 
     def _check_privacy(self, verb: str, path: str) -> None:
         actor = self._scheduler.actor
@@ -288,29 +382,6 @@ class SimStorage:
     def _tell(self, path: str) -> None:
         if self._shared(path):
             self._scheduler.changed()
-
-
-class SimOutputFile:
-    """A file in the making; it becomes an object in one step, when it is closed."""
-
-    def __init__(self, storage: SimStorage, path: str) -> None:
-        self._storage = storage
-        self._path = path
-        self._stream = pa.BufferOutputStream()
-        self._open = True
-
-    @property
-    def stream(self) -> pa.NativeFile:
-        return self._stream
-
-    def close(self) -> ObjectInfo:
-        if not self._open:
-            raise StorageError("The file is closed already", table=self._storage.location, path=self._path)
-        self._open = False
-        return self._storage.put(self._path, self._stream.getvalue().to_pybytes())
-
-    def abort(self) -> None:
-        self._open = False
 
 
 def _entry(path: str, stored: SimObject) -> int:

@@ -1,144 +1,17 @@
-"""A simulated outside: clock, chance, threads, timers, a lock and a storage that share one scheduler.
-
-Every part is a pure function of the schedule: identifiers depend on the seed, the actor and how many it took; every
-actor has a clock of its own (an offset to the common time, and a tick for each reading), so that a reading needs no
-scheduling.
-"""
+"""A simulated outside: clock, chance, threads, timers, a lock and a storage that share one scheduler."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
-from uuid import UUID
 
 from pyhudi_core.errors import LockTimeoutError
 from pyhudi_core.runtime.base import Process, Runtime, UnknownProcess
 from pyhudi_core.runtime.executors import SerialExecutor
-from pyhudi_core.testing.scheduler import Call, Disturbance, Scheduler, Wait, stable_hash
+from pyhudi_core.testing.hashing import stable_hash
+from pyhudi_core.testing.scheduler import Call, Disturbance, Scheduler, Wait
+from pyhudi_core.testing.sim_clock import START_MS, ActorClock, SimClock, SimIds, SimTimer
 from pyhudi_core.testing.sim_storage import Image, Profile, SimStorage, everything_is_shared
-
-START_MS = 1_767_225_600_000
-"""2026-01-01T00:00:00Z."""
-
-
-class SimClock:
-    """Virtual time. It stands still while actors work; sleeping lets others go on, and moves it when nobody else can.
-
-    Args:
-        scheduler: holds the common time.
-        offsets_ms: how far the clock of an actor is off; absent is 0.
-        tick_ms: how far an actor's own clock moves with each of its readings.
-    """
-
-    def __init__(self, scheduler: Scheduler, offsets_ms: Mapping[str, int] | None = None, tick_ms: int = 1) -> None:
-        self._scheduler = scheduler
-        self._offsets_ms = dict(offsets_ms or {})
-        self._tick_ms = tick_ms
-        self._readings: dict[str, int] = {}
-        self._on_wake: list[Callable[[], None]] = []
-        if scheduler.time_ms == 0:
-            scheduler.time_ms = START_MS
-
-    def now_ms(self) -> int:
-        actor = self._scheduler.actor
-        readings = self._readings.get(actor, 0)
-        self._readings[actor] = readings + 1
-        now = self._scheduler.time_ms + self._offsets_ms.get(actor, 0) + readings * self._tick_ms
-        self._scheduler.saw(now)
-        return now
-
-    def monotonic(self) -> float:
-        self._scheduler.saw(self._scheduler.time_ms)
-        return (self._scheduler.time_ms - START_MS) / 1000
-
-    def sleep(self, seconds: float) -> None:
-        until = self._scheduler.time_ms + max(1, round(seconds * 1000))
-        if not self._scheduler.actor:
-            self._scheduler.time_ms = until
-            return
-        # A sleeper that is waiting for others wakes when they have changed something; waking before would show it
-        # nothing new.
-        seen = self._scheduler.changes
-        self._scheduler.visit(Call("sleep", "", wait=Wait(lambda: self._scheduler.changes != seen, until)))
-        self._scheduler.time_ms = max(self._scheduler.time_ms, until)
-        for wake in list(self._on_wake):
-            wake()
-
-    def advance(self, seconds: float) -> None:
-        """Move the common time, from outside of the actors."""
-        self._scheduler.time_ms += round(seconds * 1000)
-
-    def on_wake(self, call: Callable[[], None]) -> None:
-        """Call after each sleep, in the actor that slept."""
-        self._on_wake.append(call)
-
-
-class SimIds:
-    """Identifiers that depend on nothing but seed, actor and count."""
-
-    def __init__(self, scheduler: Scheduler, seed: int = 0) -> None:
-        self._scheduler = scheduler
-        self._seed = seed
-        self._taken: dict[str, int] = {}
-
-    def uuid(self) -> str:
-        return str(UUID(bytes=self._next(), version=4))
-
-    def below(self, bound: int) -> int:
-        return int.from_bytes(self._next()) % bound
-
-    def _next(self) -> bytes:
-        actor = self._scheduler.actor
-        count = self._taken[actor] = self._taken.get(actor, 0) + 1
-        return blake2b(f"{self._seed} {actor} {count}".encode(), digest_size=16).digest()
-
-
-class SimTimerHandle:
-    """A repeating call that is due from time to time."""
-
-    def __init__(self, timer: SimTimer, actor: str, period_ms: int, fn: Callable[[], None], due_ms: int) -> None:
-        self._timer = timer
-        self.actor = actor
-        self.period_ms = period_ms
-        self.fn = fn
-        self.due_ms = due_ms
-        self.error: BaseException | None = None
-
-    def cancel(self) -> None:
-        self._timer.forget(self)
-
-
-class SimTimer:
-    """Background calls without threads: they run in the actor that asked for them, when it wakes from a sleep and
-    they are due.
-    """
-
-    def __init__(self, scheduler: Scheduler, clock: SimClock) -> None:
-        self._scheduler = scheduler
-        self._handles: list[SimTimerHandle] = []
-        clock.on_wake(self.fire_due)
-
-    def every(self, seconds: float, fn: Callable[[], None], name: str) -> SimTimerHandle:
-        period = max(1, round(seconds * 1000))
-        handle = SimTimerHandle(self, self._scheduler.actor, period, fn, self._scheduler.time_ms + period)
-        self._handles.append(handle)
-        return handle
-
-    def fire_due(self) -> None:
-        """Make the calls of the running actor that are due; what one raises is remembered in its handle."""
-        for handle in [h for h in self._handles if h.actor == self._scheduler.actor]:
-            if handle.due_ms <= self._scheduler.time_ms:
-                handle.due_ms = self._scheduler.time_ms + handle.period_ms
-                try:
-                    handle.fn()
-                except Exception as error:  # noqa: BLE001 (as the real timer does)
-                    handle.error = error
-
-    def forget(self, handle: SimTimerHandle) -> None:
-        """End a repeating call."""
-        if handle in self._handles:
-            self._handles.remove(handle)
 
 
 class SimLock:
@@ -170,6 +43,7 @@ class SimLock:
 
     def acquire(self, timeout_s: float, note: str = "") -> SimLockSession:
         deadline = self._scheduler.time_ms + round(timeout_s * 1000)
+        self._scheduler.saw(deadline)
         while True:
             until = min(deadline, self._until_ms) if self._holder else deadline
             self._scheduler.visit(Call("acquire", "lock", wait=Wait(self._is_free, until)))
@@ -241,24 +115,29 @@ class SimProcess:
         return self._scheduler.actor
 
     def is_gone(self, identity: str) -> bool:
-        gone = bool(identity) and self._scheduler.has_crashed(identity)
-        self._scheduler.saw(gone)
-        return gone
+        return bool(identity) and self._scheduler.is_seen_gone(identity)
 
 
 @dataclass(frozen=True, slots=True)
 class SimOptions:
-    """What kind of world: storage profile, what is shared, objects to start with, clock offsets and tick, seed, and
+    """What kind of world: storage profile, what is shared, objects to start with, clocks and their tick, seed, and
     the lock.
 
-    With ``one_machine`` the actors are processes of one machine, so that a crash can be known; else only time tells.
+    ``offsets_ms`` is short for clocks with an offset alone. Stale answers are ``stale_operations`` changes old, slow
+    calls take ``slow_s``, and a paused actor stands still for ``pause_s``. With ``one_machine`` the actors are processes
+    of one machine, so that a crash can be known; else only time tells.
     """
 
     profile: Profile = Profile.S3
     shared: Callable[[str], bool] = everything_is_shared
     image: Image | None = None
+    start_ms: int = START_MS
+    clocks: Mapping[str, ActorClock] | None = None
     offsets_ms: Mapping[str, int] | None = None
     tick_ms: int = 1
+    stale_operations: int = 3
+    slow_s: float = 30
+    pause_s: float = 600
     seed: int = 0
     lease_s: float = 300
     lock_excludes: bool = True
@@ -279,8 +158,13 @@ class SimWorld:
     def __init__(self, options: SimOptions | None = None) -> None:
         chosen = options or SimOptions()
         self.scheduler = Scheduler()
-        self.clock = SimClock(self.scheduler, chosen.offsets_ms, chosen.tick_ms)
+        self.scheduler.pause_ms = round(chosen.pause_s * 1000)
+        offsets = {actor: ActorClock(offset_ms=offset) for actor, offset in (chosen.offsets_ms or {}).items()}
+        clocks = {**offsets, **(chosen.clocks or {})}
+        self.clock = SimClock(self.scheduler, clocks, chosen.tick_ms, chosen.start_ms)
         self.storage = SimStorage(self.scheduler, chosen.profile, chosen.shared, chosen.image)
+        self.storage.stale_operations = chosen.stale_operations
+        self.storage.slow_ms = round(chosen.slow_s * 1000)
         self.ids = SimIds(self.scheduler, chosen.seed)
         self.timer = SimTimer(self.scheduler, self.clock)
         self.lock = SimLock(self.scheduler, chosen.lease_s, chosen.lock_excludes)

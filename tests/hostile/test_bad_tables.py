@@ -71,11 +71,16 @@ def test_a_table_without_its_partition_columns_is_refused(location: str) -> None
     assert contents(location) == before
 
 
-def test_a_merge_on_read_table_is_refused_by_its_name(location: str) -> None:
-    make(location)
+def test_a_merge_on_read_table_is_not_written_yet(location: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
     _edit(location, "COPY_ON_WRITE", "MERGE_ON_READ")
+    before = contents(location)
+    opened = hudi.open_table(location)
     with pytest.raises(UnsupportedTableError, match="merge-on-read"):
-        hudi.open_table(location)
+        opened.upsert(orders((2, "a", 1.0)))
+    assert contents(location) == before
+    assert opened.scan(["id"]).to_arrow().num_rows == 1
     with pytest.raises(InvalidOptionError, match=r"(?i)merge-on-read"):
         make(location + "2", table_type="mor")
 

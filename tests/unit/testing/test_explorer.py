@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
+from reliability.counter_table import chain, increment
+from reliability.counter_table import counter_world as protocol_world
 
 from pyhudi_core.errors import (
     ObjectNotFoundError,
@@ -76,6 +79,13 @@ def nothing_is_lost(world: SimWorld, history: History) -> None:
     """Acknowledged increments are all there; those of crashed actors may be."""
     sure, unsure = len(history.of("ok")), len(history.of("crashed"))
     assert sure <= int(world.storage.get("counter")) <= sure + unsure
+
+
+def nothing_is_lost_there(world: object, history: History) -> None:
+    """The counters of the real protocol."""
+    commits, values = chain(world.context())  # type: ignore[attr-defined]
+    assert values == list(range(1, len(values) + 1))
+    assert {event.value for event in history.of("ok")} <= {commit.requested_time for commit in commits}
 
 
 def test_a_lost_update_between_two_naive_writers_is_found() -> None:
@@ -178,7 +188,7 @@ def explore_something() -> Report:
     return explore(counter_world, [swapping, locked], lambda world, history: None, Bounds(crashes=1))
 
 
-def test_the_same_exploration_has_the_same_trace_hash() -> None:
+def test_explorer_is_deterministic() -> None:
     assert explore_something() == explore_something()
     other = explore(counter_world, [locked, swapping], lambda world, history: None, Bounds(crashes=1))
     assert other.trace_hash != explore_something().trace_hash
@@ -198,6 +208,182 @@ def test_random_runs_with_one_seed_are_the_same_and_find_the_lost_update() -> No
     assert first.violation is not None
     clean = explore_randomly(counter_world, [locked] * 3, nothing_is_lost, Bounds(schedules=200), seed=7)
     assert clean.assert_clean().complete == 200
+
+
+@pytest.mark.parametrize("priorities", [False, True])
+def test_random_runs_say_their_seed(priorities: bool) -> None:
+    bounds = Bounds(schedules=300)
+    report = explore_randomly(counter_world, [naive] * 2, nothing_is_lost, bounds, 11, priorities)
+    assert report.seed == 11
+    with pytest.raises(AssertionError, match="Seed 11, run"):
+        report.assert_clean()
+
+
+def test_priorities_find_a_bug_that_needs_two_switches_in_few_runs() -> None:
+    def world() -> SimWorld:
+        made = SimWorld()
+        made.storage.put("x", b"0")
+        return made
+
+    def slow(world: SimWorld) -> None:
+        for _ in range(20):
+            world.storage.head("x")
+        first = world.storage.get("x")
+        second = world.storage.get("x")
+        assert first == second
+
+    def writes(world: SimWorld) -> None:
+        for turn in range(20):
+            world.storage.head("x")
+            if turn == 10:
+                world.storage.put("x", b"1")
+
+    report = explore_randomly(world, [slow, writes], lambda w, h: None, Bounds(schedules=1000), 3, priorities=True)
+    assert report.violation is not None
+    again = explore_randomly(world, [slow, writes], lambda w, h: None, Bounds(schedules=1000), 3, priorities=True)
+    assert again.trace_hash == report.trace_hash
+
+
+def noting(steps: int) -> Callable[[SimWorld], object]:
+    """An actor whose every step is seen by all others, so that no two orders are one state."""
+
+    def work(world: SimWorld) -> None:
+        for _ in range(steps):
+            world.storage.head("x")
+            world.scheduler.note("step")
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("actors", "orders"), [([noting(2), noting(2)], 20), ([noting(1)] * 3, 90), ([noting(3), noting(1)], 15)]
+)
+def test_an_exhaustive_exploration_completes_every_order_once(actors: list, orders: int) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    def check(world: SimWorld, history: History) -> None:
+        seen.append(tuple(event.actor for event in history.events if event.kind in ("invoke", "step")))
+
+    report = explore(SimWorld, actors, check).assert_clean()
+    assert report.exhausted
+    assert report.complete == len(seen) == len(set(seen)) == orders
+
+
+def test_orders_that_nobody_can_tell_apart_are_explored_once() -> None:
+    def work(name: str) -> Callable[[SimWorld], object]:
+        return lambda world: [world.storage.put(f"{name}/{n}", b"") for n in range(3)]
+
+    report = explore(SimWorld, [work("x"), work("y")], lambda w, h: None)
+    assert report.exhausted
+    # Each actor stands in one of 5 places (before its start, before a put, at its end); beginnings and ends are ordered.
+    assert report.complete <= 8
+    assert report.states < 5 * 5 * 4
+
+
+def test_a_sleeper_whose_time_has_come_may_go_on_between_the_reads_of_another() -> None:
+    def reads(world: SimWorld) -> tuple[bytes, bytes]:
+        world.clock.sleep(1)
+        return world.storage.get("counter"), world.storage.get("counter")
+
+    def writes(world: SimWorld) -> None:
+        world.clock.sleep(1)
+        world.storage.put("counter", b"1")
+
+    seen: set[object] = set()
+    report = explore(counter_world, [reads, writes], lambda w, h: seen.add(h.result("a"))).assert_clean()
+    assert report.exhausted
+    assert seen == {(b"0", b"0"), (b"0", b"1"), (b"1", b"1")}
+
+
+def test_a_sleeper_that_has_slept_already_is_not_the_same_as_one_that_still_sleeps() -> None:
+    """Its step shows it nothing and changes nothing; once that was taken for a state that was known, and given up."""
+
+    def sleeps(world: SimWorld) -> None:
+        world.clock.sleep(0.001)
+        world.scheduler.note("woken")
+
+    def puts(world: SimWorld) -> None:
+        world.clock.sleep(0.001)
+        world.storage.put("x", b"")
+        world.scheduler.note("put")
+
+    seen: set[tuple[str, ...]] = set()
+
+    def check(world: SimWorld, history: History) -> None:
+        seen.add(tuple(event.kind for event in history.events if event.kind in ("woken", "put")))
+
+    report = explore(SimWorld, [sleeps, puts], check).assert_clean()
+    assert report.exhausted
+    assert report.complete > 0
+    assert seen == {("woken", "put"), ("put", "woken")}
+
+
+@pytest.mark.parametrize("profile", [Profile.LOCAL_POSIX, Profile.S3])
+def test_an_unbounded_exploration_of_the_real_protocol_completes_runs(profile: Profile) -> None:
+    report = explore(
+        lambda: protocol_world(profile), [increment, increment], nothing_is_lost_there, Bounds(schedules=300)
+    )
+    assert report.assert_clean().complete > 0
+
+
+def test_an_exploration_that_completes_nothing_is_refused() -> None:
+    def forgetful(world: SimWorld) -> None:
+        world.storage.head("x")
+        world.storage.head("y")
+
+    class Blind(SimWorld):
+        """Its states all have the same key."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.scheduler._key = lambda: 0  # type: ignore[method-assign]
+
+    with pytest.raises(SimulationError, match="no run came to its end"):
+        explore(Blind, [forgetful], lambda w, h: None)
+
+
+def test_a_crash_right_after_somebody_saw_the_actor_alive_is_explored() -> None:
+    seen: set[tuple[bool, ...]] = set()
+
+    def world() -> SimWorld:
+        return SimWorld(SimOptions(one_machine=True))
+
+    def work(world: SimWorld) -> None:
+        world.storage.head("x")
+
+    def look(world: SimWorld) -> tuple[bool, ...]:
+        found = []
+        for _ in range(2):
+            world.storage.head("y")
+            found.append(world.runtime.process.is_gone("a"))
+        return tuple(found)
+
+    def check(world: SimWorld, history: History) -> None:
+        if history.outcome("b") == "ok":
+            seen.add(history.result("b"))  # type: ignore[arg-type]
+
+    report = explore(world, [work, look], check, Bounds(crashes=1)).assert_clean()
+    assert report.exhausted
+    assert seen == {(False, False), (False, True), (True, True)}
+
+
+def test_a_long_pause_lets_the_others_go_first_and_time_leap() -> None:
+    seen: set[tuple[str, bool]] = set()
+
+    def work(world: SimWorld) -> bool:
+        before = world.clock.monotonic()
+        world.storage.get("counter")
+        world.scheduler.note("read")
+        return world.clock.monotonic() - before >= 600
+
+    def check(world: SimWorld, history: History) -> None:
+        first = history.of("read")[0].actor
+        seen.add((first, bool(history.result("a"))))
+
+    report = explore(counter_world, [work, work], check, Bounds(preemptions=0, faults={"pause": 1})).assert_clean()
+    assert report.exhausted
+    assert {("b", True), ("a", False)} <= seen
+    assert ("a", True) not in seen
 
 
 def test_a_limit_on_schedules_is_kept_and_said() -> None:
@@ -294,7 +480,7 @@ def test_an_output_of_a_crashed_actor_never_appears() -> None:
             assert history.of("crashed")
 
     report = explore(SimWorld, [write], check, Bounds(crashes=1)).assert_clean()
-    assert ("put", "data") in report.crash_points
+    assert {("open_output", "data"), ("send_output", "data"), ("close_output", "data")} <= set(report.crash_points)
 
 
 def test_results_and_own_events_are_in_the_history() -> None:

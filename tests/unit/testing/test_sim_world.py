@@ -13,7 +13,9 @@ from pyhudi_core.errors import (
     StorageStateUnknownError,
 )
 from pyhudi_core.storage import Storage
-from pyhudi_core.testing import Bounds, Fault, History, Profile, SimOptions, SimWorld, explore, replay
+from pyhudi_core.testing import ActorClock, Bounds, Fault, History, Profile, SimOptions, SimWorld, explore, replay
+from pyhudi_core.testing.faults import faults_of
+from pyhudi_core.testing.sim_clock import START_MS
 from pyhudi_core.testing.storage_kit import StorageKit
 
 
@@ -97,6 +99,10 @@ def test_stale_answers_miss_the_latest_changes() -> None:
     assert storage.get("c") == b""
 
 
+def disk() -> SimWorld:
+    return SimWorld(SimOptions(profile=Profile.LOCAL_POSIX))
+
+
 def test_a_torn_write_leaves_half_and_ends_its_writer() -> None:
     def write(world: SimWorld) -> None:
         world.storage.put("a", b"123456")
@@ -104,7 +110,94 @@ def test_a_torn_write_leaves_half_and_ends_its_writer() -> None:
     def check(world: SimWorld, history: History) -> None:
         assert (world.storage.get("a"), history.outcome("a")) == (b"123", "crashed")
 
-    replay(SimWorld, [write], check, "a a!torn").assert_clean()
+    replay(disk, [write], check, "a a!torn").assert_clean()
+    for profile in Profile:
+        tears = "torn" in faults_of("put", profile.tears)
+        assert tears == (profile is Profile.LOCAL_POSIX), "only a disk leaves halves"
+    assert "torn" not in faults_of("put_if_absent", tears=True), "a link to a whole file is never half"
+
+
+@pytest.mark.parametrize("verb", ["put", "put_if_absent"])
+def test_a_torn_temporary_file_is_hidden_until_it_is_swept(verb: str) -> None:
+    def write(world: SimWorld) -> None:
+        getattr(world.storage, verb)("f/a", b"123456")
+
+    def check(world: SimWorld, history: History) -> None:
+        assert history.outcome("a") == "crashed"
+        assert world.storage.list("") == []
+        [name] = world.storage.unfinished
+        assert name.startswith("f/.pyhudi-")
+        now = world.scheduler.time_ms
+        assert world.storage.sweep_temporaries("", 1000, now) == []
+        assert world.storage.sweep_temporaries("g", 1000, now + 5000) == []
+        assert world.storage.sweep_temporaries("", 1000, now + 5000, deep=False) == []
+        assert world.storage.sweep_temporaries("", 1000, now + 5000) == [name]
+
+    replay(disk, [write], check, "a a!torn_temporary").assert_clean()
+
+
+@pytest.mark.parametrize("make", [SimWorld, disk])
+def test_a_file_in_the_making_is_opened_sent_and_closed_and_a_crash_between_leaves_it_unfinished(make) -> None:  # type: ignore[no-untyped-def]
+    def write(world: SimWorld) -> None:
+        output = world.storage.open_output("data")
+        output.stream.write(b"x")
+        output.close()
+
+    ends: dict[str, tuple[bool, int]] = {}
+
+    def check(world: SimWorld, history: History) -> None:
+        there, left = world.storage.head("data") is not None, len(world.storage.unfinished)
+        ends[history.outcome("a") + str(len(ends))] = (there, left)
+        assert left == 0 or not there
+
+    report = explore(make, [write], check, Bounds(crashes=1)).assert_clean()
+    assert [verb for verb, _ in report.crash_points] == ["return", "close_output", "send_output", "open_output"]
+    assert sorted(ends.values()) == [(False, 0), (False, 1), (False, 1), (True, 0), (True, 0)]
+
+
+def test_a_file_that_cannot_be_dropped_stays_unfinished_and_nobody_minds() -> None:
+    storage = SimWorld().storage
+    storage.inject(Fault.FAIL_BEFORE, "abort_output")
+    storage.open_output("data").abort()
+    assert [left.path for left in storage.unfinished.values()] == ["data"]
+    storage.open_output("more").abort()
+    assert [left.path for left in storage.unfinished.values()] == ["data"]
+
+
+def test_a_slow_call_is_made_after_others_have_gone_on() -> None:
+    def slow(world: SimWorld) -> None:
+        world.storage.put("a", b"slow")
+
+    def quick(world: SimWorld) -> float:
+        world.storage.put("a", b"quick")
+        return world.clock.monotonic()
+
+    def check(world: SimWorld, history: History) -> None:
+        assert world.storage.get("a") == b"slow"
+        assert history.result("b") == 0
+        assert world.clock.monotonic() == 30
+
+    replay(SimWorld, [slow, quick], check, "a a!slow b*9").assert_clean()
+
+
+def test_stale_answers_are_as_old_as_the_world_says() -> None:
+    for age, expected in ((1, ["a", "b"]), (2, ["a"]), (9, [])):
+        storage = SimWorld(SimOptions(stale_operations=age)).storage
+        for path in "abc":
+            storage.put(path, b"")
+        storage.inject(Fault.STALE_LIST, "list")
+        assert [info.path for info in storage.list("")] == expected
+
+
+def test_a_missing_object_answers_if_match_with_404_on_s3_and_412_elsewhere_and_callers_see_one_error() -> None:
+    for profile, answer in ((Profile.S3, "404"), (Profile.GCS, "412"), (Profile.AZURE, "412")):
+        storage = SimWorld(SimOptions(profile=profile)).storage
+        etag = storage.put("a", b"").etag
+        storage.delete("a")
+        with pytest.raises(PreconditionFailedError, match=answer):
+            storage.put_if_match("a", b"", etag)
+        with pytest.raises(PreconditionFailedError, match=answer):
+            storage.delete_if_match("a", etag)
 
 
 def test_simulated_storage_has_no_spec() -> None:
@@ -134,6 +227,36 @@ def test_every_actor_has_a_clock_of_its_own() -> None:
         assert history.result("a") == history.result("b") + 5000  # type: ignore[operator]
 
     explore(world, [read, read], check).assert_clean()
+
+
+def test_a_clock_can_be_off_by_its_zone_drift_and_jump() -> None:
+    clocks = {"a": ActorClock(zone_hours=2, drift_ppm=100_000), "b": ActorClock(jump_ms=-3_600_000)}
+
+    def world() -> SimWorld:
+        return SimWorld(SimOptions(clocks=clocks, tick_ms=0))
+
+    def read(world: SimWorld) -> list[int]:
+        first = world.clock.now_ms() - START_MS
+        world.clock.sleep(10)
+        return [first, world.clock.now_ms() - START_MS]
+
+    def drifts(world: SimWorld, history: History) -> None:
+        assert history.result("a") == [7_200_000, 7_200_000 + 11_000]
+
+    replay(world, [read, read], drifts, "a a").assert_clean()
+    seen: list[list[int]] = []
+
+    def jumps(world: SimWorld, history: History) -> None:
+        seen.append(history.result("b"))  # type: ignore[arg-type]
+
+    report = explore(world, [lambda world: None, read], jumps, Bounds(faults={"jump_b": 1})).assert_clean()
+    assert report.exhausted
+    assert {tuple(times) for times in seen} == {(0, 10_000), (-3_600_000, -3_590_000), (0, -3_590_000)}
+
+
+def test_a_world_can_start_at_any_time() -> None:
+    world = SimWorld(SimOptions(start_ms=START_MS + 5000))
+    assert (world.clock.now_ms(), world.clock.monotonic()) == (START_MS + 5000, 0)
 
 
 def test_identifiers_do_not_depend_on_the_schedule() -> None:

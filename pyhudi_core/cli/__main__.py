@@ -1,0 +1,5 @@
+"""``python -m pyhudi_core.cli`` is the command ``pyhudi``."""
+
+from pyhudi_core.cli.main import main
+
+main(prog_name="pyhudi")

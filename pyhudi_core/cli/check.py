@@ -1,0 +1,119 @@
+"""``pyhudi check``: the doctor. Exit code 0: nothing wrong; 1: findings; 2: there is no table to examine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from pyhudi_core.cli.place import CANNOT_OPEN, FOUND, at_location, console, ending_well, safe
+from pyhudi_core.errors import StorageError
+from pyhudi_core.opening import check_table, record_incident
+from pyhudi_core.services.doctor import CheckReport, Limits, Progress, Severity
+
+_COLOURS = {Severity.INFO: "dim", Severity.REPAIRABLE: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "red"}
+_ONE_BY_ONE = 20
+
+
+@click.command()
+@at_location
+@click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
+@click.option(
+    "--keys/--no-keys", default=True, show_default=True, help="Compare all record keys (reads a column of every file)."
+)
+@click.option(
+    "--key-rows", type=click.IntRange(min=1), help="Compare the keys of about this many rows of each partition only."
+)
+@click.option("--all", "show_all", is_flag=True, help="Show information too, and every finding.")
+@click.option(
+    "--record", type=click.Path(dir_okay=False, writable=True), help="Write the incident to this file, for replay."
+)
+@click.pass_context
+def check(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    as_json: bool,
+    keys: bool,
+    key_rows: int | None,
+    show_all: bool,
+    record: str | None,
+) -> None:
+    """Examine the table at LOCATION and change nothing."""
+    with ending_well(context):
+        limits = Limits(key_rows=key_rows, shown=10_000 if show_all or as_json else _ONE_BY_ONE)
+        with _progress() as progress:
+            report = check_table(location, storage_options, keys, limits, progress)
+        if record is not None:
+            _write(record, record_incident(location, storage_options).to_bytes())
+    if as_json:
+        click.echo(report.to_json())
+    else:
+        _show(report, console(), show_all)
+    if record is not None:
+        console(stderr=True).print(f"The incident is in {safe(record)}")
+    context.exit(CANNOT_OPEN if not report.opened else 0 if report.ok else FOUND)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A line on the terminal while the examination runs; nothing where there is no terminal."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("{task.fields[seen]}"),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("opening", seen="", total=None)
+
+        def show(area: str, done: int, total: int) -> None:
+            seen = f"{done:,} of {total:,}" if total else f"{done:,}" if done else ""
+            bar.update(task, description=area, seen=seen)
+
+        yield show
+
+
+def _write(path: str, data: bytes) -> None:
+    try:
+        with click.open_file(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise StorageError(
+            f"The incident could not be written: {error.strerror}", path=path, hint="Give another file."
+        ) from error
+
+
+def _show(report: CheckReport, out: Console, show_all: bool) -> None:
+    worst = max(
+        (finding.severity for finding in report.findings), key=lambda severity: severity.rank, default=Severity.INFO
+    )
+    colour = "green" if report.ok else _COLOURS[worst]
+    out.print(f"{safe(report.location)}: [bold {colour}]{safe(report.verdict)}[/]")
+    if report.opened:
+        out.print(_areas(report))
+    shown = [finding for finding in report.findings if show_all or finding.severity is not Severity.INFO]
+    if shown:
+        table = Table("severity", "what", "where", "what to do", box=None, pad_edge=False, header_style="bold")
+        for finding in shown:
+            what = f"[bold]{finding.kind}[/] {safe(finding.what)}"
+            table.add_row(
+                f"[{_COLOURS[finding.severity]}]{finding.severity}[/]", what, safe(finding.place()), safe(finding.what_to_do)
+            )  # fmt: skip
+        out.print(table)
+    hidden = len(report.findings) - len(shown)
+    if hidden:
+        out.print(f"[dim]{hidden} pieces of information; --all shows them[/]")
+
+
+def _areas(report: CheckReport) -> Table:
+    areas = Table("area", "state", "examined", box=None, pad_edge=False, header_style="bold")
+    for summary in report.areas:
+        mark = "green" if summary.state == "ok" else _COLOURS[summary.worst or Severity.INFO]
+        areas.add_row(str(summary.area), f"[{mark}]{summary.state}[/]", safe(summary.examined))
+    return areas

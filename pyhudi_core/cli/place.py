@@ -1,0 +1,68 @@
+"""What all commands share: the location and storage options, where to print, and how an error ends a command.
+
+Exit codes: 0 fine, 1 something was found, 2 the table cannot be opened or the command was not understood. Nothing that is printed holds a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from pyhudi_core.errors import HudiError
+from pyhudi_core.model.masking import masked_text
+
+FOUND = 1
+CANNOT_OPEN = 2
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in given:
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            # The text may hold a secret, so it is not repeated.
+            raise click.BadParameter("give KEY=VALUE", context, parameter)
+        pairs[key] = value
+    return pairs
+
+
+def at_location(command: F) -> F:
+    """Add LOCATION and --storage-option."""
+    option = click.option(
+        "--storage-option",
+        "storage_options",
+        multiple=True,
+        callback=_pairs,
+        metavar="KEY=VALUE",
+        help="What the storage needs (region, endpoint_url, ...); may be given several times.",
+    )
+    return click.argument("location")(option(command))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where to print; as wide as the terminal, and wide enough for paths where there is none."""
+    made = Console(stderr=stderr, highlight=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=160)
+
+
+def safe(text: str) -> str:
+    """Text for the console: no markup of its own, no secrets, no control characters of hostile names."""
+    shown = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in masked_text(text))
+    return escape(shown)
+
+
+@contextmanager
+def ending_well(context: click.Context) -> Iterator[None]:
+    """End with `CANNOT_OPEN` and one line where the package raises an error."""
+    try:
+        yield
+    except HudiError as error:
+        console(stderr=True).print(f"[red]{type(error).__name__}[/red]: {safe(str(error))}")
+        context.exit(CANNOT_OPEN)

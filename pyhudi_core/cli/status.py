@@ -1,0 +1,24 @@
+"""``pyhudi status``: what became of a write whose outcome nobody knows.
+
+It publishes a commit that was decided and not yet published, as every writer does.
+"""
+
+from __future__ import annotations
+
+import click
+
+from pyhudi_core.cli.place import FOUND, at_location, ending_well
+from pyhudi_core.opening import open_table
+from pyhudi_core.transaction.status import CommitStatus
+
+
+@click.command()
+@at_location
+@click.argument("token")
+@click.pass_context
+def status(context: click.Context, location: str, storage_options: dict[str, str], token: str) -> None:
+    """Say whether the write with this TOKEN is committed. Exit code 0: committed; 1: not committed, or not decided yet."""
+    with ending_well(context):
+        found = open_table(location, storage_options).commit_status(token)
+    click.echo(str(found))
+    context.exit(0 if found is CommitStatus.COMMITTED else FOUND)

@@ -1,0 +1,249 @@
+"""Archival: completed instants leave the active timeline for the history (specification, "LSM Timeline"; limits in ``archival_limits``).
+
+Nothing of it is on the timeline. Its steps, under the table's lock but for the first: sweep data files that no commit names, because files of
+archived instants count by their names alone; write the rows; make the next manifest, which is the decision; move the pointer; delete the files
+of what is archived; merge layers. A process that dies at any step leaves a table that reads the same, and the next run finishes its work. Two
+runs at once, with a lock that has expired, decide one after the other, and neither deletes what is not in the history as it is then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from pyhudi_core.errors import ObjectNotFoundError
+from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
+from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
+from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, is_time
+from pyhudi_core.model.properties import TableType
+from pyhudi_core.services.archival_limits import (
+    ArchivalPlan,
+    ArchivalRules,
+    ArchivalState,
+    MetadataTableInUse,
+    plan_archival,
+)
+from pyhudi_core.timeline.active import Timeline, TimelineFolder
+from pyhudi_core.timeline.archived_files import drop_archived, rows_of
+from pyhudi_core.timeline.history_layers import merge_layers
+from pyhudi_core.timeline.history_writing import KEPT_MANIFESTS, HistoryWriter
+from pyhudi_core.transaction import layout, removal
+from pyhudi_core.transaction.commit import publish_intent
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.holding import holding_lock
+from pyhudi_core.transaction.metadata_removal import FOLDER as METADATA_TABLE
+from pyhudi_core.transaction.publication import create_once
+from pyhudi_core.transaction.record import record_store
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivalResult:
+    """What a run did.
+
+    Attributes:
+        instants: those that this run moved to the history, by requested time.
+        swept: data files that no commit named, relative to the table.
+        deleted: files of the active timeline, also those that an earlier run had left.
+        merges: merges of the history's files.
+        why_not: what kept more from going.
+    """
+
+    instants: tuple[Instant, ...] = ()
+    swept: tuple[str, ...] = ()
+    deleted: int = 0
+    merges: int = 0
+    why_not: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.instants)
+
+    def __str__(self) -> str:
+        if not self.instants:
+            return f"Nothing was archived: {self.why_not}"
+        first, last = self.instants[0].requested_time, self.instants[-1].requested_time
+        return f"Archived {len(self.instants)} instants, {first} to {last}; merged {self.merges} times"
+
+
+@dataclass(frozen=True, slots=True)
+class Archival:
+    """Archival of one table, as a service: ``plan`` looks, ``run`` does it. No plan of it is on the timeline, so ``schedule`` has none to give."""
+
+    context: TableContext
+
+    def plan(self) -> ArchivalPlan:
+        """What `run` would archive now, and what keeps more from going. Changes nothing."""
+        return plan_now(self.context, rules_of(self.context, triggered=False))
+
+    def schedule(self) -> None:
+        """None: Hudi knows no scheduled archival. Use `run`, from any process."""
+        return
+
+    def run(self) -> ArchivalResult:
+        """Archive down to ``hoodie.keep.min.commits``, whether or not there are more than ``hoodie.keep.max.commits``."""
+        return archive(self.context, rules_of(self.context, triggered=False))
+
+
+def rules_of(context: TableContext, *, triggered: bool) -> ArchivalRules:
+    """The rules by the options; ``triggered``: only when there are more commits than `hoodie.keep.max.commits``."""
+    options = context.options
+    keep_max = options.keep_max_commits if triggered else None
+    return ArchivalRules(options.keep_min_commits, keep_max, options.archive_beyond_savepoint)
+
+
+def archive(context: TableContext, rules: ArchivalRules) -> ArchivalResult:
+    """Archive what the rules allow, and finish what an earlier run left. Raises `LockTimeoutError`, and errors of damaged files."""
+    planned = plan_now(context, rules)
+    if context.config.table_type is not TableType.COPY_ON_WRITE:
+        return ArchivalResult(why_not=planned.why_not)
+    swept, before = _sweep(context, planned) if planned else ((), "")
+    if not planned and not _is_left_over(context):
+        return ArchivalResult(why_not=planned.why_not)
+    with holding_lock(context, "archive"):
+        record = record_store(context.storage).read()
+        if record is not None:
+            publish_intent(context, record.intent)
+        done = _move(context, rules, before)
+    return replace(done, swept=swept, why_not=done.why_not or planned.why_not)
+
+
+def _move(context: TableContext, rules: ArchivalRules, before: str) -> ArchivalResult:
+    """The steps under the lock, for instants older than ``before``: up to there unnamed files are swept."""
+    folder = context.folder
+    writer = HistoryWriter(folder.history, create_once, lambda: context.runtime.ids.uuid().replace("-", ""))
+    listed = folder.history.state()
+    if listed.problem is not None:
+        return ArchivalResult(why_not=f"the history is damaged: {listed.problem}")
+    if listed.number and listed.version != listed.number:
+        writer.point()  # a process died before it did; nothing may be deleted before Hudi's readers know of the history
+    plan = plan_now(context, rules)
+    chosen = tuple(instant for instant in plan.instants if instant.requested_time < before)
+    moved: tuple[Instant, ...] = ()
+    if chosen:
+        try:
+            added = writer.add(rows_of(folder, chosen), listed)
+        except ObjectNotFoundError:
+            return ArchivalResult(why_not="another process archives at the same time")
+        if writer.decide(listed, [*listed.files, added]):
+            moved = chosen
+        else:
+            writer.discard(added)
+    deleted = drop_archived(folder)
+    merges = merge_layers(writer, context.options.history_batch_size) if moved else 0
+    if moved:
+        writer.sweep(listed, KEPT_MANIFESTS + merges)
+    return ArchivalResult(moved, deleted=deleted, merges=merges, why_not=plan.why_not)
+
+
+def _is_left_over(context: TableContext) -> bool:
+    """Whether a run died before it had deleted everything, or moved the pointer."""
+    files, has_history = context.folder.files()
+    if not has_history:
+        return False
+    state = context.folder.history.state()
+    return (bool(state.number) and state.version != state.number) or bool(context.folder.history.among(files, state))
+
+
+# --- what the limits need to know
+
+
+def plan_now(context: TableContext, rules: ArchivalRules) -> ArchivalPlan:
+    """Plan from the table as it is. Reads a few small files; data folders only where a replacecommit could go."""
+    if context.config.table_type is not TableType.COPY_ON_WRITE:
+        return ArchivalPlan(why_not="the table is merge-on-read, whose timeline Hudi archives")
+    # Reservations first: a writer that gives its own back in between has completed, and shows on the timeline.
+    reserved = _reserved(context)
+    timeline = _unarchived(context.folder)
+    known = {instant.requested_time for instant in timeline}
+    state = ArchivalState(
+        timeline,
+        reserved=tuple(time for time in reserved if time not in known),
+        schema_commit=_schema_commit(context, timeline),
+        earliest_to_retain=_earliest_to_retain(context, timeline),
+        metadata_table=_metadata_table(context),
+    )
+    plan = plan_archival(state, rules)
+    replacing = [i for i in plan.instants if i.action is Action.REPLACECOMMIT]
+    uncleaned = frozenset(i.requested_time for i in replacing if not _is_cleaned(context, i))
+    return plan_archival(replace(state, uncleaned=uncleaned), rules) if uncleaned else plan
+
+
+def _unarchived(folder: TimelineFolder) -> Timeline:
+    """The active timeline without what is archived already, but not deleted yet."""
+    timeline = folder.load()
+    archived = folder.history.among(timeline) if timeline.has_history else set()
+    return Timeline(tuple(i for i in timeline if i not in archived), timeline.has_history)
+
+
+def _reserved(context: TableContext) -> list[str]:
+    names = (info.path.rpartition("/")[2] for info in context.storage.list(f"{layout.HEARTBEATS}/"))
+    return [name for name in names if is_time(name)]
+
+
+def _schema_commit(context: TableContext, timeline: Timeline) -> str | None:
+    for instant in reversed(timeline.instants):
+        if instant.is_completed and instant.action in DATA_ACTIONS and instant.completion_time is not None:
+            commit = context.folder.read_commit(instant)
+            if commit.schema and commit.operation not in SERVICE_OPERATIONS:
+                return instant.requested_time
+    return None
+
+
+def _earliest_to_retain(context: TableContext, timeline: Timeline) -> str | None:
+    cleans = [i for i in timeline if i.action is Action.CLEAN and i.is_completed]
+    if not cleans:
+        return None
+    path = context.folder.file(cleans[-1])
+    data = context.storage.get(path)
+    time = decode_record(data, "HoodieCleanMetadata", path=path)["earliestCommitToRetain"] if data else ""
+    return time if is_time(time) else None
+
+
+def _metadata_table(context: TableContext) -> MetadataTableInUse | None:
+    if not context.config.metadata_partitions:
+        return None
+    folder = TimelineFolder(context.storage, f"{METADATA_TABLE}/.hoodie/timeline")
+    compactions = [i.requested_time for i in folder.load() if i.is_completed and i.action is Action.COMMIT]
+    return MetadataTableInUse(max(compactions, default=None))
+
+
+def _is_cleaned(context: TableContext, instant: Instant) -> bool:
+    """Whether the files that a replacecommit replaced are gone."""
+    for partition, file_ids in context.folder.read_commit(instant).replaced.items():
+        gone = set(file_ids)
+        for info in context.storage.list_folder(partition).objects if gone else ():
+            name = parse_data_file(split(info.path)[1])
+            if name is not None and name.file_id in gone:
+                return False
+    return True
+
+
+# --- data files that no commit names
+
+
+def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], str]:
+    """Remove base files from before the first write that stays, which no completed commit names. Returns them, and that write's requested time."""
+    timeline = _unarchived(context.folder)
+    going = {instant.group for instant in plan.instants}
+    last = max(instant.requested_time for instant in plan.instants if instant.action in DATA_ACTIONS)
+    writes = [i for i in timeline if i.action in WRITE_ACTIONS]
+    first = min(i.requested_time for i in writes)
+    before = min(i.requested_time for i in writes if i.group not in going and i.requested_time > last)
+    completed = {i.requested_time: i for i in writes if i.is_completed}
+    candidates: dict[str, list[str]] = {}
+    for info in context.storage.list(""):
+        name = parse_data_file(split(info.path)[1])
+        if isinstance(name, BaseFileName) and first <= name.requested_time < before and info.path[:8] != ".hoodie/":
+            candidates.setdefault(name.requested_time, []).append(info.path)
+    unnamed: list[str] = []
+    for time, paths in candidates.items():
+        if time in completed:
+            named = _named(context.folder.read_commit(completed[time]))
+            unnamed += [path for path in paths if path not in named]
+        elif context.folder.archived(timeline, time) is None:
+            unnamed += paths
+    return tuple(removal.delete_data_files(context.storage, sorted(unnamed))), before
+
+
+def _named(commit: CommitMetadata) -> Iterable[str]:
+    return {stat.path for stat in commit.stats}

@@ -1,0 +1,197 @@
+"""Which instants archival takes. Pure: a function of the table's state and the options.
+
+Commits leave the active timeline oldest first, down to ``hoodie.keep.min.commits``, and none of them passes a limit. Most limits are Hudi's; the last
+three are this package's: a time that a writer has reserved but not announced counts as pending; the greatest completion time stays, because the next
+one is chosen above it; and the newest commit that says what the columns are stays, because readers look for it. Completed cleans and rollbacks go
+along with the commits that are newer than they. Savepoints, restores and indexing stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant
+from pyhudi_core.timeline.active import Timeline
+
+_GO_ALONG = frozenset({Action.CLEAN, Action.ROLLBACK})
+_PENDING = WRITE_ACTIONS | {Action.ROLLBACK, Action.RESTORE}
+_EXTRA_FOR_CLEANING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivalRules:
+    """``keep_max`` is None for a run that was asked for: then only ``keep_min`` counts."""
+
+    keep_min: int = 20
+    keep_max: int | None = 30
+    beyond_savepoint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataTableInUse:
+    """A metadata table that readers use, and the requested time of its last completed compaction."""
+
+    last_compaction: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivalState:
+    """What limits archival.
+
+    Attributes:
+        timeline: the active timeline without archived instants.
+        reserved: requested times that writers hold and have not announced.
+        uncleaned: requested times of replacecommits whose replaced files are still there.
+        schema_commit: requested time of the newest commit that says what the table's columns are.
+        earliest_to_retain: what the last completed clean kept from.
+        metadata_table: where the table has one in use.
+        compaction_trigger: deltacommits after which a merge-on-read table is compacted; None where that is not counted.
+    """
+
+    timeline: Timeline
+    reserved: tuple[str, ...] = ()
+    uncleaned: frozenset[str] = field(default=frozenset())
+    schema_commit: str | None = None
+    earliest_to_retain: str | None = None
+    metadata_table: MetadataTableInUse | None = None
+    compaction_trigger: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Instants from ``first`` on stay, because of ``reason``."""
+
+    first: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivalPlan:
+    """The instants to archive, by requested time; falsy, with the reason, when there are none."""
+
+    instants: tuple[Instant, ...] = ()
+    why_not: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.instants)
+
+    def __str__(self) -> str:
+        if not self.instants:
+            return f"Nothing to archive: {self.why_not}"
+        first, last = self.instants[0].requested_time, self.instants[-1].requested_time
+        return f"Archive {len(self.instants)} instants, {first} to {last}" + (
+            f"; {self.why_not}" if self.why_not else ""
+        )
+
+
+def plan_archival(state: ArchivalState, rules: ArchivalRules) -> ArchivalPlan:
+    """What to archive now; ``why_not`` also says what kept more from going."""
+    saved = {i.requested_time for i in state.timeline if i.action is Action.SAVEPOINT}
+    commits = [i for i in state.timeline if i.is_completed and i.action in DATA_ACTIONS]
+    keep_min, keep_max = _kept(state, commits, rules)
+    if keep_max is not None and len(commits) <= keep_max:
+        return ArchivalPlan(
+            why_not=f"{len(commits)} completed commits are on the active timeline, and {keep_max} may be"
+        )
+    oldest = commits[: max(0, len(commits) - keep_min)]
+    if not oldest:
+        return ArchivalPlan(why_not=f"{len(commits)} completed commits are on the active timeline, and {keep_min} stay")
+    limit = min(_limits(state, commits, rules), key=lambda limit: limit.first, default=None)
+    allowed = [i for i in oldest if limit is None or i.requested_time < limit.first]
+    chosen = [i for i in allowed if i.requested_time not in saved]
+    why = limit.reason if limit is not None and len(allowed) < len(oldest) else ""
+    if not chosen:
+        return ArchivalPlan(why_not=why or "every commit that could go has a savepoint")
+    highest = max(i.completion_time or "" for i in state.timeline if i.is_completed)
+    along = [
+        i
+        for i in state.timeline
+        if i.is_completed
+        and i.action in _GO_ALONG
+        and i.requested_time < chosen[-1].requested_time
+        and (i.completion_time or highest) < highest
+    ]
+    return ArchivalPlan(tuple(sorted([*chosen, *along])), why)
+
+
+def _kept(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRules) -> tuple[int, int | None]:
+    """How many commits stay, and how many may be there before any goes: cleaning can need more than the options say."""
+    keep_min, keep_max = rules.keep_min, rules.keep_max
+    if state.earliest_to_retain:
+        needed = sum(1 for i in commits if i.requested_time > state.earliest_to_retain) + _EXTRA_FOR_CLEANING
+        more = max(0, needed - keep_min)
+        return keep_min + more, None if keep_max is None else keep_max + more
+    return keep_min, keep_max
+
+
+def _limits(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRules) -> Iterator[Limit]:
+    yield from _pending(state, commits)
+    yield from _replaced(state, commits)
+    yield from _compaction(state, commits)
+    yield from _metadata_table(state, commits)
+    yield from _old_names(commits)
+    newest = max(commits, key=lambda i: i.completion_time or "")
+    yield Limit(newest.requested_time, f"{newest.requested_time} has the greatest completion time")
+    if state.schema_commit is not None:
+        yield Limit(state.schema_commit, f"{state.schema_commit} says what the table's columns are")
+    if not rules.beyond_savepoint:
+        saved = [i.requested_time for i in state.timeline if i.action is Action.SAVEPOINT]
+        if saved:
+            yield Limit(min(saved), f"{min(saved)} has a savepoint")
+
+
+def _pending(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:
+    """The last completed commit before the earliest pending write stays, so that what is older than the first active instant is archived."""
+    pending = [i.requested_time for i in state.timeline if i.is_pending and i.action in _PENDING]
+    earliest = min([*pending, *state.reserved], default=None)
+    if earliest is None:
+        return
+    before = [i.requested_time for i in commits if i.requested_time < earliest]
+    yield Limit(before[-1] if before else earliest, f"{earliest} is pending")
+
+
+def _replaced(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:
+    """Without the replacecommit the rows that it replaced would come back."""
+    for instant in commits:
+        if instant.requested_time in state.uncleaned:
+            yield Limit(instant.requested_time, f"files that {instant.requested_time} replaced are not cleaned yet")
+            return
+
+
+def _compaction(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:
+    """Enough deltacommits stay to see that a compaction is due."""
+    if state.compaction_trigger is None:
+        return
+    compactions = [i.requested_time for i in commits if i.action is Action.COMMIT]
+    since = [i.requested_time for i in commits if i.action is Action.DELTACOMMIT]
+    if compactions:
+        since = [time for time in since if time > compactions[-1]]
+    if len(since) >= state.compaction_trigger:
+        first = since[-state.compaction_trigger]
+    elif compactions:
+        first = compactions[-1]
+    elif since:
+        first = since[0]
+    else:
+        return
+    yield Limit(first, "a compaction is planned by the deltacommits since the last one")
+
+
+def _metadata_table(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:
+    """What the metadata table has not compacted yet is valid only as long as its instant is on this timeline."""
+    if state.metadata_table is None:
+        return
+    compacted = state.metadata_table.last_compaction
+    for instant in commits:
+        if compacted is None or (instant.completion_time or "") >= compacted:
+            yield Limit(instant.requested_time, "the metadata table has not been compacted since")
+            return
+
+
+def _old_names(commits: Sequence[Instant]) -> Iterator[Limit]:
+    """Completed files without a completion time come from before version 8."""
+    for instant in commits:
+        if instant.completion_time is None:
+            yield Limit(instant.requested_time, f"{instant.requested_time} has no completion time in its name")
+            return

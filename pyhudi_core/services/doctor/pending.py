@@ -1,0 +1,122 @@
+"""Examine who is at work: pending instants and heartbeats.
+
+A writer is dead when its heartbeat has expired or its process on this machine has ended, and foreign when it keeps no heartbeat; only the
+dead are ever repaired without being asked.
+"""
+
+from __future__ import annotations
+
+from pyhudi_core.errors import HudiError
+from pyhudi_core.model.instant import Action, Instant, State, is_time
+from pyhudi_core.services.doctor.examination import Examination, describe
+from pyhudi_core.services.doctor.kinds import Area, Kind, Severity
+from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.transaction import heartbeat, layout
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.rollback_plans import names_rolled_back
+
+_REPAIRED = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.ROLLBACK})
+_SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING})
+
+
+def examine(exam: Examination) -> None:
+    """Judge every pending instant, then the heartbeats that belong to none."""
+    pending = exam.timeline.pending
+    beats = {_time(info): info for info in exam.below(Area.HEARTBEATS, f"{layout.HEARTBEATS}/")}
+    exam.counts["heartbeats"] = len(beats)
+    exam.saw(Area.HEARTBEATS, f"{len(beats):,} heartbeats")
+    if exam.context is None:
+        if len(pending):
+            exam.not_examined(
+                Area.TIMELINE, "Without usable properties nobody can tell which pending instants are alive"
+            )
+        return
+    for instant in pending:
+        _examine_instant(exam, exam.context, instant, instant.requested_time in beats)
+    waiting = {instant.requested_time for instant in pending}
+    for time, info in sorted(beats.items()):
+        if time not in waiting:
+            _examine_beat(exam, exam.context, time, info)
+
+
+def _time(info: ObjectInfo) -> str:
+    return info.path.rpartition("/")[2]
+
+
+def _is_dead(exam: Examination, context: TableContext, instant: Instant) -> bool:
+    with exam.looking(Area.HEARTBEATS, layout.heartbeat(instant.requested_time)):
+        return heartbeat.is_dead(context, instant)
+    return False
+
+
+def _examine_instant(exam: Examination, context: TableContext, instant: Instant, beats: bool) -> None:
+    time, action = instant.requested_time, instant.action
+    path = context.folder.file(instant)
+    if action in _REPAIRED and action is not Action.ROLLBACK and _is_rolled_back(exam, context, instant):
+        exam.dead.add(time)
+        exam.add(
+            Kind.ROLLED_BACK_NOT_FORGOTTEN,
+            f"The {action} was rolled back, and its own files are still there",
+            path,
+            time,
+        )
+    elif time in exam.decided:
+        exam.living.add(time)  # the commit record says that it will be published
+    elif beats and _is_dead(exam, context, instant):
+        exam.dead.add(time)
+        _dead(exam, context, instant, path)
+    elif beats:
+        exam.living.add(time)
+        exam.add(Kind.PENDING_ALIVE, f"The {action} is {instant.state}, and its heartbeat is young", path, time)
+    elif action in _SERVICES and instant.state is State.REQUESTED:
+        exam.living.add(time)
+        exam.add(Kind.PENDING_PLAN, f"A {action} is planned and not begun", path, time)
+    else:
+        exam.living.add(time)
+        exam.add(Kind.PENDING_FOREIGN, f"The {action} is {instant.state} and has no heartbeat", path, time)
+
+
+def _dead(exam: Examination, context: TableContext, instant: Instant, path: str) -> None:
+    what = f"The {instant.action} is {instant.state}, and its writer is gone"
+    if instant.action not in _REPAIRED:
+        advice = f"Run the {instant.action} again with the program that began it, or roll it back there."
+        exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time, severity=Severity.WARNING, what_to_do=advice)
+    elif context.options.failed_writes_policy == "NEVER":
+        advice = (
+            "Nobody rolls it back, because hoodie.cleaner.policy.failed.writes is NEVER: call table.rollback(instant)."
+        )
+        exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time, severity=Severity.WARNING, what_to_do=advice)
+    else:
+        exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time)
+
+
+def _is_rolled_back(exam: Examination, context: TableContext, instant: Instant) -> bool:
+    try:
+        return instant.requested_time in names_rolled_back(context, exam.timeline.completed, instant.requested_time)
+    except HudiError as error:
+        exam.not_examined(
+            Area.TIMELINE,
+            f"A rollback's plan cannot be read, so what it names is not known: {describe(error)}",
+            error.path,
+        )
+        return False
+
+
+def _examine_beat(exam: Examination, context: TableContext, time: str, info: ObjectInfo) -> None:
+    """A heartbeat of no pending instant: a reservation, or what a finished or dead writer left."""
+    if not is_time(time):
+        exam.add(
+            Kind.HEARTBEAT_WITHOUT_INSTANT,
+            f"The name {time[:120]!r} is no time",
+            info.path,
+            what_to_do="Nobody reads it; remove it.",
+        )
+    elif _is_dead(exam, context, Instant(time, Action.COMMIT, State.REQUESTED)):
+        exam.add(
+            Kind.HEARTBEAT_LEFT, "The heartbeat belongs to no pending instant, and its writer is gone", info.path, time
+        )
+    else:
+        exam.living.add(time)
+        exam.add(
+            Kind.HEARTBEAT_WITHOUT_INSTANT, "The heartbeat belongs to no pending instant, and is young", info.path, time
+        )

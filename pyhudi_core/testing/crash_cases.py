@@ -1,0 +1,187 @@
+"""The values of the crash enumerator: what is crashed, which cases there are, and what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from pyhudi_core.testing.call_sites import CallSite
+from pyhudi_core.testing.scheduler import CRASH
+from pyhudi_core.testing.schedules import format_schedule
+from pyhudi_core.testing.sim_output import Unfinished
+from pyhudi_core.testing.sim_storage import Image
+from pyhudi_core.testing.sim_world import SimWorld
+
+CRASHES = (CRASH, "torn", "torn_temporary")
+"""Ways to vanish. A crash before a call is also the crash after the call before it."""
+REFUSALS = ("fail_before", "unknown", "lost_ack", "false_precondition")
+"""Ways for a call to go wrong while the process lives on."""
+
+
+class SimulatedTable(Protocol):
+    """What is crashed: anything that lives in a simulated world."""
+
+    @property
+    def sim(self) -> SimWorld: ...
+
+
+T = TypeVar("T", bound=SimulatedTable)
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What a crash leaves to other processes: objects, files in the making, and the time."""
+
+    image: Image
+    unfinished: Mapping[str, Unfinished]
+    time_ms: int
+
+    @classmethod
+    def of(cls, world: SimWorld) -> Remains:
+        return cls(world.storage.image(), dict(world.storage.unfinished), world.scheduler.time_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What a look at a table found: what must not be, files that nothing names, and other traces of the dead."""
+
+    problems: tuple[str, ...] = ()
+    leaks: tuple[str, ...] = ()
+    left_overs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CrashScenario(Generic[T]):
+    """One operation, and how to judge what a crash of it leaves.
+
+    Attributes:
+        name: for reports.
+        world: makes the world in which the operation starts (None), or a world with the remains of another one.
+        operate: the operation.
+        read: what a new process sees; two states are the same if these are equal.
+        proceed: what the next writer does. Doing it twice must be the same as doing it once.
+        audit: looks at the table after the next writer.
+        status: asks what became of the commit with a token, as a new process; None if the operation has no token.
+        token: finds the token in what the operation returned.
+        settle: what any process may do to the state at the start, without the operation: publish a commit that was
+            decided. A reader may see that state as well as the old one.
+        expires_s: how long until leases and heartbeats of the dead have expired.
+    """
+
+    name: str
+    world: Callable[[Remains | None], T]
+    operate: Callable[[T], object]
+    read: Callable[[T], Hashable]
+    proceed: Callable[[T], object]
+    audit: Callable[[T], Audit]
+    status: Callable[[T, str], str] | None = None
+    token: Callable[[object], str] = str
+    settle: Callable[[T], object] | None = None
+    expires_s: float = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class CrashPlan:
+    """Which cases to run.
+
+    Attributes:
+        share: of all cases, chosen by chance; 1 is all.
+        every_site: whatever the share, each line of the package that calls the storage gets each kind once.
+        twice: share of the cases in which the next writer is crashed too, at one of its calls.
+        thorough: the next writer is crashed at each of its calls, and every remains are judged in two ways: by a next
+            writer that asks for the status first, and by one that does not; else it is now the one and now the other.
+        seed: of the choice.
+        kinds: which ways to vanish or to go wrong.
+    """
+
+    share: float = 1.0
+    every_site: bool = True
+    twice: float = 0.0
+    thorough: bool = False
+    seed: int = 0
+    kinds: tuple[str, ...] = (*CRASHES, *REFUSALS)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A call of the operation when nothing goes wrong."""
+
+    step: int
+    verb: str
+    name: str
+    site: CallSite | None
+    faults: tuple[str, ...]
+
+    def cases(self, kinds: Sequence[str]) -> list[CrashCase]:
+        """The ways in which this call can go wrong."""
+        fits = [kind for kind in kinds if kind == CRASH or kind in self.faults]
+        return [CrashCase(self, kind) for kind in fits]
+
+
+@dataclass(frozen=True, slots=True)
+class CrashCase:
+    """One call and what happens at it; ``after`` is what has gone wrong before in the same run."""
+
+    call: RecordedCall
+    kind: str
+    after: CrashCase | None = None
+
+    @property
+    def events(self) -> dict[int, str]:
+        """What happens at which step."""
+        return {**(self.after.events if self.after else {}), self.call.step: self.kind}
+
+    @property
+    def schedule(self) -> str:
+        """As text, for `crash_at`."""
+        events = self.events
+        return format_schedule([f"a!{events[n]}" if n in events else "a" for n in range(self.call.step + 1)])
+
+    def __str__(self) -> str:
+        text = f"{self.kind} at call {self.call.step} ({self.call.verb} {self.call.name}, {self.call.site})"
+        return f"{self.after}, then {text}" if self.after else text
+
+
+@dataclass(frozen=True, slots=True)
+class CrashProblem:
+    """A case after which something is not as promised."""
+
+    scenario: str
+    case: str
+    schedule: str
+    what: str
+
+    def __str__(self) -> str:
+        test = f'crash_at({self.scenario.upper()}, "{self.schedule}").assert_clean()'
+        return f"{self.scenario}: {self.what}\n    {self.case}\n    {test}"
+
+
+@dataclass(slots=True)
+class CrashReport:
+    """What was crashed, and what came of it.
+
+    Attributes:
+        calls: storage calls of the operation, in order.
+        points: cases that were run, by kind; those of crashes in the recovery are counted in ``twice``.
+        recoveries: different remains that a next writer had to do with.
+        sites: the lines of the package whose calls were crashed or went wrong.
+        leaks, left_overs: what stayed for ever, with how often.
+    """
+
+    scenario: str
+    calls: tuple[RecordedCall, ...] = ()
+    points: dict[str, int] = field(default_factory=dict)
+    twice: int = 0
+    recoveries: int = 0
+    sites: set[CallSite] = field(default_factory=set)
+    problems: list[CrashProblem] = field(default_factory=list)
+    leaks: dict[str, int] = field(default_factory=dict)
+    left_overs: dict[str, int] = field(default_factory=dict)
+
+    def assert_clean(self) -> CrashReport:
+        """Return the report. Raises AssertionError with the cases and tests to copy if there are problems."""
+        if self.problems:
+            shown = "\n".join(str(problem) for problem in self.problems[:10])
+            raise AssertionError(f"{len(self.problems)} problems in {sum(self.points.values())} cases\n{shown}")
+        return self

@@ -1,0 +1,261 @@
+"""Replay a recorded incident: the shipped code goes on from what a real table's writers left, in the simulated world.
+
+`replay_incident` takes what ``pyhudi check --record`` (or ``table.record_incident()``) wrote, and answers: what happens to each pending instant when
+the next writer comes, does it commit, and is that so in every order of two writers and after a crash of one of them?
+
+Data files are there by name, size and time, not by content; so the next writer publishes a commit without files. What was known about
+processes when the incident was recorded (who had ended, who held the lock) is part of it, so the answer is the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+
+from pyhudi_core.errors import HudiError
+from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.model.commit import CommitMetadata, OperationType
+from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.properties import TableType
+from pyhudi_core.services.doctor import CheckOptions, CheckReport, Incident, Limits, check
+from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.testing.exploring import Bounds, Report, explore
+from pyhudi_core.testing.hashing import hash_bytes
+from pyhudi_core.testing.history import History
+from pyhudi_core.testing.scheduler import Scheduler
+from pyhudi_core.testing.sim_storage import Image, Profile, SimObject, SimStorage, everything_is_shared
+from pyhudi_core.testing.sim_world import SimLock, SimOptions, SimProcess, SimWorld
+from pyhudi_core.transaction.begin import begin_write
+from pyhudi_core.transaction.commit import finish
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.home import TableHome
+from pyhudi_core.transaction.rollback import repair
+from pyhudi_core.transaction.rollback_plans import names_rolled_back
+
+_WITHOUT_CONTENT = CheckOptions(keys=False, limits=Limits(footers=0))
+_LEASE_S = 10
+_BOUNDS = Bounds(preemptions=1, crashes=1, schedules=200)
+
+
+class Fate(StrEnum):
+    """What becomes of a pending instant when the next writer comes."""
+
+    PUBLISHED = "published"
+    """It was decided, so its completed file is created."""
+    ROLLED_BACK = "rolled back"
+    FINISHED = "finished"
+    """A rollback or another service is carried to its end."""
+    REMOVED = "removed"
+    """It goes away without a trace: nothing depended on it."""
+    WAITS = "waits"
+    """It stays as it is: its writer may be alive."""
+
+
+@dataclass(slots=True)
+class IncidentWorld:
+    """A simulated world in the state of the incident."""
+
+    sim: SimWorld
+    home: TableHome
+    scheduler: Scheduler
+
+    def context(self) -> TableContext:
+        """A new process's view of the table."""
+        home = self.home
+        return TableHome(home.storage, home.runtime, home.options, home.lock, home.protections).context()
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentReplay:
+    """What the replay found.
+
+    Attributes:
+        incident: what was replayed.
+        fates: each pending instant, and what becomes of it.
+        outcome: ``committed``, or the error that the next writer gets.
+        before, after: the doctor's reports.
+        exploration: two next writers, in every order within the bounds, one of which may crash; its check holds that the fates stay the same.
+    """
+
+    incident: Incident
+    fates: tuple[tuple[Instant, Fate], ...]
+    outcome: str
+    before: CheckReport
+    after: CheckReport
+    exploration: Report = field(repr=False)
+
+    def fate_of(self, requested_time: str) -> Fate | None:
+        """The fate of one pending instant; None if it was not pending."""
+        return next((fate for instant, fate in self.fates if instant.requested_time == requested_time), None)
+
+    def __str__(self) -> str:
+        lines = [f"Incident of {self.incident.location}: {self.before.verdict}", f"  the next writer: {self.outcome}"]
+        lines.extend(f"  {instant.file_name()}: {fate}" for instant, fate in self.fates)
+        held = f"holds in {self.exploration.complete} orders" if self.exploration.violation is None else "does not hold"
+        lines.append(f"  this {held} of two writers, one of which may crash; afterwards: {self.after.verdict}")
+        return "\n".join(lines)
+
+
+def replay_incident(
+    source: Incident | bytes | str | Path, options: Mapping[str, object] | None = None, bounds: Bounds | None = None
+) -> IncidentReplay:
+    """Replay a recorded incident.
+
+    Args:
+        source: the incident, its document, or the file that holds it.
+        options: of the next writer, as for ``open_table``.
+        bounds: how far the exploration goes.
+
+    Raises:
+        CorruptionError: not a recorded incident.
+        HudiError: the recorded table cannot be opened at all.
+    """
+    incident = load_incident(source)
+    world = incident_world(incident, options)
+    before = check(world.home, _WITHOUT_CONTENT)
+    pending = tuple(world.context().folder.load().pending)
+    try:
+        next_write(world)
+        outcome = "committed"
+    except HudiError as error:
+        outcome = f"{type(error).__name__}: {error.message}"
+    fates = _fates(world, pending)
+    after = check(world.home, _WITHOUT_CONTENT)
+    exploration = _explore(incident, options, pending, fates, bounds or _BOUNDS)
+    return IncidentReplay(incident, tuple(zip(pending, fates, strict=True)), outcome, before, after, exploration)
+
+
+def load_incident(source: Incident | bytes | str | Path) -> Incident:
+    """The incident itself, from its document or its file. Raises `CorruptionError`."""
+    if isinstance(source, Incident):
+        return source
+    if isinstance(source, bytes):
+        return Incident.from_bytes(source)
+    return Incident.from_bytes(Path(source).read_bytes(), str(source))
+
+
+def incident_world(incident: Incident, options: Mapping[str, object] | None = None) -> IncidentWorld:
+    """A world in the incident's state; explorations make a new one for every run."""
+    profile = Profile.S3 if incident.conditional_replace else Profile.LOCAL_POSIX
+    sim = SimWorld(SimOptions(profile=profile, start_ms=incident.taken_ms, one_machine=True))
+    sim.storage = _RecordedStorage(sim.scheduler, profile, incident)
+    sim.runtime = replace(sim.runtime, process=_RecordedProcess(sim.scheduler, frozenset(incident.gone)))
+    sim.lock = lock = _RecordedLock(sim.scheduler, incident.lock_identity)
+    if incident.lock_holder:
+        lock.hold_on(incident.lock_holder)
+    return IncidentWorld(sim, TableHome(sim.storage, sim.runtime, options or {}, lock), sim.scheduler)
+
+
+def next_write(world: IncidentWorld) -> str:
+    """What the next writer does: repair, then a commit without files. Returns its requested time."""
+    context = world.context()
+    repair(context)
+    on_write = context.config.table_type is TableType.COPY_ON_WRITE
+    transaction = begin_write(context, Action.COMMIT if on_write else Action.DELTACOMMIT, str(OperationType.UPSERT))
+
+    def encode(notes: Mapping[str, str]) -> bytes:
+        commit = CommitMetadata(str(OperationType.UPSERT), extra={"pyhudi.commit_token": transaction.token, **notes})
+        record = commit.to_avro(transaction.requested.action)
+        return encode_record("HoodieCommitMetadata", record, sync_marker=transaction.sync_marker)
+
+    return finish(transaction, encode, lambda _timeline: None).instant.requested_time
+
+
+def _fates(world: IncidentWorld, pending: tuple[Instant, ...]) -> tuple[Fate, ...]:
+    context = world.context()
+    timeline = context.folder.load()
+    named = names_rolled_back(context, timeline, "")
+    fates: list[Fate] = []
+    for instant in pending:
+        found = timeline.find(instant.requested_time, instant.action)
+        if found is None:
+            fates.append(Fate.ROLLED_BACK if instant.requested_time in named else Fate.REMOVED)
+        elif found.is_pending:
+            fates.append(Fate.WAITS)
+        else:
+            service = instant.action not in (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
+            fates.append(Fate.FINISHED if service else Fate.PUBLISHED)
+    return tuple(fates)
+
+
+def _explore(
+    incident: Incident,
+    options: Mapping[str, object] | None,
+    pending: tuple[Instant, ...],
+    fates: tuple[Fate, ...],
+    bounds: Bounds,
+) -> Report:
+    def same_fates(world: IncidentWorld, history: History) -> None:
+        midway = _fates(world, pending)
+        for instant, fate, seen in zip(pending, fates, midway, strict=True):
+            assert seen in (fate, Fate.WAITS), f"{instant.file_name()} is {seen}, and alone it is {fate}"
+        if not history.of("ok"):
+            return
+        next_write(world)
+        finally_seen = _fates(world, pending)
+        assert finally_seen == fates, f"after a crash the next writer does {finally_seen}, and alone {fates}"
+
+    actors = [next_write, next_write]
+    return explore(lambda: incident_world(incident, options), actors, same_fates, bounds)
+
+
+class _RecordedProcess(SimProcess):
+    """Knows who had ended when the incident was recorded, beside those who crash in the replay."""
+
+    def __init__(self, scheduler: Scheduler, gone: frozenset[str]) -> None:
+        super().__init__(scheduler)
+        self._gone = gone
+
+    def is_gone(self, identity: str) -> bool:
+        return identity in self._gone or super().is_gone(identity)
+
+
+class _RecordedLock(SimLock):
+    """The world's own lock under the name of the recorded one, whose file is left out of the image."""
+
+    def __init__(self, scheduler: Scheduler, identity: str) -> None:
+        super().__init__(scheduler, _LEASE_S)
+        self._identity = identity
+
+    def hold_on(self, note: str) -> None:
+        """Let the recorded holder have it for longer than anybody waits."""
+        self._lease_ms = 24 * 3_600_000
+        self.acquire(0, note)
+        self._lease_ms = _LEASE_S * 1000
+
+    @property
+    def identity(self) -> str:
+        return self._identity
+
+
+class _RecordedStorage(SimStorage):
+    """The recorded objects; those without content keep the size that they had."""
+
+    def __init__(self, scheduler: Scheduler, profile: Profile, incident: Incident) -> None:
+        super().__init__(scheduler, profile, everything_is_shared, _image(incident, profile))
+        self._sizes = {file.path: (file.size, file.modified_ms) for file in incident.files if file.content is None}
+
+    def head(self, path: str) -> ObjectInfo | None:
+        found = super().head(path)
+        return None if found is None else self._sized(found)
+
+    def list(self, prefix: str, start_after: str = "") -> list[ObjectInfo]:
+        return [self._sized(info) for info in super().list(prefix, start_after)]
+
+    def _sized(self, info: ObjectInfo) -> ObjectInfo:
+        size, modified_ms = self._sizes.get(info.path, (info.size, -1))
+        return replace(info, size=size) if info.size == 0 and info.modified_ms == modified_ms else info
+
+
+def _image(incident: Incident, profile: Profile) -> Image:
+    image: dict[str, SimObject] = {}
+    for file in incident.files:
+        if file.path in incident.lock_files:
+            continue
+        data = file.content or b""
+        content = hash_bytes(data)
+        etag = f"{content:x}" if profile.tag_is_content else "1"
+        image[file.path] = SimObject(data, file.modified_ms, etag, hash((content, file.size, file.modified_ms)))
+    return image

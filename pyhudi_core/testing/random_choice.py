@@ -1,0 +1,68 @@
+"""How random explorations choose.
+
+Priorities follow the idea of probabilistic concurrency testing (Burckhardt et al., 2010): a bug that needs d ordering
+constraints shows with a chance of at least 1 / (n k^(d-1)) in each run of n actors and k steps.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from pyhudi_core.testing.scheduler import Decision
+
+_STAY = 0.6
+_EVENTS_IN_A_RUN = 2
+
+
+class CoinTosses:
+    """Mostly stays with the actor that runs, which reaches deeper orders than a fair coin at every step."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+        self.states: set[int] = set()
+
+    def begin(self) -> None:
+        """A new run begins."""
+
+    def choose(self, decision: Decision) -> str:
+        """One of the options."""
+        self.states.add(decision.key)
+        if len(decision.options) == 1 or self._chance.random() < _STAY:
+            return decision.options[0]
+        return self._chance.choice(decision.options)
+
+
+class Priorities:
+    """Runs the actor of the highest priority; at ``depth`` - 1 random steps the running one falls to the end.
+
+    Crashes, faults and disturbances happen at random steps, two in a run on average, as far as they are allowed.
+    """
+
+    def __init__(self, chance: Random, depth: int = 3) -> None:
+        self._chance = chance
+        self._depth = depth
+        self._length = 50
+        self._priorities: dict[str, float] = {}
+        self._changes: set[int] = set()
+        self.states: set[int] = set()
+
+    def begin(self) -> None:
+        """A new run begins."""
+        self._priorities = {}
+        self._changes = {self._chance.randrange(self._length) for _ in range(self._depth - 1)}
+
+    def choose(self, decision: Decision) -> str:
+        """One of the options."""
+        self.states.add(decision.key)
+        self._length = max(self._length, decision.step + 1)
+        events = [option for option in decision.options if "!" in option]
+        if events and self._chance.random() < _EVENTS_IN_A_RUN / self._length:
+            return self._chance.choice(events)
+        names = [option for option in decision.options if "!" not in option]
+        for name in names:
+            self._priorities.setdefault(name, self._chance.random())
+        best = max(names, key=lambda name: self._priorities[name])
+        if decision.step in self._changes:
+            self._priorities[best] = min(self._priorities.values()) - 1
+            best = max(names, key=lambda name: self._priorities[name])
+        return best

@@ -1,0 +1,72 @@
+"""Files in the making of the simulated storage: opened, sent and closed, each a call that can fail or be the last one.
+
+A file becomes an object in one step, when it is closed. What it is until then nobody can list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from pyhudi_core.errors import StorageError
+from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.testing.faults import Fault, raise_before
+from pyhudi_core.testing.scheduler import Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What is left of a file in the making: what it would have become, when it was begun, and by which actor."""
+
+    path: str
+    modified_ms: int
+    writer: str
+
+
+class FileMaker(Protocol):
+    """What an output file needs of its storage."""
+
+    @property
+    def location(self) -> str: ...
+
+    def enter(self, verb: str, path: str) -> Fault | None: ...
+
+    def begin_file(self, path: str) -> str: ...
+
+    def end_file(self, name: str) -> None: ...
+
+    def publish(self, path: str, data: bytes, name: str) -> ObjectInfo: ...
+
+
+class SimOutputFile:
+    """A file in the making. Made right after the call that opens it has gone well."""
+
+    def __init__(self, storage: FileMaker, scheduler: Scheduler, path: str) -> None:
+        self._storage = storage
+        self._scheduler = scheduler
+        self._path = path
+        self._name = storage.begin_file(path)
+        self._stream = pa.BufferOutputStream()
+        self._open = True
+
+    @property
+    def stream(self) -> pa.NativeFile:
+        return self._stream
+
+    def close(self) -> ObjectInfo:
+        """Send the bytes, then publish them."""
+        if not self._open:
+            raise StorageError("The file is closed already", table=self._storage.location, path=self._path)
+        self._open = False
+        raise_before(self._storage.enter("send_output", self._path), self._path)
+        return self._storage.publish(self._path, self._stream.getvalue().to_pybytes(), self._name)
+
+    def abort(self) -> None:
+        """Give it up; one that cannot be dropped stays unfinished, and the caller need not know."""
+        if not self._open:
+            return
+        self._open = False
+        if self._storage.enter("abort_output", self._path) in (None, Fault.SLOW):
+            self._storage.end_file(self._name)

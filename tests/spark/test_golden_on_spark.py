@@ -1,0 +1,59 @@
+"""Tables that Apache Hudi wrote are read through Spark as Hudi itself reads them: all with logs, and some without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.golden import Query, assert_changes, assert_rows, queries, unpack
+
+import pyhudi_core as hudi
+from pyhudi_core.engine.spark import collect_arrow
+
+WITHOUT_LOGS = (
+    "hudi-1.0.2/cow_archived",
+    "hudi-1.0.2/cow_rich_types",
+    "hudi-1.2.0/cow_cdc_data_before_after",
+    "hudi-1.2.0/cow_hive_services",
+    "hudi-1.2.0/cow_indexed",
+)
+QUERIES = [q for q in queries() if q.folder.name.startswith("mor_") or q.table in WITHOUT_LOGS]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, hudi.HudiTable]:
+    """Every table, unpacked and opened once."""
+    root = tmp_path_factory.mktemp("fixtures")
+    return {name: hudi.open_table(unpack(name, root / name)) for name in sorted({q.table for q in QUERIES})}
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
+def test_a_table_of_hudi_reads_on_spark_as_hudi_reads_it(
+    tables: dict[str, hudi.HudiTable], query: Query, spark: Any
+) -> None:
+    table = tables[query.table]
+    asked = query.ask(table)
+    actual = collect_arrow(asked.to_spark(spark), asked.schema)
+    if query.kind == "cdc":
+        assert_changes(query, actual)
+    else:
+        assert_rows(query, table, actual)
+
+
+def test_files_without_logs_are_left_to_spark(tables: dict[str, hudi.HudiTable], spark: Any) -> None:
+    table = tables["hudi-1.2.0/mor_avro"]
+    merged = table.scan()
+    with_logs = [piece for piece in merged.slices() if piece.logs]
+    assert 0 < len(with_logs)
+    assert _native_files(table.scan(mode="read_optimized").to_spark(spark)) == {
+        Path(piece.base.path).name for piece in table.scan(mode="read_optimized").slices()
+    }
+    assert _native_files(merged.to_spark(spark)) == {
+        Path(piece.base.path).name for piece in merged.slices() if not piece.logs
+    }
+
+
+def _native_files(frame: Any) -> set[str]:
+    """The files that Spark's own scan reads."""
+    return {path.rpartition("/")[2] for path in frame.inputFiles()}
