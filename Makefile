@@ -10,13 +10,15 @@ SPARK35 := .cache/venv-pyspark35
 UI ?= 1
 DAYS ?= 7
 PORT ?= 3000
+SECONDS ?= 600
+RECORD ?= 1
 HUDI ?=
 COMMA := ,
 HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help install java check format test demo interop bench smoke35 explore nightly docs screenshots clean
+.PHONY: help install java check format test demo interop bench smoke35 explore reliability soak nightly docs screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -60,9 +62,18 @@ smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in an environment 
 	$(SPARK35)/bin/python -m pytest tests/spark -q
 
 explore: $(INSTALLED) ## Two writers under every order and crash (PYHUDI_EXPLORE=n widens the bounds)
-	$(BIN)/pytest tests/reliability -q -s
+	$(BIN)/pytest tests/reliability -q -s -m 'not slow'
 
-nightly: $(INSTALLED) ## Everything slow: interop, smoke35, explore, bench; results in docs/nightly.md
+reliability: $(INSTALLED) ## Slow reliability tests and the cost of commits; writes docs/reliability.md (RECORD=0 keeps no figures)
+	PYHUDI_RECORD=$(RECORD) $(BIN)/pytest tests/reliability -q --durations=10
+	$(BIN)/python -m benchmarks.commits
+	$(BIN)/python scripts/reliability_page.py
+
+soak: $(INSTALLED) ## Writers that are killed every two seconds (SECONDS=600; KEEP=1 keeps the figures)
+	$(BIN)/python scripts/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KEEP)),--keep)
+	$(if $(filter 1,$(KEEP)),$(BIN)/python scripts/reliability_page.py)
+
+nightly: $(INSTALLED) ## Everything slow: interop, smoke35, explore, reliability, bench; results in docs/nightly.md
 	$(BIN)/python scripts/nightly.py
 
 docs: $(INSTALLED) ## Write the pages that come out of the code

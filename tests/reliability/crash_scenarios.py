@@ -1,0 +1,289 @@
+"""Every operation of a table as something that can be crashed (`pyhudi_core.testing.crashes`).
+
+The table starts with three orders in two partitions; the next writer adds one to a partition that is there and one to a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+from reliability import crash_states as states
+from reliability.crash_states import Operation, Prepare, RivalStorage, upsert
+from reliability.real_table import (
+    OPTIONS,
+    SCHEMA,
+    TableSetup,
+    TableWorld,
+    orders,
+    rows_of,
+    table_world,
+)
+
+from pyhudi_core.errors import CommitConflictError, LockTimeoutError, TableExistsError, TableNotFoundError
+from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.services.doctor.kinds import Area, Severity
+from pyhudi_core.testing import Profile, SimOptions
+from pyhudi_core.testing.crash_cases import Audit, CrashScenario, Remains
+
+NEXT = ((90, "a", 90.0), (91, "z", 91.0))
+EXPIRES_S = 400
+"""Longer than heartbeats and every kind of lock live."""
+_NAMED = (".hoodie/hoodie.properties", ".hoodie/timeline/", ".hoodie/.aux/.pyhudi/commit_record")
+
+
+def read(world: TableWorld) -> object:
+    """What a new process sees."""
+    try:
+        return rows_of(world.table())
+    except TableNotFoundError:
+        return "no table"
+
+
+def proceed(world: TableWorld) -> None:
+    """The next writer; makes the table if it is not there."""
+    with suppress(TableExistsError):
+        world.create()
+    world.table().upsert(orders(*NEXT))
+
+
+def audit(world: TableWorld) -> Audit:
+    """What must not be after a write that repaired, and what is there although nothing names it: by the doctor and by hand."""
+    table = world.table()
+    problems = [
+        f"{instant.file_name()} is still pending" for instant in table.timeline.pending if not _is_foreign(instant)
+    ]
+    rows = rows_of(table)
+    keys = [row[0] for row in rows]
+    problems += [
+        f"key {key} is there {keys.count(key)} times" for key in sorted({k for k in keys if keys.count(k) > 1})
+    ]
+    findings = table.check().findings
+    problems += [f"the doctor finds {f.kind}: {f.what}, {f.place()}" for f in findings if f.severity is Severity.ERROR]
+    leaks = [str(f.kind) for f in findings if f.area is Area.FILES and f.severity is not Severity.ERROR]
+    paths = [info.path for info in world.storage.list("")]
+    left = [_kind(path) for path in paths if path.startswith(".hoodie/") and not path.startswith(_NAMED)]
+    partitions = {row[1] for row in rows}
+    left += [
+        "partition metafile without rows"
+        for path in paths
+        if path.endswith(".hoodie_partition_metadata") and path.partition("/")[0].partition("=")[2] not in partitions
+    ]
+    left += [f"unfinished {_kind(unfinished.path)}" for unfinished in world.storage.unfinished.values()]
+    return Audit(tuple(problems), tuple(leaks), tuple(left))
+
+
+def _is_foreign(instant: Instant) -> bool:
+    """Hudi's pending plans are not ours to end."""
+    return instant.action is Action.CLUSTERING
+
+
+def _kind(path: str) -> str:
+    """The path without what differs from run to run."""
+    if not path.startswith(".hoodie/"):
+        return "file in a partition"
+    folder = path.rpartition("/")[0] if path.count("/") > 1 else path
+    return "/".join(part for part in folder.split("/")[:4] if not part[:8].isdigit())
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What sets one scenario apart: the state it starts from, options, and whether its operation has a token."""
+
+    operate: Operation
+    prepare: Prepare = states.filled
+    options: Mapping[str, object] | None = None
+    token: bool = True
+    settle: Operation | None = None
+
+    def named(self, name: str, setup: TableSetup) -> CrashScenario[TableWorld]:
+        """The scenario on one kind of table."""
+        chosen = replace(setup, options={**setup.options, **(self.options or {})})
+
+        def world(remains: Remains | None) -> TableWorld:
+            if remains is None:
+                made = table_world(chosen)
+                self.prepare(made)
+                return made
+            # Another seed: identifiers must differ from those that were taken when the state was made.
+            made = table_world(chosen, image=remains.image, start_ms=remains.time_ms, seed=1)
+            made.storage.unfinished.update(remains.unfinished)
+            return made
+
+        return CrashScenario(
+            name,
+            world,
+            self.operate,
+            read,
+            proceed,
+            audit,
+            status=(lambda world, told: str(world.table().commit_status(told))) if self.token else None,
+            token=lambda commit: commit.token,  # type: ignore[attr-defined]
+            settle=self.settle,
+            expires_s=EXPIRES_S,
+        )
+
+
+def roll_back(world: TableWorld) -> object:
+    """Roll the pending write back by name."""
+    [pending] = world.table().timeline.pending
+    return world.table().rollback(pending)
+
+
+def leave(world: TableWorld) -> None:
+    """Write, and leave the handle without a commit."""
+    with world.table().begin("upsert") as write:
+        write.write(orders((1, "a", 10.0), (4, "d", 4.0)))
+
+
+def take_long(world: TableWorld) -> object:
+    """A write that takes longer than its heartbeat's interval."""
+    with world.table().begin("upsert") as write:
+        write.write(orders((1, "a", 10.0)))
+        world.sim.clock.sleep(100)
+        return write.commit()
+
+
+def lose_races(world: TableWorld, times: int) -> object:
+    """Write while another writer commits to the same file groups, so often, just before we do."""
+    storage = RivalStorage(world.storage, times, RIVAL, world)
+    return world.table(storage).upsert(orders((1, "a", 10.0), (6, "n", 6.0)))  # type: ignore[arg-type]
+
+
+def win_beside_another(world: TableWorld) -> object:
+    """Insert while another writer inserts another key into the same partition: both keys are compared, and both stay."""
+    storage = RivalStorage(world.storage, 1, BESIDE, world)
+    return world.table(storage).upsert(orders((6, "n", 6.0)))  # type: ignore[arg-type]
+
+
+def wait_in_vain(world: TableWorld) -> None:
+    """Write while somebody else holds the lock for good."""
+    with suppress(LockTimeoutError):
+        world.table().upsert(orders((1, "a", 10.0)))
+
+
+def meet_a_metadata_table(world: TableWorld) -> object:
+    """Write while somebody makes a metadata table."""
+    with world.table().begin("upsert") as write:
+        write.write(orders((1, "a", 10.0)))
+        return write.commit(gate=lambda: states.list_metadata_table(world))
+
+
+def yield_early(world: TableWorld) -> None:
+    """Write to what a living writer has announced, and see it early."""
+    with suppress(CommitConflictError):
+        world.table().upsert(orders((1, "a", 10.0)))
+
+
+def archive(world: TableWorld) -> None:
+    world.table().archival.run()
+
+
+def ask(world: TableWorld) -> object:
+    """Ask what became of the decided commit, which publishes it."""
+    [pending] = world.table().timeline.pending
+    token = next(info.path for info in world.storage.list(".hoodie/.aux/.pyhudi/staged/")).rpartition("/")[2]
+    assert token.startswith(pending.requested_time)
+    return world.table().commit_status(token)
+
+
+def create(world: TableWorld) -> object:
+    return world.create()
+
+
+def remove_keys(world: TableWorld) -> object:
+    return world.table().delete(pa.table({"id": [1, 3], "day": ["a", "b"]}, schema=SCHEMA.remove(2)))
+
+
+WRITES: dict[str, Operation] = {
+    "insert": lambda world: world.table().insert(orders((4, "a", 4.0), (5, "c", 5.0))),
+    "bulk_insert": lambda world: world.table().bulk_insert(orders((4, "a", 4.0), (5, "c", 5.0))),
+    "upsert_existing": upsert((1, "a", 10.0), (2, "b", 20.0)),
+    "upsert_new": upsert((6, "n", 6.0)),
+    "delete_keys": remove_keys,
+    "delete_where": lambda world: world.table().delete(where="price > 1.5 AND day = 'b'"),
+    "insert_overwrite": lambda world: world.table().insert_overwrite(orders((7, "b", 7.0))),
+    "insert_overwrite_table": lambda world: world.table().insert_overwrite_table(orders((8, "q", 8.0))),
+    "delete_partitions": lambda world: world.table().delete_partitions(["day=b"]),
+}
+"""The operations that commit."""
+
+REPAIRS: dict[str, Prepare] = {
+    "repair": states.with_dead_writer,
+    "repair_at_the_start": partial(states.with_dead_writer, verb="put_if_absent", path="*.inflight"),
+    "resume_rollback_requested": partial(states.with_dead_rollback, verb="put_if_absent", path="*.rollback.inflight"),
+    "resume_rollback_inflight": partial(states.with_dead_rollback, verb="delete", path="*.parquet"),
+    "resume_rollback_completed": partial(states.with_dead_rollback, verb="delete", path="*.inflight"),
+    "resume_rollback_forgotten": partial(states.with_dead_rollback, verb="delete", path="*/staged/*"),
+    "rollback_of_nothing": states.with_rollback_of_nothing,
+    "many_commits": states.with_many_commits,
+    "metadata_table": states.with_metadata_table,
+    "interrupted_properties": states.with_interrupted_properties,
+    "damaged_properties": states.with_damaged_properties,
+    "java_keys": states.with_java_keys,
+    "server_markers": states.with_server_markers,
+    "pending_clustering": states.with_pending_clustering,
+    "dead_claims": states.with_dead_claims,
+    "clock_behind": states.with_clock_behind,
+    "history": states.with_history,
+}
+"""States that a write finds, and has something to do about."""
+
+MIXED = upsert((1, "a", 10.0), (6, "n", 6.0))
+RIVAL = upsert((1, "a", 11.0), (20, "n", 20.0))
+BESIDE = upsert((20, "n", 20.0))
+LIVELY = {
+    "hoodie.client.heartbeat.interval_in_ms": 5,
+    "hoodie.client.heartbeat.tolerable.misses": 20_000,
+    "pyhudi.commit.reserve.after": 1,
+}
+ARCHIVING = states.ARCHIVING
+CASES: dict[str, Case] = {
+    **{name: Case(operate) for name, operate in WRITES.items()},
+    **{name: Case(MIXED, prepare) for name, prepare in REPAIRS.items()},
+    "roll_forward": Case(MIXED, states.with_decided_commit, settle=ask),
+    "take_long": Case(take_long),
+    "create_table": Case(create, lambda world: None, token=False),
+    "rollback": Case(roll_back, partial(states.with_dead_writer, expire=False), token=False),
+    "left_handle": Case(leave, token=False),
+    "commit_status": Case(ask, states.with_decided_commit, token=False),
+    "disjoint_race": Case(win_beside_another, settle=BESIDE),
+    "first_commit": Case(MIXED, create),
+    "locked_out": Case(wait_in_vain, states.with_locked_table, {"hoodie.write.lock.wait_time_ms": 10}, token=False),
+    "long_audit": Case(MIXED, states.with_long_audit),
+    "lost_race": Case(partial(lose_races, times=1), settle=RIVAL),
+    "lost_races": Case(partial(lose_races, times=3), options=LIVELY, settle=RIVAL),
+    "meets_metadata_table": Case(meet_a_metadata_table),
+    "yields_early": Case(
+        yield_early,
+        partial(states.with_dead_writer, expire=False),
+        {"hoodie.write.concurrency.early.conflict.detection.enable": True, "pyhudi.commit.retries": 1},
+        token=False,
+    ),
+    "pessimistic": Case(MIXED, options={"concurrency": "pessimistic"}),
+    "serializable": Case(WRITES["delete_where"], options={"isolation": "serializable"}),
+    "eager": Case(MIXED, states.with_silent_writer, {"hoodie.clean.failed.writes.policy": "EAGER"}),
+    "archival": Case(archive, states.with_commits_to_archive, ARCHIVING, token=False),
+    "archival_again": Case(archive, states.with_interrupted_archival, ARCHIVING, token=False),
+    "archival_by_a_write": Case(MIXED, states.with_commits_to_archive, {**ARCHIVING, "hoodie.archive.automatic": True}),
+}
+"""All of them."""
+
+
+def scenarios(setup: TableSetup, names: tuple[str, ...] = ()) -> list[CrashScenario[TableWorld]]:
+    """The scenarios (all, or those of the names) for one kind of table."""
+    return [CASES[name].named(name, setup) for name in names or CASES]
+
+
+def setup_for(profile: Profile, **options: object) -> TableSetup:
+    """The usual table on a kind of storage, with the simulated lock."""
+    return TableSetup(SimOptions(profile=profile, lease_s=60), {**OPTIONS, **options})
+
+
+def with_real_lock(profile: Profile) -> TableSetup:
+    """The lock that tables have by default: Hudi's lock file on a disk, its conditional lock in an object store; recorded."""
+    options = {**OPTIONS, "hoodie.write.lock.filesystem.expire": 1, "pyhudi.lock.audit": True}
+    return replace(setup_for(profile), options=options, real_lock=True)

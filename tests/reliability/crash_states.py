@@ -1,0 +1,248 @@
+"""States of a table that a process can find: what earlier processes wrote, and what they left when they died."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import Any
+
+from reliability.real_table import TableWorld, orders
+
+from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.lock.audit import AUDIT_FOLDER, KEPT
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.table import HudiTable
+from pyhudi_core.testing import Scheduler, SimStorage
+from pyhudi_core.testing.scheduler import CRASH, Decision, RunBounds
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.transaction.conflict import Touched
+from pyhudi_core.transaction.home import TableHome
+from pyhudi_core.transaction.precedence import claim
+
+BEFORE = ((1, "a", 1.0), (2, "b", 2.0), (3, "b", 3.0))
+
+Operation = Callable[[TableWorld], object]
+Prepare = Callable[[TableWorld], object]
+
+
+def filled(world: TableWorld) -> None:
+    """The rows that the table starts with, in two commits."""
+    world.create()
+    world.table().insert(orders(*BEFORE[:2]))
+    world.table().upsert(orders(*BEFORE[1:]))
+
+
+def crashed_before(world: TableWorld, work: Operation, verb: str, path: str, expire: bool = True) -> None:
+    """Let a process work in the world that crashes before its first call of the verb on such a path (a shell pattern)."""
+    doomed: list[bool] = []
+    scheduler: Scheduler = world.scheduler
+
+    def choose(decision: Decision) -> str:
+        pending = scheduler._actors["dead"].pending
+        hit = pending is not None and pending.verb == verb and fnmatchcase(pending.name, path)
+        doomed.extend([True] if hit else [])
+        return f"dead!{CRASH}" if hit else decision.options[0]
+
+    scheduler.run([("dead", lambda: work(world))], choose, RunBounds({CRASH: 1}, every_call=True))
+    assert doomed, f"there was no {verb} of {path}"
+    if expire:
+        world.wait()
+
+
+def upsert(*rows: tuple[int, str, float]) -> Operation:
+    return lambda world: world.table().upsert(orders(*rows))
+
+
+DEAD_UPSERT = upsert((1, "a", -1.0), (5, "e", -5.0))
+
+
+def with_dead_writer(world: TableWorld, verb: str = "put", path: str = "*/staged/*", expire: bool = True) -> None:
+    """A table on which a writer died before it had decided."""
+    filled(world)
+    crashed_before(world, DEAD_UPSERT, verb, path, expire)
+
+
+def with_dead_rollback(world: TableWorld, verb: str, path: str) -> None:
+    """A table on which a writer died, and then the one that was rolling it back."""
+    with_dead_writer(world)
+    crashed_before(world, upsert((6, "a", 6.0)), verb, path)
+
+
+def with_decided_commit(world: TableWorld) -> None:
+    """A table on which a writer died after its commit was decided, and before it was published."""
+    filled(world)
+    crashed_before(world, DEAD_UPSERT, "put_if_absent", "*.commit", expire=False)
+
+
+def with_many_commits(world: TableWorld) -> None:
+    """Enough commits that old commit records are swept."""
+    filled(world)
+    for number in range(9):
+        world.table().upsert(orders((1, "a", float(number))))
+    world.table().upsert(orders(BEFORE[0]))
+
+
+def with_metadata_table(world: TableWorld) -> None:
+    """A table that lists a metadata table, which a commit takes off the list."""
+    filled(world)
+    list_metadata_table(world)
+
+
+def with_interrupted_properties(world: TableWorld) -> None:
+    """As before, and an update of the properties died between the backup and the new file."""
+    with_metadata_table(world)
+    crashed_before(world, upsert((7, "a", 7.0)), "put", "*/hoodie.properties")
+
+
+def with_damaged_properties(world: TableWorld) -> None:
+    """As before, and the new file is cut off."""
+    with_interrupted_properties(world)
+    world.storage.put(properties_file.PATH, world.storage.get(properties_file.PATH)[:200])
+
+
+def with_java_keys(world: TableWorld) -> None:
+    """A table of the complex key generator with one key field, whose footers are looked at before each write."""
+    filled(world)
+    complex_keys = {"hoodie.table.keygenerator.type": "COMPLEX"}
+    properties_file.update(world.storage, complex_keys, "made by Hudi 1.0")
+
+
+def with_pending_clustering(world: TableWorld) -> None:
+    """A table with a clustering plan of Hudi's for a file group that nobody writes to."""
+    filled(world)
+    plan = {
+        "clusteringPlan": {
+            "inputGroups": [{"slices": [{"partitionPath": "day=q", "fileId": "other-0", "dataFilePath": ""}]}]
+        }
+    }
+    instant = Instant("20250101000000000", Action.CLUSTERING, State.REQUESTED)
+    body = encode_record("HoodieRequestedReplaceMetadata", plan, sync_marker=bytes(16))
+    world.storage.put(f".hoodie/timeline/{instant.file_name()}", body)
+
+
+def with_server_markers(world: TableWorld) -> None:
+    """A dead writer whose markers Hudi's timeline server wrote, as one text file."""
+    with_dead_writer(world)
+    folder = f".hoodie/.temp/{world.table().timeline.pending[0].requested_time}"
+    names = [info.path for info in world.storage.list(f"{folder}/")]
+    for name in names:
+        world.storage.delete(name)
+    text = "\n".join(name[len(folder) + 1 :] for name in names)
+    world.storage.put(f"{folder}/MARKERS.type", b"TIMELINE_SERVER_BASED")
+    world.storage.put(f"{folder}/MARKERS0", text.encode())
+
+
+def list_metadata_table(world: TableWorld) -> None:
+    """What Hudi does when it makes a metadata table."""
+    listed = {"hoodie.table.metadata.partitions": "files"}
+    properties_file.update(world.storage, listed, "listed")
+    world.storage.put(".hoodie/metadata/files/x.hfile", b"x")
+
+
+def with_rollback_of_nothing(world: TableWorld) -> None:
+    """A rollback died, and somebody has removed the write that it was about."""
+    with_dead_rollback(world, "put_if_absent", "*.rollback.inflight")
+    [victim] = [i for i in world.table().timeline.pending if i.action is Action.COMMIT]
+    for state in (State.REQUESTED, State.INFLIGHT):
+        name = Instant(victim.requested_time, victim.action, state).file_name()
+        world.storage.delete(f".hoodie/timeline/{name}")
+    for info in world.storage.list(""):
+        if info.path.endswith(f"_{victim.requested_time}.parquet"):
+            world.storage.delete(info.path)
+
+
+def with_dead_claims(world: TableWorld) -> None:
+    """Two writers asked to go first and died; of one claim only half was written."""
+    filled(world)
+    touched = Touched(frozenset(), frozenset({"day=a"}))
+    claim(world.home().context(), touched, 1000).handle.cancel()
+    world.storage.put(".hoodie/.aux/.pyhudi/claims/half.json", b'{"process": ')
+    world.wait()
+
+
+def with_clock_behind(world: TableWorld) -> None:
+    """The table was written by a machine whose clock is an hour ahead of ours."""
+    world.wait(3600)
+    filled(world)
+    world.wait(-3600)
+
+
+def with_silent_writer(world: TableWorld) -> None:
+    """A writer without a heartbeat, as Hudi's under the EAGER policy, died."""
+    with_dead_writer(world)
+    [pending] = world.table().timeline.pending
+    world.storage.delete(f".hoodie/.heartbeat/{pending.requested_time}")
+
+
+ARCHIVING = {
+    "hoodie.archive.automatic": False,
+    "hoodie.keep.max.commits": 4,
+    "hoodie.keep.min.commits": 2,
+    "hoodie.timeline.compaction.batch.size": 2,
+}
+"""Options under which few commits are enough for a history."""
+
+
+def with_commits_to_archive(world: TableWorld) -> None:
+    """A table with a history of two layers, and commits that are due for it; the next archival merges files in both."""
+    filled(world)
+    for turn in range(4):
+        for number in range(3):
+            world.table().upsert(orders((1, "a", float(number))))
+        if turn < 3:
+            world.table().archival.run()
+    world.table().upsert(orders(BEFORE[0]))
+
+
+def with_interrupted_archival(world: TableWorld) -> None:
+    """An archival died after the history was written, and before the active timeline's files were deleted."""
+    with_commits_to_archive(world)
+    crashed_before(world, lambda world: world.table().archival.run(), "delete", ".hoodie/timeline/2*")
+
+
+def with_locked_table(world: TableWorld) -> None:
+    """Somebody holds the table's lock, and does not give it back."""
+    filled(world)
+    world.home().context().lock.acquire(1, "stays")
+
+
+def with_long_audit(world: TableWorld) -> None:
+    """The record of who held the lock is as long as it may be."""
+    filled(world)
+    for number in range(KEPT + 3):
+        world.storage.put(f"{AUDIT_FOLDER}/{number}_other.jsonl", b"{}")
+
+
+def with_history(world: TableWorld) -> None:
+    """A table whose first commits are in the history."""
+    filled(world)
+    home = TableHome(world.storage, world.sim.runtime, {**world.setup.options, **ARCHIVING}, world.sim.lock)
+    for number in range(4):
+        world.table().upsert(orders((2, "b", float(number))))
+    HudiTable(home).archival.run()
+    world.table().upsert(orders(BEFORE[1]))
+
+
+class RivalStorage:
+    """The world's storage, but another writer does its work whenever a commit is about to be staged.
+
+    Args:
+        times: how often.
+    """
+
+    def __init__(self, storage: SimStorage, times: int, rival: Operation, world: TableWorld) -> None:
+        self._storage = storage
+        self._left = times
+        self._rival = rival
+        self._world = world
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    def put(self, path: str, data: bytes) -> Any:
+        found = self._storage.put(path, data)
+        if "/staged/" in path and self._left:
+            self._left -= 1
+            with self._world.scheduler.undisturbed():
+                self._rival(self._world)
+        return found

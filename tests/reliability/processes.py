@@ -1,0 +1,230 @@
+"""Writers as processes of their own: each makes commits with a row of its own, and every tenth also adds one to a shared counter.
+
+The row and the counter travel in one commit, so a table shows whether anything was lost, doubled or torn: the counter must equal the number
+of visible rows that say they moved it. Each writer keeps a journal beside the table (`try` before a commit, `ack` after it), which outlives a
+SIGKILL.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
+
+SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("n", pa.int64()), ("moved", pa.bool_())])
+COUNTER = "counter"
+OPTIONS = {
+    "hoodie.index.bloom.num_entries": 100,
+    "hoodie.bloom.index.filter.dynamic.max.entries": 100,
+    "pyhudi.commit.retries": 1000,
+}
+
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["pyhudi_core"])
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one writer does.
+
+    Attributes:
+        location, storage_options, options: the table, as `open_table` takes them.
+        writer: its number; rows are called ``<writer>-<n>``.
+        journal: folder for the journals.
+        first, last: it writes the rows ``first <= n < last``.
+        apart: every writer has a partition of its own (the counter always has one); else all share one.
+        every: each how-manieth commit moves the counter; 0 for none.
+    """
+
+    location: str
+    writer: int
+    journal: str
+    first: int = 0
+    last: int = 100
+    apart: bool = True
+    every: int = 10
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    def row(self, n: int) -> dict[str, object]:
+        """The row of commit ``n``."""
+        part = f"w{self.writer}" if self.apart else "all"
+        return {"id": f"{self.writer}-{n}", "part": part, "n": n, "moved": bool(self.every) and n % self.every == 0}
+
+    def open(self) -> hudi.HudiTable:
+        return hudi.open_table(self.location, dict(self.storage_options), dict(self.options))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of a journal: ``try`` (with the attempt's token) or ``ack``, and for `ack` what the commit reported."""
+
+    kind: str
+    row: str
+    token: str
+    retries: int = 0
+    lock_wait: float = 0.0
+    lock_held: float = 0.0
+    at: float = 0.0
+
+
+def make_table(location: str, storage_options: Mapping[str, str], options: Mapping[str, object]) -> hudi.HudiTable:
+    """A new table for the writers, with the counter at 0."""
+    table = hudi.create_table(
+        location, SCHEMA, "id", partition_by="part", storage_options=dict(storage_options), options=dict(options)
+    )
+    table.upsert(_rows({"id": COUNTER, "part": COUNTER, "n": 0, "moved": False}))
+    return table
+
+
+def start(job: Job) -> BaseProcess:
+    """Start a writer."""
+    process = _processes.Process(target=work, args=(job,))
+    process.start()
+    return process
+
+
+def finish(processes: Sequence[BaseProcess], seconds: float) -> None:
+    """Wait for writers, who must all end well."""
+    until = time.monotonic() + seconds
+    for process in processes:
+        process.join(max(0.0, until - time.monotonic()))
+    late = [process for process in processes if process.is_alive()]
+    for process in late:
+        process.kill()
+        process.join()
+    assert not late, f"{len(late)} writers did not end within {seconds:g} s"
+    assert [process.exitcode for process in processes] == [0] * len(processes)
+
+
+def work(job: Job) -> None:
+    """What a writer's process does."""
+    table = job.open()
+    journal = Journal(Path(job.journal, f"{job.writer}.log"))
+    for n in range(job.first, job.last):
+        row = job.row(n)
+        if row["moved"]:
+            _move_counter(table, row, journal)
+        else:
+            _write(table, row, journal)
+
+
+def _write(table: hudi.HudiTable, row: dict[str, Any], journal: Journal) -> None:
+    """One commit; a conflict is planned anew."""
+    with table.begin("upsert") as write:
+        write.write(_rows(row))
+        _commit(table, write, row, journal)
+
+
+def _move_counter(table: hudi.HudiTable, row: dict[str, Any], journal: Journal) -> None:
+    """Read the counter and write one more; a commit that touched it meanwhile makes this read again."""
+    for attempt in range(1000):
+        with suppress(CommitConflictError), table.begin("upsert") as write:
+            read = write.scan(["n"], f"id = '{COUNTER}'").to_arrow()["n"][0].as_py()
+            write.write(_rows(row, {"id": COUNTER, "part": COUNTER, "n": read + 1, "moved": False}))
+            return _commit(table, write, row, journal, attempt)
+        time.sleep(secrets.randbelow(20 * 2 ** min(attempt, 6) + 1) / 1000)
+    raise AssertionError("1000 conflicts")
+
+
+def _commit(table: hudi.HudiTable, write: hudi.Write, row: dict[str, Any], journal: Journal, before: int = 0) -> None:
+    while True:
+        journal.tried(row, str(write.token))
+        try:
+            commit = write.commit()
+            return journal.acknowledged(row, commit, before + commit.retries)
+        except CommitConflictError as conflict:
+            write.again(conflict)
+        except CommitStateUnknownError as unknown:
+            if table.commit_status(unknown.token) is hudi.CommitStatus.COMMITTED:
+                return journal.acknowledged(row, None, before, unknown.token)
+            raise
+
+
+def _rows(*rows: dict[str, Any]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=SCHEMA)
+
+
+class Journal:
+    """Appends lines; each is on its way to the disk when the call returns, so that a SIGKILL cannot take it back."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+    def tried(self, row: Mapping[str, Any], token: str) -> None:
+        self._say("try", row["id"], token)
+
+    def acknowledged(self, row: Mapping[str, Any], commit: hudi.Commit | None, attempt: int, token: str = "") -> None:
+        figures = (0.0, 0.0) if commit is None else (commit.lock_wait, commit.lock_held)
+        self._say("ack", row["id"], commit.token if commit else token, attempt, *figures, time.time())
+
+    def _say(self, *words: object) -> None:
+        os.write(self._file, ("\t".join(map(str, words)) + "\n").encode())
+
+
+def journals(folder: str | Path) -> list[Entry]:
+    """Everything the writers said; a half line (a SIGKILL in the middle) is passed over."""
+    found: list[Entry] = []
+    for path in sorted(Path(folder).glob("*.log")):
+        for line in path.read_text().splitlines():
+            words = line.split("\t")
+            if words[0] == "try" and len(words) == 3:
+                found.append(Entry(*words))
+            elif words[0] == "ack" and len(words) == 7:
+                found.append(Entry(*words[:3], int(words[3]), *map(float, words[4:])))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a table and its journals say.
+
+    Attributes:
+        rows: rows of the writers in the table.
+        acknowledged: commits whose writer was told that they succeeded.
+        unheard: commits that are there although their writer was killed before it heard so.
+        given_up: rows that were tried, by a writer that was killed, and are not there.
+        counter: the shared counter.
+        retries: attempts beyond the first, of all acknowledged commits.
+    """
+
+    rows: int
+    acknowledged: int
+    unheard: int
+    given_up: int
+    counter: int
+    retries: int
+
+    def figures(self) -> dict[str, int]:
+        return asdict(self)
+
+
+def judge(table: hudi.HudiTable, entries: Sequence[Entry]) -> Verdict:
+    """See that nothing is lost, doubled or torn."""
+    rows = table.scan(columns=["id", "n", "moved"]).to_arrow().to_pylist()
+    ids = [row["id"] for row in rows]
+    assert len(ids) == len(set(ids)), f"{len(ids) - len(set(ids))} keys are there twice"
+    counter = next(row["n"] for row in rows if row["id"] == COUNTER)
+    seen = {row["id"] for row in rows} - {COUNTER}
+    acks = [entry for entry in entries if entry.kind == "ack"]
+    acknowledged = {entry.row for entry in acks}
+    tried = {entry.row for entry in entries if entry.kind == "try"}
+    assert acknowledged <= seen, f"acknowledged and lost: {sorted(acknowledged - seen)[:5]}"
+    assert seen <= tried, f"rows that nobody wrote: {sorted(seen - tried)[:5]}"
+    moved = sum(bool(row["moved"]) for row in rows)
+    assert counter == moved, f"the counter says {counter}, {moved} commits moved it"
+    retries = sum(entry.retries for entry in acks)
+    return Verdict(len(seen), len(acks), len(seen - acknowledged), len(tried - seen), counter, retries)

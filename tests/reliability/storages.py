@@ -1,0 +1,231 @@
+"""Places for a table: the simulated object stores, and S3 over real sockets with the real client library.
+
+A test of conditional writes runs at all of them. `Place.lose` and its sisters say what goes wrong in words that both kinds understand; what only one
+kind can do is skipped by name (`Place.needs`). Whatever is opened at one place sees the same objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, Literal
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+from support.tables import ORDERS
+
+from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.opening import create_at
+from pyhudi_core.runtime.base import Runtime
+from pyhudi_core.runtime.clock import RandomIds, SystemClock
+from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.timer import ThreadTimer
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.s3 import S3Storage
+from pyhudi_core.table import HudiTable
+from pyhudi_core.testing import Fault, Profile, SimOptions, SimWorld
+from pyhudi_core.testing.lost_ack_proxy import LostAckProxy
+from pyhudi_core.transaction.home import TableHome
+
+CREDENTIALS = {"region": "us-east-1", "access_key_id": "AKIDEXAMPLE", "secret_access_key": "secret"}
+OPTIONS: Mapping[str, object] = {
+    "hoodie.time.generator.max_expected_clock_skew_ms": 0,
+    "hoodie.index.bloom.num_entries": 100,
+    "hoodie.bloom.index.filter.dynamic.max.entries": 100,
+}
+COMPLETED = ".hoodie/timeline/*_*.commit"
+RECORD = ".hoodie/.aux/.pyhudi/commit_record*"
+LOCK_FILE = ".hoodie/.locks/table_lock.json"
+
+Trouble = Literal["lost_ack", "412_after", "409", "503"]
+"""What goes wrong with a conditional write: it happens, and the answer is lost, or says that somebody else was first; it does not happen, because
+another write is under way, or because there are too many.
+"""
+
+_numbers = count()
+
+
+class Place:
+    """One storage. ``name`` is its kind; ``is_simulated`` tells what it can do."""
+
+    name: str
+    is_simulated: bool
+    storage: Storage
+    runtime: Runtime
+
+    def home(self, storage: Storage | None = None, lock: LockProvider | None = None, **options: object) -> TableHome:
+        """What one process knows of the table; dots in option keys are written as double underscores."""
+        given = {key.replace("__", "."): value for key, value in options.items()}
+        return TableHome(storage or self.storage, self.runtime, {**OPTIONS, **given}, lock)
+
+    def make(self, lock: LockProvider | None = None, **options: object) -> HudiTable:
+        """Make the table."""
+        return create_at(self.home(None, lock, **options), ORDERS, "id", partition_by="day")
+
+    def table(self, storage: Any = None, lock: LockProvider | None = None, **options: object) -> HudiTable:
+        """The table as another process opens it, perhaps through a wrapper around the place's storage."""
+        return HudiTable(self.home(storage, lock, **options))
+
+    def goes_wrong(self, how: Trouble, path: str, times: int = 1, verb: str = "put_if_absent") -> None:
+        """Plan trouble for the next conditional writes of a verb on matching paths (a shell pattern without ``?`` and ``[``)."""
+        raise NotImplementedError
+
+    def writes(self, path: str) -> int:
+        """How many requests to write to a path (or with that part in it) have reached the store since the last `forget`."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Forget the requests so far, and the trouble that did not happen."""
+        raise NotImplementedError
+
+
+_FAULTS = {
+    "lost_ack": Fault.LOST_ACK,
+    "412_after": Fault.FALSE_PRECONDITION,
+    "409": Fault.CONFLICT,
+    "503": Fault.THROTTLED,
+}
+
+
+class SimulatedPlace(Place):
+    """An object store of the simulation. An adapter gives up at once there, so one trouble is final."""
+
+    is_simulated = True
+
+    def __init__(self, profile: Profile) -> None:
+        self.name = profile.value
+        self.sim = SimWorld(SimOptions(profile=profile))
+        self.storage = _Counting(self.sim.storage)  # type: ignore[assignment]
+        self.runtime = self.sim.runtime
+
+    def goes_wrong(self, how: Trouble, path: str, times: int = 1, verb: str = "put_if_absent") -> None:
+        self.sim.storage.inject(_FAULTS[how], verb, path, times)
+
+    def writes(self, path: str) -> int:
+        return sum(path in written for written in self.storage.written)  # type: ignore[attr-defined]
+
+    def forget(self) -> None:
+        self.storage.written.clear()  # type: ignore[attr-defined]
+        self.sim.storage.injections.clear()
+
+
+class _Counting:
+    """Remembers the paths that are written."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self.written: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._storage, name)
+        if name not in ("put", "put_if_absent", "put_if_match"):
+            return real
+
+        def call(path: str, *rest: Any) -> Any:
+            self.written.append(path)
+            return real(path, *rest)
+
+        return call
+
+
+class NoWaiting(SystemClock):
+    """Waits between attempts cost no time here."""
+
+    def sleep(self, seconds: float) -> None:
+        return
+
+
+class EchoingProxy(LostAckProxy):
+    """A proxy that can also do what a store's own load balancer does: repeat a write that succeeded, and pass on the second answer."""
+
+    def __init__(self, store_url: str) -> None:
+        super().__init__(store_url)
+        self.echoes: list[str] = []
+        self.drops: Callable[[str, str, dict[str, str]], bool] = lambda method, path, headers: False
+        self.missing_is = 404
+
+    def ask_store(
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        answer = super().ask_store(method, path, body, headers)
+        conditional = any(name.lower() in ("if-none-match", "if-match") for name in headers)
+        if method in ("PUT", "POST", "DELETE") and conditional:
+            if self.echoes and _matches(self.echoes[0], path):
+                self.echoes.pop(0)
+                return super().ask_store(method, path, body, headers)
+            if answer[0] == 404 and self.missing_is == 412:
+                return 412, [("Content-Type", "application/xml")], b"<Error><Code>PreconditionFailed</Code></Error>"
+            if answer[0] < 300 and self.drops(method, path, headers):
+                return 503, [("Content-Type", "application/xml")], b"<Error><Code>SlowDown</Code></Error>"
+        return answer
+
+
+def _matches(pattern: str, path: str) -> bool:
+    """Whether the parts of a shell pattern come one after the other in a path."""
+    position = 0
+    for part in pattern.split("*"):
+        found = path.find(part, position)
+        if found < 0:
+            return False
+        position = found + len(part)
+    return True
+
+
+class S3Place(Place):
+    """A bucket behind a proxy. The adapter is the shipped one, so it repeats what may be repeated."""
+
+    name = "moto"
+    is_simulated = False
+
+    def __init__(self, proxy: EchoingProxy) -> None:
+        self.proxy = proxy
+        self.forget()
+        self.runtime = Runtime(NoWaiting(), RandomIds(), SerialExecutor(), ThreadTimer())
+        location = f"s3://lake/{next(_numbers)}/orders"
+        self.storage = S3Storage(location, {"endpoint_url": proxy.url, **CREDENTIALS}, NoWaiting(), RandomIds())
+
+    def goes_wrong(self, how: Trouble, path: str, times: int = 1, verb: str = "put_if_absent") -> None:
+        if how == "412_after":
+            self.proxy.echoes.extend([path] * times)
+            return
+        kind: Any = {"503": "503_before"}.get(how, how)
+        # The proxy looks for a text, not for a pattern.
+        self.proxy.plan(kind, "PUT", max(path.split("*"), key=len), times)
+
+    def writes(self, path: str) -> int:
+        return sum(method == "PUT" and path in seen for method, seen in self.proxy.seen)
+
+    def forget(self) -> None:
+        self.proxy.clear()
+        self.proxy.echoes.clear()
+        self.proxy.drops = lambda method, path, headers: False
+
+
+@contextmanager
+def s3_behind_a_proxy() -> Iterator[EchoingProxy]:
+    """A store with the bucket ``lake``, in threads of this process."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    _, port = server.get_host_and_port()
+    url = f"http://127.0.0.1:{port}"
+    boto3.client(
+        "s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id="AKIDEXAMPLE", aws_secret_access_key="secret"
+    ).create_bucket(Bucket="lake")
+    try:
+        with EchoingProxy(url) as proxy:
+            yield proxy
+    finally:
+        server.stop()
+
+
+SIMULATED = (Profile.S3, Profile.GCS, Profile.AZURE)
+KINDS = (*(profile.value for profile in SIMULATED), S3Place.name)
+
+
+def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
+    """A new place of a kind, for a fixture with the parameters `KINDS`; S3 comes from the module's fixture ``s3_proxy``."""
+    if kind == S3Place.name:
+        return S3Place(request.getfixturevalue("s3_proxy"))
+    return SimulatedPlace(Profile(kind))

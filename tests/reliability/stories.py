@@ -1,0 +1,293 @@
+"""Worlds for stories: several writers of one real table in one thread, in virtual time, with something happening at a chosen point.
+
+Each writer has a clock, a storage and a memory of its own. Time passes only in sleeps and in pauses; what is due meanwhile (another
+writer's commit, a heartbeat) happens then, in order. A pause stops a writer just before one of its storage calls and lets the story go on
+around it: a garbage collection, a machine that was asleep. The paused process sends no heartbeats.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi_core.lock.base import LockSession
+from pyhudi_core.opening import create_at
+from pyhudi_core.runtime.base import Runtime
+from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.table import HudiTable
+from pyhudi_core.testing import Profile, Scheduler, SimIds, SimLock, SimStorage
+from pyhudi_core.transaction.home import TableHome
+from pyhudi_core.transaction.protections import Protections
+
+START_MS = 1_767_225_600_000
+SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("value", pa.int64())])
+OPTIONS: Mapping[str, object] = {
+    "hoodie.time.generator.max_expected_clock_skew_ms": 200,
+    "hoodie.index.bloom.num_entries": 100,
+    "hoodie.bloom.index.filter.dynamic.max.entries": 100,
+}
+Event = Callable[[], object]
+
+
+class Story:
+    """One table's outside, shared by all writers.
+
+    Args:
+        profile: the kind of storage.
+        lease_s: after how many seconds somebody else may take the lock of a paused writer.
+    """
+
+    def __init__(self, profile: Profile = Profile.S3, lease_s: float = 60) -> None:
+        self.scheduler = Scheduler()
+        self.scheduler.time_ms = START_MS
+        self.storage = SimStorage(self.scheduler, profile)
+        self.lock = SimLock(self.scheduler, lease_s)
+        self.dead: set[str] = set()
+        self.paused: set[str] = set()
+        self._events: list[tuple[int, int, Event]] = []
+        self._order = count()
+        self._names = count(1)
+
+    @property
+    def now_ms(self) -> int:
+        """The true time."""
+        return self.scheduler.time_ms
+
+    def at(self, time_ms: int, event: Event) -> None:
+        """Let something happen at a time, as soon as somebody lets it pass."""
+        heapq.heappush(self._events, (time_ms, next(self._order), event))
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass, and everything happen that is due."""
+        until = self.now_ms + round(seconds * 1000)
+        while self._events and self._events[0][0] <= until:
+            due, _, event = heapq.heappop(self._events)
+            self.scheduler.time_ms = max(self.now_ms, due)
+            event()
+        self.scheduler.time_ms = max(self.now_ms, until)
+
+    def writer(self, name: str = "", **how: Any) -> Writer:
+        """Another process; keywords are the fields of `Writer`."""
+        return Writer(self, name or f"w{next(self._names)}", **how)
+
+    def table(self, *rows: tuple[int, str, int]) -> HudiTable:
+        """Make the table, with rows of one first commit; returns a reader's handle."""
+        home = self.writer("maker").home()
+        table = create_at(home, SCHEMA, "id", "part", name="story")
+        if rows:
+            table.upsert(batch(*rows))
+        return HudiTable(self.writer("reader").home())
+
+
+@dataclass
+class Writer:
+    """One process.
+
+    Attributes:
+        story, name: where it lives.
+        clock_ms: how far its clock is off.
+        options, protections: how it opens the table.
+        calls: what it asked of storage and lock, in order.
+    """
+
+    story: Story
+    name: str
+    clock_ms: int = 0
+    options: Mapping[str, object] = field(default_factory=dict)
+    protections: Protections = Protections()
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    _pauses: list[tuple[str, str, Event]] = field(default_factory=list)
+    _watchers: list[Callable[[str, str], object]] = field(default_factory=list)
+
+    def home(self) -> TableHome:
+        return TableHome(
+            _WatchedStorage(self),  # type: ignore[arg-type]
+            self.runtime(),
+            {**OPTIONS, **self.options},
+            _WatchedLock(self),  # type: ignore[arg-type]
+            self.protections,
+        )
+
+    def runtime(self) -> Runtime:
+        clock = _StoryClock(self.story, self.clock_ms)
+        ids = SimIds(self.story.scheduler, seed=sum(map(ord, self.name)))
+        return Runtime(clock, ids, SerialExecutor(), _StoryTimer(self.story, self.name), _StoryProcess(self))
+
+    def open(self) -> HudiTable:
+        """The table as this process opens it."""
+        return HudiTable(self.home())
+
+    def pause_before(self, verb: str, part: str, meanwhile: Event) -> None:
+        """Once, before a call of the verb on a path with this part in it, let something else happen."""
+        self._pauses.append((verb, part, meanwhile))
+
+    def watch(self, watcher: Callable[[str, str], object]) -> None:
+        """Call before every call, with verb and path."""
+        self._watchers.append(watcher)
+
+    def reached(self, verb: str, path: str) -> None:
+        """The writer is about to do something."""
+        self.calls.append((verb, path))
+        for watcher in self._watchers:
+            watcher(verb, path)
+        for pause in list(self._pauses):
+            if pause in self._pauses and pause[0] == verb and pause[1] in path:
+                self._pauses.remove(pause)
+                self.story.paused.add(self.name)
+                pause[2]()
+                self.story.paused.discard(self.name)
+
+
+class _WatchedStorage:
+    """The story's storage as one writer uses it."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._writer.story.storage, name)
+        if not callable(real) or name == "spec":
+            return real
+
+        def call(path: str, *arguments: Any, **named: Any) -> Any:
+            self._writer.reached(name, path)
+            return real(path, *arguments, **named)
+
+        return call
+
+
+class _WatchedLock:
+    """The story's lock as one writer uses it."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    @property
+    def identity(self) -> str:
+        return self._writer.story.lock.identity
+
+    def acquire(self, timeout_s: float, note: str = "") -> LockSession:
+        self._writer.reached("acquire", "lock")
+        return _WatchedSession(self._writer, self._writer.story.lock.acquire(timeout_s, note))
+
+
+@dataclass
+class _WatchedSession:
+    writer: Writer
+    session: LockSession
+
+    @property
+    def token(self) -> str:
+        return self.session.token
+
+    def still_held(self) -> bool:
+        return self.session.still_held()
+
+    def release(self) -> None:
+        self.writer.reached("release", "lock")
+        self.session.release()
+
+
+@dataclass
+class _StoryClock:
+    story: Story
+    off_ms: int
+
+    def now_ms(self) -> int:
+        return self.story.now_ms + self.off_ms
+
+    def monotonic(self) -> float:
+        return self.story.now_ms / 1000
+
+    def sleep(self, seconds: float) -> None:
+        self.story.pass_time(seconds)
+
+
+@dataclass
+class _StoryTimer:
+    """Background calls happen while time passes, until they are cancelled or their process is dead."""
+
+    story: Story
+    process: str
+
+    def every(self, seconds: float, fn: Callable[[], None], name: str) -> _Beat:
+        beat = _Beat(self, seconds, fn)
+        beat.go_on()
+        return beat
+
+
+@dataclass
+class _Beat:
+    timer: _StoryTimer
+    seconds: float
+    fn: Callable[[], None]
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def go_on(self) -> None:
+        self.timer.story.at(self.timer.story.now_ms + round(self.seconds * 1000), self.happen)
+
+    def happen(self) -> None:
+        story, process = self.timer.story, self.timer.process
+        if self.cancelled or process in story.dead:
+            return
+        if process not in story.paused:
+            self.fn()
+        self.go_on()
+
+
+@dataclass
+class _StoryProcess:
+    """All writers are processes of one machine."""
+
+    writer: Writer
+
+    def identity(self) -> str:
+        return self.writer.name
+
+    def is_gone(self, identity: str) -> bool:
+        return identity in self.writer.story.dead
+
+
+class Died(BaseException):
+    """Ends a writer in the middle; nothing of it goes on."""
+
+
+def dying(writer: Writer) -> Event:
+    """What a pause does when the writer's process is killed there: nothing after it happens, not even clean-up."""
+
+    def die() -> None:
+        writer.story.dead.add(writer.name)
+        writer.watch(_refuse)
+        raise Died
+
+    return die
+
+
+def _refuse(verb: str, path: str) -> None:
+    raise Died
+
+
+def batch(*rows: tuple[int, str, int]) -> pa.Table:
+    """Rows (id, part, value)."""
+    columns: list[Any] = list(zip(*rows, strict=True)) if rows else [(), (), ()]
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+def rows_of(source: Any) -> list[tuple[Any, ...]]:
+    """The rows of a table or a scan, sorted; a key that is there twice is there twice."""
+    scan = source.scan(columns=SCHEMA.names) if isinstance(source, HudiTable) else source
+    return sorted(tuple(row[name] for name in SCHEMA.names) for row in scan.to_arrow().to_pylist())
+
+
+def data_files(storage: Storage) -> set[str]:
+    """The base files that are there, visible or not."""
+    return {info.path for info in storage.list("") if info.path.endswith(".parquet")}

@@ -1,0 +1,140 @@
+"""Two writers that share nothing but the table: processes of their own, on a disk and on an object store (promises P1, P2, P4, P7)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+from reliability.processes import OPTIONS, Job, Verdict, finish, journals, judge, make_table, start
+from reliability.recording import record
+
+from pyhudi_core.model.instant import Action
+from pyhudi_core.table import HudiTable
+
+CREDENTIALS = {"region": "us-east-1", "access_key_id": "AKIDEXAMPLE", "secret_access_key": "very-secret"}
+DISK = {"fsync": "false"}
+SHORT = {**OPTIONS, "hoodie.keep.min.commits": 4, "hoodie.keep.max.commits": 8}
+"""The store of these tests takes its time for every listing, so the timeline is kept short there."""
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[str]:
+    """The address of an object store with a bucket ``lake``."""
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    client = boto3.client(
+        "s3",
+        endpoint_url=url,
+        region_name="us-east-1",
+        aws_access_key_id=CREDENTIALS["access_key_id"],
+        aws_secret_access_key=CREDENTIALS["secret_access_key"],
+    )
+    client.create_bucket(Bucket="lake")
+    yield url
+    server.stop()
+
+
+def completed_writes(table: HudiTable) -> set[str]:
+    """The requested times of all completed commits, archived ones too."""
+    folder = table._home.context().folder
+    archived = [i for i in folder.history.completed_between("", "9" * 17) if i.action is Action.COMMIT]
+    return {instant.requested_time for instant in (*table.timeline.commits, *archived)}
+
+
+def all_commit(
+    place: tuple[str, Mapping[str, str]],
+    folder: Path,
+    writers: int,
+    commits: int,
+    apart: bool,
+    seconds: float,
+    options: Mapping[str, object] = OPTIONS,
+) -> Verdict:
+    """Let the writers work, and see that each of their commits is there, once."""
+    location, storage_options = place
+    table = make_table(location, storage_options, options)
+    began = time.monotonic()
+    jobs = (
+        Job(location, w, str(folder), 0, commits, apart, storage_options=storage_options, options=options)
+        for w in range(writers)
+    )
+    finish([start(job) for job in jobs], seconds)
+    took = time.monotonic() - began
+    verdict = judge(table, journals(folder))
+    assert verdict.acknowledged == verdict.rows == writers * commits
+    assert verdict.counter == sum(n % 10 == 0 for n in range(commits)) * writers
+    assert len(completed_writes(table)) == writers * commits + 1, "write instants are missing, or too many"
+    kept = table.timeline.commits
+    assert len(kept) <= int(str(options.get("hoodie.keep.max.commits", 30))) + writers, "archival did not run"
+    report = table.check()
+    assert report.ok, str(report)
+    assert not table.timeline.pending.instants
+    print(f"{writers} writers x {commits} commits in {took:.1f} s, {verdict}")
+    kind = "store" if "://" in location else "disk"
+    record("processes", {f"{kind}_{writers}x{commits}": {"seconds": round(took, 1), **verdict.figures()}})
+    return verdict
+
+
+@pytest.mark.row("T4")
+def test_two_writers_100_commits_each_count_200_on_a_disk(tmp_path: Path) -> None:
+    all_commit((str(tmp_path / "table"), DISK), tmp_path / "journal", 2, 100, apart=False, seconds=120)
+
+
+@pytest.mark.row("T4")
+def test_two_writers_count_in_an_object_store(store: str, tmp_path: Path) -> None:
+    """20 commits each in the quick suite (the store of this test is slow), 100 with wider bounds."""
+    commits = 20 if os.environ.get("PYHUDI_EXPLORE", "1") == "1" else 100
+    place = ("s3://lake/two", {"endpoint_url": store, **CREDENTIALS})
+    all_commit(place, tmp_path / "journal", 2, commits, True, 240, SHORT)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("writers", "commits"), [(2, 1000), (8, 250)])
+def test_two_writers_1000_commits_each_count_2000(writers: int, commits: int, store: str, tmp_path: Path) -> None:
+    all_commit((str(tmp_path / "table"), {}), tmp_path / "disk", writers, commits, apart=False, seconds=800)
+    place = (f"s3://lake/slow{writers}", {"endpoint_url": store, **CREDENTIALS})
+    all_commit(place, tmp_path / "store", writers, commits, True, 1500, SHORT)
+
+
+@pytest.mark.row("K11", "R9")
+def test_a_writer_that_is_killed_again_and_again_loses_nothing_and_stops_nobody(tmp_path: Path) -> None:
+    location, journal = str(tmp_path / "table"), tmp_path / "journal"
+    table = make_table(location, DISK, OPTIONS)
+
+    def job(writer: int, first: int, last: int) -> Job:
+        return Job(location, writer, str(journal), first, last, False, 3, DISK, OPTIONS)
+
+    steady = start(job(0, 0, 60))
+    for life in range(6):
+        first = 100_000 * life
+        victim = start(job(1, first, first + 50_000))
+        _until_it_writes(journal / "1.log", first + 1 + life)
+        time.sleep(0.011 * life)
+        os.kill(victim.pid or 0, signal.SIGKILL)
+        victim.join()
+    finish([steady], 60)
+    finish([start(job(2, 0, 3))], 60)
+    verdict = judge(table, journals(journal))
+    assert verdict.unheard + verdict.given_up > 0, "nobody was killed in the middle of a commit"
+    assert not table.timeline.pending.instants, "a dead writer's instant is still pending after the next writes"
+
+
+def _until_it_writes(journal: Path, n: int) -> None:
+    """Wait until the writer has begun its commit number n."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        if journal.exists() and f"\t1-{n}\t" in journal.read_text():
+            return
+        time.sleep(0.002)
+    raise AssertionError("the writer does not get to work")
