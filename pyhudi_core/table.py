@@ -11,10 +11,12 @@ from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.commit import CommitMetadata, OperationType
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.read import reads
+from pyhudi_core.model.snapshot_token import SnapshotToken
+from pyhudi_core.read import change_feed, lookups, reads
 from pyhudi_core.read.bounds import TimePoint
 from pyhudi_core.read.changes import Changes
 from pyhudi_core.read.scan import Scan
+from pyhudi_core.read.snapshots import snapshot, token_for
 from pyhudi_core.services import auto, doctor
 from pyhudi_core.services.archival import Archival
 from pyhudi_core.services.doctor import CheckReport, Incident, Limits, Progress
@@ -70,7 +72,11 @@ class HudiTable:
 
     def snapshot(self, as_of: TimePoint | None = None) -> Snapshot:
         """The table's state: configuration, timeline and file groups."""
-        return reads.snapshot(self._home.context(), as_of)
+        return snapshot(self._home.context(), as_of)
+
+    def snapshot_token(self, as_of: TimePoint | None = None) -> SnapshotToken:
+        """Names this state: ``scan(as_of=token)`` reads the same rows later, or raises `SnapshotExpiredError`; lists every partition."""
+        return token_for(self.snapshot(as_of))
 
     # --- writing: each is one commit
 
@@ -191,7 +197,7 @@ class HudiTable:
         semi_join: tuple[object, str] | None = None,
         refuse_pending_deletes: bool = False,
     ) -> Scan:
-        """Read the table's state now, or as of a time (what had completed by then) or an instant (up to and including it).
+        """Read the table's state now, or as of a time (what had completed by then), an instant (up to and including it) or a token.
 
         The meta columns come first unless ``columns`` says otherwise. ``where`` is SQL text or a ``pyarrow.compute.Expression``.
         ``mode="read_optimized"`` reads base files alone; ``scan.staleness()`` says what they leave out, and with ``refuse_pending_deletes``
@@ -199,7 +205,7 @@ class HudiTable:
         that can hold one.
         """
         if mode == "read_optimized":
-            return reads.read_optimized(self._home.context(), columns, where, as_of, refuse_pending_deletes)
+            return reads.read_optimized(self._home.context(), columns, where, as_of, semi_join, refuse_pending_deletes)
         if mode != "snapshot" or refuse_pending_deletes:
             raise InvalidOptionError(
                 f"mode={mode!r} is unknown, or has no deletes to refuse",
@@ -226,11 +232,11 @@ class HudiTable:
         where: object = None,
     ) -> Changes:
         """What commits completed in (after, until] did to every row: op (i, u, d), ts_ms (the commit), before and after."""
-        return reads.changes(self._home.context(), after, until, columns, where)
+        return change_feed.changes(self._home.context(), after, until, columns, where)
 
     def lookup(self, keys: object, columns: Sequence[str] | None = None, index: str | None = None) -> Scan:
         """The rows with the given keys; with ``index`` those with the given values of a secondary index's column."""
-        return reads.lookup(self._home.context(), keys, columns, index)
+        return lookups.lookup(self._home.context(), keys, columns, index)
 
     def _run(self, operation: OperationType, data: object, extra: Mapping[str, str] | None, spark: Any) -> Commit:
         context = self._home.context()

@@ -24,7 +24,6 @@ from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.settings import HudiWrite, TableSettings
 
 _NAMED = 5
-_CONFLICTS = 4
 _BEGUN_AS = {"delete_partitions": "delete_partition"}
 
 
@@ -144,13 +143,12 @@ def _commit(table: hudi.HudiTable, target: Target, request: HudiWrite, step: Ste
 
 
 def _commit_again(write: hudi.Write, wanted: Callable[[], bool]) -> hudi.Commit:
-    """Commit; when another commit came first, plan anew from its state. The data is not evaluated again."""
-    for _ in range(_CONFLICTS):
+    """Commit; when another commit came first, plan anew from its state, as often as the table's options say. The data is not evaluated again."""
+    while True:
         try:
             return write.commit(gate=wanted)
-        except CommitConflictError:
-            write.again()
-    return write.commit(gate=wanted)
+        except CommitConflictError as conflict:
+            write.again(conflict)
 
 
 def gate(table: hudi.HudiTable, step: Step) -> Callable[[], bool]:

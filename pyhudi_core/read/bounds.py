@@ -7,9 +7,17 @@ from datetime import UTC, datetime
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, format_time, is_time
+from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.timeline.active import Timeline
 
-TimePoint = str | datetime | Instant
+TimePoint = str | datetime | Instant | SnapshotToken
+
+
+def token_of(point: TimePoint | None) -> SnapshotToken | None:
+    """The snapshot token that a point is, or is the text of; None if it is something else."""
+    if isinstance(point, str):
+        return SnapshotToken.of(point)
+    return point if isinstance(point, SnapshotToken) else None
 
 
 def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
@@ -17,6 +25,9 @@ def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
 
     Raises `InvalidOptionError` for text that shows no time. A datetime without a zone is in the timeline's own.
     """
+    token = token_of(point)
+    if token is not None:
+        return token.completion_time
     if isinstance(point, Instant):
         return point.completion_time or point.requested_time
     if isinstance(point, str):
@@ -38,7 +49,7 @@ def _no_time(point: object, name: str) -> InvalidOptionError:
     shown = repr(point)
     return InvalidOptionError(
         f"{name}={shown if len(shown) <= 80 else type(point).__name__} is not a time",
-        hint="Give digits as on the timeline (20260131120000000), '2026-01-31 12:00:00', a datetime, or an instant.",
+        hint="Give digits as on the timeline (20260131120000000), '2026-01-31 12:00:00', a datetime, an instant, or a snapshot token.",
     )
 
 

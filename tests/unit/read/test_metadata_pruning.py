@@ -127,3 +127,12 @@ def test_a_metadata_table_that_is_listed_but_not_there_is_passed_over(tmp_path: 
     before = ids(hudi.open_table(location).scan())
     shutil.rmtree(Path(location, ".hoodie", "metadata"))
     assert ids(hudi.open_table(location).scan()) == before
+
+
+@pytest.mark.parametrize("release", ["1.0.2", "1.2.0"])
+def test_a_semi_join_over_base_files_shows_rows_that_only_the_logs_delete(tmp_path: Path, release: str) -> None:
+    table = hudi.open_table(unpack(f"hudi-{release}/mor_indexed", tmp_path / "table"))
+    base = table.scan(mode="read_optimized").to_arrow()
+    keys = base.column("id")
+    assert set(ids(base)) - set(ids(table.scan())), "some of its rows are deleted in logs"
+    assert ids(table.scan(mode="read_optimized", semi_join=(keys, "id"))) == ids(base)

@@ -1,0 +1,43 @@
+"""Snapshot tokens: a short text that names one state of a table, and notices when that state is gone.
+
+A completion time alone would do as long as nothing is ever removed. Cleaning, restoring and late commits of writers with another clock change
+what a time shows, so the token also holds a digest of the files that make up the state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_PATTERN = re.compile(r"s1-([0-9]{14,17})-([0-9a-f]{32})")
+_CREATION = "0" * 17
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotToken:
+    """Names a state; ``str(token)`` is its text, and `of` reads it back.
+
+    Attributes:
+        completion_time: of the newest commit of the state; all zeros before the first.
+        digest: 32 hexadecimal digits of the paths of all its files.
+    """
+
+    completion_time: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"s1-{self.completion_time}-{self.digest}"
+
+    @classmethod
+    def of(cls, text: str) -> SnapshotToken | None:
+        """The token that a text is; None if it is none."""
+        found = _PATTERN.fullmatch(text)
+        return None if found is None else cls(found[1], found[2])
+
+    @classmethod
+    def naming(cls, completion_time: str, paths: Iterable[str]) -> SnapshotToken:
+        """The token of a state whose files have these paths, relative to the table."""
+        digest = hashlib.sha256("\n".join(sorted(paths)).encode())
+        return cls(completion_time or _CREATION, digest.hexdigest()[:32])

@@ -1,0 +1,85 @@
+"""Which file groups the commits of a range touched, and what they looked like before and after: the input of `changes.Changes`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyhudi_core.errors import SnapshotExpiredError, UnsupportedTableError
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.file_groups.view import FileGroupView
+from pyhudi_core.file_groups.visibility import Visibility
+from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
+from pyhudi_core.model.instant import Instant, time_before
+from pyhudi_core.model.properties import CdcMode
+from pyhudi_core.predicates import Predicate
+from pyhudi_core.read.bounds import TimePoint, as_text
+from pyhudi_core.read.changes import ChangeReader, Changes, GroupChange
+from pyhudi_core.read.merged import Merging
+from pyhudi_core.read.snapshots import Columns, archived_between, make_scan
+from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.transaction.context import TableContext
+
+
+def changes(
+    context: TableContext,
+    after: TimePoint | None,
+    until: TimePoint | None,
+    columns: Columns = None,
+    where: object = None,
+) -> Changes:
+    """What commits completed in (after, until] did to every row. Raises `SnapshotExpiredError` if some of them were archived."""
+    timeline = context.folder.load()
+    upper = None if until is None else as_text(until, utc=context.utc, name="until")
+    lower = "" if after is None else as_text(after, utc=context.utc, name="after")
+    last = build(context.storage, context.folder, context.config, timeline, upper)
+    if next(iter(archived_between(context, last, lower)), None) is not None:
+        raise SnapshotExpiredError(
+            f"Commits after {lower or 'the beginning'} have been archived, and their changes with them",
+            table=context.table,
+            hint="Follow the table more closely, or read its rows with incremental() and go on from there.",
+        )
+    if not context.config.populate_meta_fields:
+        raise UnsupportedTableError(
+            "The table has no meta columns (hoodie.populate.meta.fields=false), which changes are told by",
+            table=context.table,
+            hint="Compare two snapshots instead.",
+        )
+    state = make_scan(context, last, columns, where)
+    chosen = tuple(name for name in state.rows.columns if name in last.schema.names)
+    reader = ChangeReader(chosen, last.schema, Predicate.of(where, last.schema), Merging(context.config))
+    groups: list[GroupChange] = []
+    for instant in last.visibility.commits:
+        completed = instant.completion_time or instant.requested_time
+        commit = context.folder.read_commit(instant)
+        if completed > lower and commit.operation not in SERVICE_OPERATIONS:
+            groups.extend(_changes_of(context, last, instant, commit))
+    return Changes(context.storage, context.runtime.executor, reader, tuple(groups))
+
+
+def _changes_of(
+    context: TableContext, last: Snapshot, instant: Instant, commit: CommitMetadata
+) -> Iterable[GroupChange]:
+    """The file groups that a commit touched, as they were before it became visible and with it."""
+    completed = instant.completion_time or instant.requested_time
+    both_images = context.config.cdc_enabled and context.config.cdc_mode is CdcMode.DATA_BEFORE_AFTER
+    before, after = (_view_at(context, last, bound) for bound in (time_before(completed), completed))
+    logs: dict[tuple[str, str], tuple[str, ...]] = {}
+    for stat in commit.stats:
+        logs[stat.partition, stat.file_id] = logs.get((stat.partition, stat.file_id), ()) + tuple(stat.change_logs)
+    replaced = {(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}
+    for partition, file_id in sorted(logs.keys() | replaced):
+        told = logs.get((partition, file_id), ()) if both_images else ()
+        yield GroupChange(
+            instant.requested_time, _group(before, partition, file_id), _group(after, partition, file_id), told
+        )
+
+
+def _view_at(context: TableContext, last: Snapshot, bound: str) -> FileGroupView:
+    """The file groups at another bound, from files that are listed already."""
+    history = context.folder.history
+    visibility = Visibility.of(last.timeline, bound, context.folder.read_commit, history.exists, history=history)
+    return FileGroupView(last.view.listing, visibility, context.table)
+
+
+def _group(view: FileGroupView, partition: str, file_id: str) -> FileSlice | None:
+    return next((piece for piece in view.slices(partition) if piece.file_id == file_id), None)

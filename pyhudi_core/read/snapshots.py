@@ -1,0 +1,111 @@
+"""The states that reads start from: now, as of a time or an instant, or the one that a token names; and the scan of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from pyhudi_core.errors import (
+    CorruptionError,
+    InvalidOptionError,
+    LimitExceededError,
+    ObjectNotFoundError,
+    SchemaMismatchError,
+    SnapshotExpiredError,
+    UnsupportedTableError,
+)
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.meta_fields import with_meta_fields
+from pyhudi_core.model.snapshot_token import SnapshotToken
+from pyhudi_core.predicates import Predicate
+from pyhudi_core.read.bounds import TimePoint, completion_bound, token_of
+from pyhudi_core.read.scan import RowFilter, Scan
+from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.transaction.context import TableContext
+
+Columns = Sequence[str] | None
+
+
+def snapshot(context: TableContext, as_of: TimePoint | None = None) -> Snapshot:
+    """The table's state now, or as of a time, an instant or a token.
+
+    Raises `SnapshotExpiredError` if the files of a token's state are not all there any more.
+    """
+    timeline = context.folder.load()
+
+    def archived(requested_time: str) -> Instant | None:
+        return context.folder.archived(timeline, requested_time)
+
+    token = token_of(as_of)
+    if token is not None:
+        bound: str | None = token.completion_time
+    else:
+        bound = None if as_of is None else completion_bound(as_of, timeline, archived, utc=context.utc)
+    by_name = context.protections.admission_by_name
+    found = build(context.storage, context.folder, context.config, timeline, bound, by_name=by_name)
+    if token is not None and token_for(found) != token:
+        raise SnapshotExpiredError(
+            f"The state {token} is gone: some of its files were cleaned, or commits up to it were rolled back",
+            table=context.table,
+            hint="Read the newest state, and keep older ones by a savepoint before a clean can take them.",
+        )
+    return found
+
+
+def token_for(state: Snapshot) -> SnapshotToken:
+    """The token that names a state; lists every partition."""
+    paths: list[str] = []
+    for piece in state.view.all_slices():
+        paths.extend(() if piece.base_file is None else (piece.base_file.path,))
+        paths.extend(log.path for log in piece.logs)
+    return SnapshotToken.naming(state.completion_time, paths)
+
+
+def archived_between(context: TableContext, state: Snapshot, lower: str) -> Iterable[str]:
+    """The requested times of archived commits that completed after ``lower`` and within the snapshot's bound."""
+    upper = state.visibility.completed_until
+    if not state.timeline.has_history or lower >= upper:
+        return ()
+    try:
+        return [i.requested_time for i in context.folder.history.completed_between(lower, upper)]
+    except (CorruptionError, LimitExceededError, ObjectNotFoundError) as error:
+        raise SnapshotExpiredError(
+            f"Commits after {lower} may have been archived, and the archived timeline cannot be read: {error.message}",
+            table=context.table,
+            path=error.path,
+            hint=f"Read the whole table with scan(), then go on from {max(state.visibility.completed_until, lower)}.",
+        ) from error
+
+
+def make_scan(
+    context: TableContext,
+    state: Snapshot,
+    columns: Columns,
+    where: object,
+    changed: frozenset[str] | None = None,
+    keys: pa.Array | None = None,
+) -> Scan:
+    if not context.config.populate_meta_fields and (changed is not None or keys is not None):
+        raise UnsupportedTableError(
+            "The table has no meta columns (hoodie.populate.meta.fields=false), which this read needs",
+            table=context.table,
+            hint="Read it with scan(where=...).",
+        )
+    full = with_meta_fields(state.schema)
+    if isinstance(columns, str) or (columns is not None and not columns):
+        raise InvalidOptionError(
+            f"columns={columns!r} is not a list of column names",
+            table=context.table,
+            hint="Name at least one column in a list, or leave it away for all.",
+        )
+    chosen = tuple(full.names if columns is None else columns)
+    unknown = [name for name in chosen if name not in full.names]
+    if unknown:
+        raise SchemaMismatchError(
+            f"The table has no column {', '.join(map(repr, unknown))}",
+            table=context.table,
+            hint=f"It has: {', '.join(state.schema.names)}; and the meta columns that begin with _hoodie_.",
+        )
+    rows = RowFilter(chosen, full, Predicate.of(where, full), changed, keys)
+    return Scan(state, context.storage, context.runtime.executor, rows, changed)
