@@ -21,6 +21,7 @@ from pyhudi_core.metadata_table.slices import Arrival
 Record = Mapping[str, Any]
 FILES_FIELD = "filesystemMetadata"
 STATS_FIELD = "ColumnStatsMetadata"
+BLOOM_FIELD = "BloomFilterMetadata"
 
 
 @dataclass(frozen=True, slots=True)

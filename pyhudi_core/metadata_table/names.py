@@ -60,6 +60,11 @@ def partition_stats_key(column: str, partition: str) -> str:
     return name_hash(column) + name_hash(partition_name(partition))
 
 
+def expression_partition_key(column: str, partition: str) -> str:
+    """The key of a partition's statistics in an expression index."""
+    return name_hash(column) + name_hash(PARTITION_STAT) + name_hash(partition_name(partition))
+
+
 def bloom_filter_key(partition: str, file_name: str) -> str:
     """The key of a file's bloom filter."""
     return name_hash(partition_name(partition)) + file_hash(file_name)

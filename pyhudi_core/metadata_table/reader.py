@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import CorruptHFileError
 from pyhudi_core.formats.avro_columns import decode_records
+from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.metadata_table import merging, names
-from pyhudi_core.metadata_table.merging import FILES_FIELD, STATS_FIELD, wrapped_value
+from pyhudi_core.metadata_table.merging import BLOOM_FIELD, FILES_FIELD, STATS_FIELD, wrapped_value
 from pyhudi_core.metadata_table.slices import Arrival, Find, MetadataSlices, everything, with_keys, with_prefixes
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.active import Timeline
@@ -69,11 +70,25 @@ class MetadataTable:
         found = self._merged(index, with_prefixes(prefixes), None)
         return [_range(record[STATS_FIELD]) for record in found.values() if not record[STATS_FIELD]["isDeleted"]]
 
-    def partition_stats(self, columns: Sequence[str], partitions: Iterable[str]) -> list[ColumnRangeOfFile]:
-        """What is known about columns of whole partitions; ``file`` is the partition's path."""
-        keys = [names.partition_stats_key(column, partition) for column in columns for partition in partitions]
-        found = self._records(names.PARTITION_STATS, keys)
+    def partition_stats(
+        self, columns: Sequence[str], partitions: Iterable[str], index: str = names.PARTITION_STATS
+    ) -> list[ColumnRangeOfFile]:
+        """What is known about columns of whole partitions; ``file`` is the partition's path. ``index`` may be an expression index."""
+        key_of = names.partition_stats_key if index == names.PARTITION_STATS else names.expression_partition_key
+        keys = [key_of(column, partition) for column in columns for partition in partitions]
+        found = self._records(index, keys)
         return [_range(record[STATS_FIELD]) for record in found.values() if not record[STATS_FIELD]["isDeleted"]]
+
+    def bloom_filters(self, files: Sequence[tuple[str, str]]) -> dict[str, BloomFilter]:
+        """The bloom filters of base files, given by partition and name, by name; files that have none do not show."""
+        keys = {names.bloom_filter_key(partition, name): name for partition, name in files}
+        found: dict[str, BloomFilter] = {}
+        for key, record in self._records(names.BLOOM_FILTERS, list(keys)).items():
+            bloom = record[BLOOM_FIELD]
+            if bloom and not bloom["isDeleted"]:
+                text = bytes(bloom["bloomFilter"]).decode("ascii", "replace")
+                found[keys[key]] = BloomFilter.from_footer(text, bloom["type"], path=names.BLOOM_FILTERS)
+        return found
 
     # --- keys
 

@@ -155,6 +155,10 @@ WRITE_OPTIONS = (
     Option("hoodie.metadata.enable", "metadata_enable", bool, False,
            "Write the metadata table. A table that lists one loses it on the first write, because a stale one would hide rows.",
            choices={"false": "false"}, not_yet=("true",)),
+    Option("pyhudi.expression.index.timezone", "expression_index_timezone", str, "UNKNOWN",
+           "Time zone of the Spark sessions that write the expression indexes. Conditions are computed in UTC; while the zone is unknown "
+           "the ranges of year, month, day and from_unixtime are widened by a day, and those of hour are not used.",
+           choices=_words("UNKNOWN", "UTC")),
     Option("hoodie.clean.failed.writes.policy", "failed_writes_policy", str, "LAZY",
            "When failed writes of others are rolled back: LAZY, as soon as their process is gone or their heartbeat has expired; "
            "EAGER, also pending writes that keep no heartbeat, at the start of every write (for a single writer; a living other one is "

@@ -37,6 +37,7 @@ class WriteOptions:
     bloom_fpp: float
     bloom_max_entries: int
     metadata_enable: bool
+    expression_index_timezone: str
     failed_writes_policy: str
     heartbeat_interval_ms: int
     heartbeat_tolerable_misses: int
@@ -64,6 +65,11 @@ class WriteOptions:
     lock_renew_s: int
     lock_change_from: str
     lock_audit: bool
+
+    @property
+    def indexes_in_utc(self) -> bool:
+        """Whether the sessions that wrote the expression indexes are known to be in UTC."""
+        return self.expression_index_timezone == "UTC"
 
     @classmethod
     def parse(cls, options: Mapping[str, object], *, config: TableConfig | None = None) -> WriteOptions:

@@ -15,7 +15,7 @@ from pyhudi_core.predicates.opaque import check_expression, expression_could_mat
 from pyhudi_core.predicates.pruning import ColumnStats, could_match
 from pyhudi_core.predicates.spark_text import to_spark
 from pyhudi_core.predicates.sql import parse_sql
-from pyhudi_core.predicates.tree import Node, columns_of
+from pyhudi_core.predicates.tree import Call, Node, calls_of, columns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,14 @@ class Predicate:
         """Top-level columns that it reads, in the schema's spelling; None if that cannot be told."""
         return None if self.tree is None else frozenset(column.path[0] for column in columns_of(self.tree))
 
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The functions that it calls, of columns and literals; none for a pyarrow expression."""
+        found = () if self.tree is None else calls_of(self.tree)
+        return tuple(call for call in found if call.args)
+
     def could_match(self, stats: Mapping[str, ColumnStats]) -> bool:
-        """Return False only if no row with these statistics (by dotted column name) can match."""
+        """Return False only if no row with these statistics can match; they are by dotted column name, or by a call's `text_of`."""
         if self.tree is not None:
             return could_match(self.tree, stats)
         return expression_could_match(self.expression, self.schema, stats)

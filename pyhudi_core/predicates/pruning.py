@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.predicates.arrow import type_of
-from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, Like, Literal, Node, Or
+from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, Like, Literal, Node, Or, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,12 @@ def _bounds(node: Node, stats: Mapping[str, ColumnStats]) -> ColumnStats:
         return ColumnStats(node.value, node.value, 0, None)
     if isinstance(node, Column):
         return _usable(stats.get(node.name, UNKNOWN))
-    if not isinstance(node, Call) or len(node.args) != 1:
+    if not isinstance(node, Call):
+        return UNKNOWN
+    indexed = stats.get(text_of(node))
+    if indexed is not None:
+        return _usable(indexed)
+    if len(node.args) != 1:
         return UNKNOWN
     inner = _bounds(node.args[0], stats)
     if inner.all_null:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates.predicate import Predicate
 from pyhudi_core.predicates.pruning import ColumnStats
+from pyhudi_core.predicates.tree import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,11 @@ class SemiJoin:
         if self.also is None:
             return frozenset({self.column})
         return None if self.also.columns is None else self.also.columns | {self.column}
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The functions that the condition beside it calls."""
+        return () if self.also is None else self.also.calls
 
     def could_match(self, stats: Mapping[str, ColumnStats]) -> bool:
         """Return False only if no row with these statistics can match."""

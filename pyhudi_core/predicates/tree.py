@@ -133,6 +133,14 @@ def columns_of(node: Node) -> Iterator[Column]:
         yield from columns_of(child)
 
 
+def calls_of(node: Node) -> Iterator[Call]:
+    """Return every call of a tree."""
+    if isinstance(node, Call):
+        yield node
+    for child in children_of(node):
+        yield from calls_of(child)
+
+
 def text_of(node: Node) -> str:
     """Return a short text of a tree for error messages."""
     if isinstance(node, Column):

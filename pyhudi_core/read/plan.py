@@ -11,7 +11,7 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.model.partition_path import parse_partition
 from pyhudi_core.predicates import ColumnStats, Condition, partition_stats
-from pyhudi_core.read.pruning import by_column_stats, by_partition_stats
+from pyhudi_core.read.pruning import by_bloom_filters, by_column_stats, by_partition_stats
 from pyhudi_core.snapshot.snapshot import Snapshot
 
 
@@ -41,19 +41,32 @@ class Explanation:
         return f"<table><tr><th>step</th><th>kept</th><th>of</th></tr>{rows}</table>"
 
 
-def choose_slices(snapshot: Snapshot, predicate: Condition | None) -> tuple[list[FileSlice], list[Step]]:
-    """The slices that can hold a matching row: by the values of their partitions, then by what the metadata table says."""
+def choose_slices(
+    snapshot: Snapshot, predicate: Condition | None, keys: pa.Array | None = None, *, utc: bool = False
+) -> tuple[list[FileSlice], list[Step]]:
+    """The slices that can hold a matching row: by the values of their partitions, then by what the metadata table says.
+
+    ``keys`` are the record keys that are wanted, if not all; ``utc`` says that sessions in UTC wrote the expression indexes.
+    """
     partitions = snapshot.view.partitions()
     kept = [path for path in partitions if may_match(snapshot, predicate, path)]
     steps = [Step("partitions", len(kept), len(partitions))]
-    if predicate is None or snapshot.metadata is None:
+    if snapshot.metadata is None:
         return snapshot.view.all_slices(kept), steps
-    by_stats = by_partition_stats(snapshot, predicate, kept)
-    steps.append(Step("partitions after partition statistics", len(by_stats), len(kept)))
-    slices = snapshot.view.all_slices(by_stats)
-    chosen = by_column_stats(snapshot, predicate, slices)
-    steps.append(Step("slices after column statistics", len(chosen), len(slices)))
-    return chosen, steps
+    if predicate is not None:
+        by_stats = by_partition_stats(snapshot, predicate, kept, utc=utc)
+        steps.append(Step("partitions after partition statistics", len(by_stats), len(kept)))
+        kept = by_stats
+    slices = snapshot.view.all_slices(kept)
+    if predicate is not None:
+        chosen = by_column_stats(snapshot, predicate, slices, utc=utc)
+        steps.append(Step("slices after column statistics", len(chosen), len(slices)))
+        slices = chosen
+    if keys is not None:
+        chosen = by_bloom_filters(snapshot, keys, slices)
+        steps.append(Step("slices after bloom filters", len(chosen), len(slices)))
+        slices = chosen
+    return slices, steps
 
 
 def may_match(snapshot: Snapshot, predicate: Condition | None, path: str) -> bool:

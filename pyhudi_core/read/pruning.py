@@ -9,60 +9,117 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.reader import ColumnRangeOfFile, MetadataTable
 from pyhudi_core.predicates import ColumnStats, Condition
+from pyhudi_core.read.expression_ranges import indexed_calls
 from pyhudi_core.snapshot.snapshot import Snapshot
 
+_CUT_OFF_BYTES = 64
 Ranges = Mapping[str, Mapping[str, ColumnStats]]
+"""Statistics by file (or partition), and by column or call."""
 
 
-def by_partition_stats(snapshot: Snapshot, predicate: Condition, partitions: Sequence[str]) -> list[str]:
-    """The partitions that can hold a matching row."""
-    columns = _columns(snapshot, predicate, names.PARTITION_STATS)
-    if not columns or snapshot.metadata is None:
+def by_partition_stats(snapshot: Snapshot, predicate: Condition, partitions: Sequence[str], *, utc: bool) -> list[str]:
+    """The partitions that can hold a matching row. ``utc``: expression indexes were written by sessions in UTC."""
+    metadata = _usable(snapshot, predicate)
+    if metadata is None:
         return list(partitions)
-    found = _by_file(snapshot.metadata.partition_stats(columns, partitions), snapshot.schema)
+
+    def find(columns: Sequence[str], index: str) -> list[ColumnRangeOfFile]:
+        return metadata.partition_stats(columns, partitions, index)
+
+    found = _ranges(snapshot, metadata, predicate, names.PARTITION_STATS, find, utc=utc)
     return [
         path for path in partitions if predicate.could_match(found.get(names.partition_name(path), found.get(path, {})))
     ]
 
 
-def by_column_stats(snapshot: Snapshot, predicate: Condition, slices: Sequence[FileSlice]) -> list[FileSlice]:
-    """The slices that can hold a matching row."""
-    columns = _columns(snapshot, predicate, names.COLUMN_STATS)
-    if not columns or snapshot.metadata is None or not slices:
+def by_column_stats(
+    snapshot: Snapshot, predicate: Condition, slices: Sequence[FileSlice], *, utc: bool
+) -> list[FileSlice]:
+    """The slices that can hold a matching row. ``utc`` as above."""
+    metadata = _usable(snapshot, predicate)
+    if metadata is None or not slices:
         return list(slices)
     partitions = sorted({piece.partition for piece in slices})
-    found = _by_file(snapshot.metadata.column_stats(columns, partitions), snapshot.schema)
-    return [piece for piece in slices if predicate.could_match(_of_slice(piece, found, columns))]
+
+    def find(columns: Sequence[str], index: str) -> list[ColumnRangeOfFile]:
+        return metadata.column_stats(columns, partitions, index)
+
+    found = _ranges(snapshot, metadata, predicate, names.COLUMN_STATS, find, utc=utc)
+    known = sorted({name for stats in found.values() for name in stats})
+    return [piece for piece in slices if predicate.could_match(_of_slice(piece, found, known))]
 
 
-def _columns(snapshot: Snapshot, predicate: Condition, index: str) -> list[str]:
-    """The columns of the condition that the index may know; none if it is of no use."""
-    metadata: MetadataTable | None = snapshot.metadata
-    if metadata is None or not metadata.has(index) or snapshot.bound is not None or not predicate.columns:
-        return []
-    return sorted(predicate.columns & set(snapshot.schema.names))
+def by_bloom_filters(snapshot: Snapshot, keys: pa.Array, slices: Sequence[FileSlice]) -> list[FileSlice]:
+    """The slices that can hold one of some record keys; logs may hold any."""
+    metadata = snapshot.metadata
+    if metadata is None or not metadata.has(names.BLOOM_FILTERS) or snapshot.bound is not None:
+        return list(slices)
+    bases = [
+        (piece.partition, str(piece.base.name)) for piece in slices if piece.base_file is not None and not piece.logs
+    ]
+    filters = metadata.bloom_filters(bases)
+    return [piece for piece in slices if piece.logs or _might_contain(filters.get(str(piece.base.name)), keys)]
 
 
-def _of_slice(piece: FileSlice, found: Ranges, columns: Iterable[str]) -> dict[str, ColumnStats]:
+def _might_contain(bloom: BloomFilter | None, keys: pa.Array) -> bool:
+    return bloom is None or bool(bloom.might_contain(keys).any())
+
+
+def _usable(snapshot: Snapshot, predicate: Condition) -> MetadataTable | None:
+    """The metadata table, if it can say anything about the columns of a condition, at the snapshot's time."""
+    return snapshot.metadata if snapshot.bound is None and predicate.columns else None
+
+
+def _ranges(
+    snapshot: Snapshot,
+    metadata: MetadataTable,
+    predicate: Condition,
+    index: str,
+    find: Callable[[Sequence[str], str], list[ColumnRangeOfFile]],
+    *,
+    utc: bool,
+) -> Ranges:
+    """What the index of columns and the expression indexes know of a condition's columns and calls."""
+    found: dict[str, dict[str, ColumnStats]] = defaultdict(dict)
+    schema, columns = snapshot.schema, predicate.columns or frozenset()
+    definitions = read_definitions(metadata.slices.storage, snapshot.config.index_defs_path) if predicate.calls else ()
+    for call in indexed_calls(predicate.calls, columns, definitions, schema, utc=utc):
+        if metadata.has(call.index):
+            for item in find([call.column], call.index):
+                stats = _stats(item, call.kind)
+                known = None if stats is None else call.known(stats)
+                if known is not None:
+                    found[item.file][call.name] = known
+    wanted = sorted(columns & set(schema.names))
+    for item in find(wanted, index) if wanted and metadata.has(index) else ():
+        stats = _stats(item, schema.field(item.column).type) if item.column in schema.names else None
+        if stats is not None:
+            found[item.file][item.column] = stats
+    return found
+
+
+def _of_slice(piece: FileSlice, found: Ranges, known: Iterable[str]) -> dict[str, ColumnStats]:
     files = [] if piece.base_file is None else [str(piece.base_file.name)]
     files += [str(log.name) for log in piece.logs]
-    known: dict[str, ColumnStats] = {}
-    for column in columns:
-        parts = [found.get(file, {}).get(column) for file in files]
+    ranges: dict[str, ColumnStats] = {}
+    for name in known:
+        parts = [found.get(file, {}).get(name) for file in files]
         whole = [part for part in parts if part is not None]
         if len(whole) == len(parts):
-            known[column] = _joined(whole)
-    return known
+            ranges[name] = _joined(whole)
+    return ranges
 
 
 def _joined(parts: Sequence[ColumnStats]) -> ColumnStats:
@@ -79,16 +136,6 @@ def _joined(parts: Sequence[ColumnStats]) -> ColumnStats:
     return ColumnStats(low, high, nulls, rows, any(part.truncated for part in ranges))
 
 
-def _by_file(ranges: Iterable[ColumnRangeOfFile], schema: pa.Schema) -> Ranges:
-    found: dict[str, dict[str, ColumnStats]] = defaultdict(dict)
-    for item in ranges:
-        if item.column in schema.names:
-            stats = _stats(item, schema.field(item.column).type)
-            if stats is not None:
-                found[item.file][item.column] = stats
-    return found
-
-
 def _stats(item: ColumnRangeOfFile, kind: pa.DataType) -> ColumnStats | None:
     """Statistics with values of the column's type; None if they are of no use."""
     if item.rows and item.nulls >= item.rows:
@@ -97,8 +144,12 @@ def _stats(item: ColumnRangeOfFile, kind: pa.DataType) -> ColumnStats | None:
     low, high = _typed(item.min, kind), _typed(item.max, kind)
     if low is None or high is None:
         return None
-    # Writers may cut long texts off, here as in Parquet's statistics.
-    return ColumnStats(low, high, item.nulls, item.rows, truncated=isinstance(low, str))
+    if any(isinstance(bound, str) and max(bound, default="") >= "\ud800" for bound in (low, high)):
+        # Java may have compared UTF-16 units, which differs from here beyond this character only.
+        return None
+    # Some writers cut long texts off, here as in Parquet's statistics; never shorter ones than this.
+    cut_off = isinstance(high, str) and len(high.encode()) >= _CUT_OFF_BYTES
+    return ColumnStats(low, high, item.nulls, item.rows, truncated=cut_off)
 
 
 def _typed(value: object, kind: pa.DataType) -> Any:

@@ -107,6 +107,7 @@ class Scan:
     """A read of one pinned snapshot.
 
     ``written_by`` limits it to files that these instants wrote, ``partitions`` to these partitions, ``groups`` to these file groups.
+    ``indexes_in_utc``: the expression indexes of the metadata table were written by sessions in UTC.
     """
 
     snapshot: Snapshot
@@ -116,6 +117,7 @@ class Scan:
     written_by: frozenset[str] | None = None
     partitions: frozenset[str] | None = None
     groups: frozenset[tuple[str, str]] | None = None
+    indexes_in_utc: bool = False
     _chosen: list[list[FileSlice]] = field(default_factory=list, repr=False)
 
     @property
@@ -150,7 +152,7 @@ class Scan:
     def slices(self) -> list[FileSlice]:
         """The file slices to read, after pruning by partition."""
         if not self._chosen:
-            chosen, _ = choose_slices(self.snapshot, self.rows.predicate)
+            chosen, _ = self._choose()
             self._chosen.append([piece for piece in chosen if self._is_wanted(piece)])
         return self._chosen[0]
 
@@ -178,7 +180,7 @@ class Scan:
 
     def explain(self) -> Explanation:
         """What each step of planning keeps; reads the footers of the files that are left."""
-        chosen, steps = choose_slices(self.snapshot, self.rows.predicate)
+        chosen, steps = self._choose()
         wanted = [piece for piece in chosen if self._is_wanted(piece)]
         groups = self.executor.map(self._row_groups, wanted)
         all_slices = self.snapshot.view.all_slices()
@@ -191,6 +193,11 @@ class Scan:
                 Step("columns", len(self.rows.read_schema.names), len(self.rows.schema.names)),
             )
         )
+
+    def _choose(self) -> tuple[list[FileSlice], list[Step]]:
+        # Where the record index has named the groups already, bloom filters would add nothing.
+        keys = self.rows.keys if self.groups is None else None
+        return choose_slices(self.snapshot, self.rows.predicate, keys, utc=self.indexes_in_utc)
 
     def _is_wanted(self, piece: FileSlice) -> bool:
         if self.partitions is not None and piece.partition not in self.partitions:

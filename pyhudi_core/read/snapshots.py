@@ -108,4 +108,6 @@ def make_scan(
             hint=f"It has: {', '.join(state.schema.names)}; and the meta columns that begin with _hoodie_.",
         )
     rows = RowFilter(chosen, full, Predicate.of(where, full), changed, keys)
-    return Scan(state, context.storage, context.runtime.executor, rows, changed)
+    return Scan(
+        state, context.storage, context.runtime.executor, rows, changed, indexes_in_utc=context.options.indexes_in_utc
+    )

@@ -1,0 +1,70 @@
+"""What indexes a table defines (``hoodie.table.index.defs.path``, a JSON file): their functions and columns.
+
+The file only makes reads faster, so one that is damaged or far too large is passed over with a warning.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi_core.errors import ObjectNotFoundError
+from pyhudi_core.metadata_table.names import EXPRESSION_INDEX_PREFIX
+from pyhudi_core.storage.base import Storage
+
+_MOST_BYTES = 4 << 20
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDefinition:
+    """One index.
+
+    Attributes:
+        name: the partition of the metadata table.
+        kind: ``column_stats``, ``bloom_filters``, ``secondary_index``, ``record_index``.
+        function: what is applied to the column, such as ``lower``; ``identity`` for nothing.
+        column: the first source column; empty if there is none.
+        options: such as ``format`` of ``from_unixtime``.
+    """
+
+    name: str
+    kind: str
+    function: str
+    column: str
+    options: Mapping[str, str]
+
+    @property
+    def is_expression(self) -> bool:
+        """Whether it keeps statistics of a function of a column."""
+        return self.name.startswith(EXPRESSION_INDEX_PREFIX)
+
+
+def read_definitions(storage: Storage, path: str) -> tuple[IndexDefinition, ...]:
+    """The indexes that a table defines; none if the file is not there or cannot be read."""
+    try:
+        info = storage.head(path)
+        if info is None:
+            return ()
+        if info.size > _MOST_BYTES:
+            raise ValueError(f"it has {info.size:,} bytes")
+        found = json.loads(storage.get(path))["indexDefinitions"].values()
+        return tuple(_definition(item) for item in found)
+    except (ValueError, KeyError, TypeError, AttributeError, ObjectNotFoundError) as error:
+        _log.warning("the index definitions of %s in %s are passed over: %s", storage.location, path, error)
+        return ()
+
+
+def _definition(item: Mapping[str, Any]) -> IndexDefinition:
+    fields = item.get("sourceFields") or [""]
+    options = {str(key): str(value) for key, value in (item.get("indexOptions") or {}).items()}
+    return IndexDefinition(
+        str(item["indexName"]),
+        str(item.get("indexType") or ""),
+        str(item.get("indexFunction") or options.get("expr") or "identity"),
+        str(fields[0]),
+        options,
+    )
