@@ -12,6 +12,7 @@ import pyhudi_core as hudi
 QUERIES = [query for query in queries() if query.kind == "cdc"]
 
 
+@pytest.mark.row("D6", "G6")
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_changes_are_those_that_hudi_tells(query: Query, tmp_path: Path) -> None:
     table = hudi.open_table(unpack(query.table, tmp_path / "table"))

@@ -34,7 +34,7 @@ def opened(location: str, zone: str) -> hudi.HudiTable:
     return hudi.open_table(location, options={"pyhudi.expression.index.timezone": zone})
 
 
-@pytest.mark.row("I8", "I9")
+@pytest.mark.row("I8", "I9", "P11")
 @pytest.mark.parametrize("zone", ["unknown", "utc"])
 @pytest.mark.parametrize("where", CONDITIONS)
 def test_a_condition_on_an_expression_gives_the_rows_that_spark_gives(location: str, where: str, zone: str) -> None:

@@ -19,6 +19,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: unpack(name, root / Path(name)) for name in sorted({query.table for query in QUERIES})}
 
 
+@pytest.mark.row("D2", "D3", "D5", "D7", "E9", "J1", "J2", "J5", "J6", "L8", "L9", "E10")
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_a_table_of_hudi_reads_as_hudi_reads_it(unpacked: dict[str, str], query: Query) -> None:
     table = hudi.open_table(unpacked[query.table])
@@ -27,3 +28,17 @@ def test_a_table_of_hudi_reads_as_hudi_reads_it(unpacked: dict[str, str], query:
 
 def test_there_are_tables_of_both_releases() -> None:
     assert {query.release for query in QUERIES} == {"hudi-1.0.2", "hudi-1.2.0"}
+
+
+ACTIONS = ["clean", "clustering", "commit", "compaction", "deltacommit", "indexing", "logcompaction", "replacecommit", "restore"]
+
+
+@pytest.mark.row("B6", "C1", "C2", "C3", "C5", "C6", "C7", "C8", "C9", "C10", "C11")
+@pytest.mark.parametrize("action", [*ACTIONS, "rollback", "savepoint"])
+def test_every_action_of_the_timeline_is_in_a_table_that_is_read(unpacked: dict[str, str], action: str) -> None:
+    tables = [folder for folder in unpacked.values() if any(Path(folder, ".hoodie").rglob(f"timeline/*.{action}*"))]
+    assert tables
+    for folder in tables:
+        table = hudi.open_table(folder)
+        assert len(table.timeline.completed)
+        assert not table.check(keys=False).errors

@@ -151,6 +151,8 @@ def _sorted(rows: pa.Table, like: pa.Table) -> list[dict[str, Any]]:
         return everything
     chosen = rows.select(like.column_names).cast(like.schema)
     order = ["_hoodie_partition_path", "_hoodie_record_key", "_hoodie_commit_seqno"]
+    if not set(order) <= set(like.column_names):  # a table without meta columns
+        order = like.column_names
     ordered: list[dict[str, Any]] = chosen.sort_by([(name, "ascending") for name in order]).to_pylist()
     return ordered
 

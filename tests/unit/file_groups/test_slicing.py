@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pyhudi_core.file_groups.slice import BaseFile, LogFile
 from pyhudi_core.file_groups.slicing import Piece, newest_base, slices_of
 from pyhudi_core.model.file_names import BaseFileName, LogFileName
@@ -22,6 +24,7 @@ def shape(pieces: list[Piece]) -> list[tuple[str, bool, list[str]]]:
 COMPLETED = {"t10": "t20", "t21": "t40", "t30": "t50", "t35": "t90", "t60": "t80", "t99": "t99"}
 
 
+@pytest.mark.row("L10")
 def test_the_worked_example_of_rfc_66() -> None:
     logs = [log("t35"), log("t30"), log("t21")]
     found = slices_of([base("t10"), base("t60")], logs, COMPLETED.__getitem__)

@@ -132,6 +132,7 @@ def test_log_files_of_visible_commits_lie_on_the_base_file_and_others_are_passed
     assert logs(_view(["10_11.commit", "20_21.deltacommit"], commits, [OLD, log])) == [log]
 
 
+@pytest.mark.row("L13")
 def test_each_folder_is_listed_once_by_one_snapshot(location: str) -> None:
     make(location).upsert(orders((1, "a", 1.0), (2, "b", 1.0)))
     calls: list[str] = []

@@ -41,6 +41,7 @@ def rows_in(data: bytes) -> list[tuple[str, int | None]]:
     return found
 
 
+@pytest.mark.row("E6", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "G1", "G3", "G4", "G5", "G6", "H0", "H2")
 def test_every_log_file_of_hudi_is_read_to_its_last_byte() -> None:
     kinds: Counter[str] = Counter()
     for name, data in golden_logs():
@@ -61,6 +62,7 @@ def test_every_log_file_of_hudi_is_read_to_its_last_byte() -> None:
     assert kinds["deletes"] > 1000
 
 
+@pytest.mark.row("F4", "F5", "F6", "F7", "F8")
 def test_blocks_that_we_make_are_the_bytes_that_hudi_makes() -> None:
     checked = 0
     for name, data in golden_logs("hudi-1.0.2"):
@@ -94,6 +96,7 @@ def _full(kind: str | None) -> str | None:
     return None if kind is None else f"org.apache.hudi.avro.model.{kind}"
 
 
+@pytest.mark.row("F5")
 def test_headers_that_no_release_knows_are_kept() -> None:
     block = avro_block(("a", 1))
     at = block.index(struct.pack(">ii", Header.INSTANT_TIME, len(TIME)))
@@ -101,11 +104,13 @@ def test_headers_that_no_release_knows_are_kept() -> None:
     assert next(iter(reader(strange).blocks())).headers[77] == TIME
 
 
+@pytest.mark.row("F1")
 def test_the_magic_may_be_part_of_a_record() -> None:
     data = avro_block((MAGIC.decode() * 3, 1)) + avro_block(("b", 2))
     assert rows_in(data) == [(MAGIC.decode() * 3, 1), ("b", 2)]
 
 
+@pytest.mark.row("G2", "F8")
 def test_a_torn_block_between_two_good_ones_is_passed_over_and_told() -> None:
     good, torn = avro_block(("a", 1)), avro_block(("x", 9))[:-20]
     opened = reader(good + torn + avro_block(("b", 2)))
@@ -129,6 +134,7 @@ def test_a_file_that_ends_at_any_byte_gives_the_blocks_before_it() -> None:
         assert bool(opened.damaged) == (length not in {sum(map(len, parts[:n])) for n in range(4)}), length
 
 
+@pytest.mark.row("F2")
 @pytest.mark.parametrize("length", [0, -1, 2**63 - 1, 10**9, 63])
 def test_a_length_that_lies_allocates_nothing(length: int) -> None:
     block = bytearray(avro_block(("a", 1)))
@@ -155,12 +161,14 @@ def test_more_records_than_bytes_is_an_error() -> None:
         read_records(pa.py_buffer(content), SCHEMA, "file")
 
 
+@pytest.mark.row("G1")
 @pytest.mark.parametrize("version", [1, 2])
 def test_contents_in_javas_own_serialisation_are_refused_by_name(version: int) -> None:
     with pytest.raises(UnsupportedTableError, match="Java"):
         read_deletes(pa.py_buffer(struct.pack(">ii", version, 3) + b"abc"), "file")
 
 
+@pytest.mark.row("F3")
 def test_blocks_of_other_versions_and_kinds_are_refused_by_name() -> None:
     block = bytearray(avro_block(("a", 1)))
     for place in (14, 18):

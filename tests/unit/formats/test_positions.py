@@ -15,6 +15,7 @@ from pyhudi_core.formats.log_reader import LogReader
 from pyhudi_core.formats.positions import decode_positions, encode_positions
 
 
+@pytest.mark.row("H5", "H8")
 def test_blocks_of_hudi_have_a_position_for_every_record() -> None:
     checked = 0
     for name, data in golden_logs():

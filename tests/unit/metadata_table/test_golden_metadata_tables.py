@@ -42,6 +42,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Opened]:
     return found
 
 
+@pytest.mark.row("I1", "P10")
 def test_the_list_of_files_is_that_of_the_storage(opened: dict[str, Opened]) -> None:
     assert len(opened) > 30
     for name, golden in opened.items():
@@ -57,6 +58,7 @@ def test_the_list_of_files_is_that_of_the_storage(opened: dict[str, Opened]) -> 
             assert {info.path: info.size for info in listed.files(partition)} == there, name
 
 
+@pytest.mark.row("I5")
 @pytest.mark.parametrize("name", INDEXED)
 def test_the_record_index_knows_where_every_key_is(opened: dict[str, Opened], name: str) -> None:
     golden = opened[name]
@@ -85,6 +87,7 @@ def test_one_key_reads_one_path_of_blocks_in_each_file_of_its_shard(opened: dict
     assert slices.blocks_read - before <= files
 
 
+@pytest.mark.row("I7")
 @pytest.mark.parametrize("name", INDEXED)
 def test_a_secondary_index_finds_the_keys_of_a_value(opened: dict[str, Opened], name: str) -> None:
     golden = opened[name]
@@ -95,6 +98,7 @@ def test_a_secondary_index_finds_the_keys_of_a_value(opened: dict[str, Opened], 
     assert golden.metadata.record_keys_of("secondary_index_idx_label", ["no such label"]) == []
 
 
+@pytest.mark.row("I2", "I3")
 def test_statistics_hold_the_values_of_the_files_that_they_are_about(opened: dict[str, Opened]) -> None:
     checked = 0
     for name, golden in opened.items():
@@ -111,6 +115,7 @@ def test_statistics_hold_the_values_of_the_files_that_they_are_about(opened: dic
     assert checked > 500
 
 
+@pytest.mark.row("I8")
 def test_expression_indexes_hold_the_values_of_their_expression(opened: dict[str, Opened]) -> None:
     for name in INDEXED:
         golden = opened[name]

@@ -33,6 +33,7 @@ def ids(found: hudi.Scan | pa.Table) -> list[str]:
     return sorted(rows.column("id").to_pylist())
 
 
+@pytest.mark.row("I2", "I3")
 @pytest.mark.parametrize(
     "where", ["ts >= 4", "ts = 1", "qty < 20", "price > 90.0", "label IS NULL", "ts > 100", "label = 'no such'", "id < 'k0001'"]
 )  # fmt: skip
@@ -89,6 +90,7 @@ def test_a_look_up_by_secondary_key_gives_the_rows_with_the_value(table: hudi.Hu
         table.lookup(pa.table({"label": values}), index="no such index")
 
 
+@pytest.mark.row("D7")
 def test_read_optimized_says_what_it_leaves_out(table: hudi.HudiTable) -> None:
     scan = table.scan(mode="read_optimized")
     stale = scan.staleness()
@@ -101,6 +103,7 @@ def test_read_optimized_says_what_it_leaves_out(table: hudi.HudiTable) -> None:
         assert str(stale.log_files) in str(stale)
 
 
+@pytest.mark.row("D7")
 def test_read_optimized_refuses_with_pending_deletes(tmp_path: Path) -> None:
     table = hudi.open_table(unpack("hudi-1.0.2/mor_cdc_data_before", tmp_path / "table"))
     assert table.scan(mode="read_optimized").staleness().deletes == 8
@@ -110,6 +113,7 @@ def test_read_optimized_refuses_with_pending_deletes(tmp_path: Path) -> None:
         table.scan(mode="fast")
 
 
+@pytest.mark.row("L11")
 def test_a_commit_that_the_metadata_table_does_not_know_is_seen_all_the_same(tmp_path: Path) -> None:
     location = unpack("hudi-1.0.2/cow_plain", tmp_path / "table")
     before = ids(hudi.open_table(location).scan())

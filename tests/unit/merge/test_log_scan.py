@@ -1,0 +1,82 @@
+"""Which blocks of a slice's logs count: rollback commands, blocks written twice, blocks of a log compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.file_groups.slice import LogFile
+from pyhudi_core.formats.log_contents import write_records
+from pyhudi_core.formats.log_format import BlockType, Header, encode_block
+from pyhudi_core.merge.log_scan import LogColumns, LogScan
+from pyhudi_core.model.file_names import LogFileName
+from pyhudi_core.runtime import SystemClock
+from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
+
+AVRO = '{"type":"record","name":"r","fields":[{"name":"k","type":"string"},{"name":"v","type":["null","long"]}]}'
+SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
+T1, T2, T3, T4 = (f"2026010100000{n}000" for n in range(4))
+
+
+def data(time: str, *rows: tuple[str, int], identifier: str = "", replaces: tuple[str, ...] = ()) -> bytes:
+    """A block with rows (k, v)."""
+    headers = {Header.INSTANT_TIME: time, Header.SCHEMA: AVRO}
+    if identifier:
+        headers[Header.BLOCK_IDENTIFIER] = identifier
+    if replaces:
+        headers[Header.COMPACTED_BLOCK_TIMES] = ",".join(replaces)
+    return encode_block(BlockType.AVRO_DATA, headers, write_records(AVRO, [{"k": k, "v": v} for k, v in rows]))
+
+
+def command(time: str, target: str, what: str = "0") -> bytes:
+    """A command block; 0 is a rollback."""
+    headers = {Header.INSTANT_TIME: time, Header.TARGET_INSTANT_TIME: target, Header.COMMAND_BLOCK_TYPE: what}
+    return encode_block(BlockType.COMMAND, headers, b"")
+
+
+def values(*files: bytes, counts: Callable[[str], bool] = lambda _time: True) -> list[int]:
+    """The values of all entries that count, in their order."""
+    storage = MemoryStorage("memory://logs/slice", MemoryBucket(), SystemClock())
+    logs = []
+    for number, content in enumerate(files, 1):
+        name = LogFileName("f", T1, number, "1-0-1")
+        storage.put(str(name), content)
+        logs.append(LogFile("", name, len(content)))
+    found = LogScan(storage, logs, counts).entries(LogColumns(SCHEMA, (), lambda batch: batch.column("k")))
+    return [] if found is None else found.rows.column("v").to_pylist()
+
+
+@pytest.mark.row("G0", "H1", "H3")
+def test_a_rollback_command_takes_back_the_blocks_of_its_target_and_no_others() -> None:
+    assert values(data(T1, ("a", 1)) + data(T2, ("a", 2)), command(T3, T2) + data(T4, ("b", 4))) == [1, 4]
+    assert values(command(T3, T2) + data(T2, ("a", 2))) == [2], "what comes after the command was written anew"
+
+
+@pytest.mark.row("G0")
+def test_a_command_that_nobody_knows_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedTableError, match="command"):
+        values(data(T1, ("a", 1)) + command(T3, T1, what="7"))
+
+
+@pytest.mark.row("H6")
+def test_a_block_that_two_attempts_of_a_task_wrote_counts_once() -> None:
+    first, second = data(T1, ("a", 1), identifier="0,0"), data(T1, ("a", 2), identifier="1,0")
+    assert values(first + second) == [2], "the later attempt's"
+    assert values(second + first) == [2], "wherever it stands"
+    assert values(first + data(T1, ("b", 3), identifier="0,1")) == [1, 3], "other numbers are other blocks"
+    assert values(first + data(T2, ("a", 5), identifier="0,0")) == [1, 5], "and so are other instants"
+
+
+@pytest.mark.row("H4")
+def test_a_block_of_a_log_compaction_stands_where_the_blocks_stood_that_it_replaces() -> None:
+    logs = data(T1, ("a", 1)), data(T2, ("b", 2)), data(T3, ("a", 3)), data(T4, ("a", 9), ("b", 2), replaces=(T1, T2))
+    assert values(*logs) == [9, 2, 3]
+    assert values(*logs, counts=lambda time: time != T4) == [1, 2, 3], "one that has not completed replaces nothing"
+
+
+@pytest.mark.row("L8", "H0")
+def test_blocks_of_instants_that_do_not_count_are_passed_over() -> None:
+    assert values(data(T1, ("a", 1)) + data(T2, ("a", 2)), counts=lambda time: time == T1) == [1]

@@ -1,0 +1,108 @@
+"""A read of the past either sees all of it or says that it is gone: tables that Hudi has cleaned, and ours with files taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.golden import unpack
+from support.tables import make, orders, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import SnapshotExpiredError
+
+CLEANED = ["hudi-1.0.2/cow_hive_services", "hudi-1.2.0/cow_hive_services"]
+
+
+def _counts(table: hudi.HudiTable) -> list[int | None]:
+    """How many rows each commit left, as time travel tells; None where it says that they are gone."""
+    counts: list[int | None] = []
+    for instant in table.timeline.commits:
+        try:
+            counts.append(table.scan(as_of=instant).to_arrow().num_rows)
+        except SnapshotExpiredError:
+            counts.append(None)
+    return counts
+
+
+@pytest.mark.parametrize("name", CLEANED)
+def test_states_whose_files_hudi_has_cleaned_are_not_read_with_rows_missing(name: str, tmp_path: Path) -> None:
+    table = hudi.open_table(unpack(name, tmp_path / "table"))
+    counts = _counts(table)
+    assert counts[:5] == [None] * 5  # 90, 94 or more rows were there; a third of them has been cleaned
+    assert counts[5:] == [93, 101, 101, 106, 66] if "1.0.2" in name else counts[5:] == [91, 99, 99, 105, 66]
+
+
+@pytest.mark.parametrize("name", CLEANED)
+def test_changes_whose_files_hudi_has_cleaned_are_not_told_as_if_there_had_been_no_rows(
+    name: str, tmp_path: Path
+) -> None:
+    table = hudi.open_table(unpack(name, tmp_path / "table"))
+    commits = table.timeline.commits
+    with pytest.raises(SnapshotExpiredError, match="cleaned"):
+        table.changes()
+    assert table.changes(after=commits[-2].completion_time).to_arrow().num_rows > 0
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> hudi.HudiTable:
+    """Three commits; partition a was written by all of them, partition b by the first."""
+    table = make(str(tmp_path / "orders"))
+    table.upsert(orders((1, "a", 1.0, 1), (2, "b", 1.0, 1)))
+    table.upsert(orders((1, "a", 2.0, 2)))
+    table.upsert(orders((1, "a", 3.0, 3), (3, "c", 3.0, 3)))
+    return table
+
+
+Reads = Callable[[hudi.HudiTable, hudi.Instant], object]
+
+
+def _clean(table: hudi.HudiTable, instant: hudi.Instant, partition: str) -> None:
+    """Take the file away that an instant wrote in a partition, as a clean does."""
+    (stat,) = (s for s in table.commit_metadata(instant).stats if s.partition.endswith(partition))
+    Path(table.location, stat.path).unlink()
+
+
+def test_what_was_not_cleaned_can_be_read_at_every_time(table: hudi.HudiTable) -> None:
+    first, second, third = table.timeline.commits
+    assert rows(table.scan(as_of=first), "id", "price") == [(1, 1.0), (2, 1.0)]
+    assert rows(table.scan(as_of=second), "id", "price") == [(1, 2.0), (2, 1.0)]
+    assert rows(table.scan(as_of=third), "id", "price") == [(1, 3.0), (2, 1.0), (3, 3.0)]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda table, instant: table.scan(as_of=instant),
+        lambda table, instant: table.scan(as_of=instant, mode="read_optimized"),
+        lambda table, instant: table.incremental(until=instant),
+        lambda table, instant: table.changes(until=instant),
+    ],
+    ids=["scan", "read_optimized", "incremental", "changes"],
+)
+def test_every_read_of_the_past_says_that_it_is_gone(table: hudi.HudiTable, read: Reads) -> None:
+    first, second, _ = table.timeline.commits
+    _clean(table, first, "a")
+    with pytest.raises(SnapshotExpiredError, match="cleaned"):
+        read(table, first)
+    assert rows(table.scan(as_of=second), "id", "price") == [(1, 2.0), (2, 1.0)]
+
+
+def test_an_older_slice_that_a_savepoint_keeps_does_not_stand_for_the_one_that_is_gone(table: hudi.HudiTable) -> None:
+    first, second, _ = table.timeline.commits
+    _clean(table, second, "a")
+    assert rows(table.scan(as_of=first), "id", "price") == [(1, 1.0), (2, 1.0)]
+    with pytest.raises(SnapshotExpiredError, match="cleaned"):
+        table.scan(as_of=second)
+
+
+def test_groups_that_a_range_did_not_change_may_be_gone(table: hudi.HudiTable) -> None:
+    first, second, third = table.timeline.commits
+    _clean(table, first, "a")
+    found = table.incremental(after=first, until=second)
+    assert rows(found, "id", "price") == [(1, 2.0)]
+    _clean(table, second, "a")
+    with pytest.raises(SnapshotExpiredError, match="cleaned"):
+        table.incremental(after=first, until=second)
+    assert rows(table.incremental(after=second, until=third), "id", "price") == [(1, 3.0), (3, 3.0)]
