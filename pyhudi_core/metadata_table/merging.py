@@ -14,8 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 import fastavro
+from fastavro.schema import SchemaParseException
 
 from pyhudi_core.errors import CorruptAvroError
+from pyhudi_core.formats.avro_schema import safe_schema
 from pyhudi_core.metadata_table.slices import Arrival
 
 Record = Mapping[str, Any]
@@ -101,23 +103,38 @@ def wrapped_value(wrapped: Any) -> Any:
 def _decoded(arrival: Arrival) -> Iterable[tuple[str, Record]]:
     """Records are few or have maps of any length, so they are decoded one by one."""
     assert arrival.entries is not None
-    parsed, entries = _parsed(arrival.schema), arrival.entries
+    entries = arrival.entries
     view = memoryview(entries.data)
     places = zip(entries.key_list(), entries.value_starts.tolist(), entries.value_ends.tolist(), strict=True)
     try:
+        parsed = _parsed(arrival.schema)
         for key, start, end in places:
             body = io.BytesIO(view[start:end])
             value = fastavro.schemaless_reader(
                 body, parsed, None, return_record_name=True, return_record_name_override=True
             )
-            yield key.decode("utf-8"), value
-    except (EOFError, ValueError, TypeError, IndexError, KeyError, OverflowError, StopIteration) as error:
+            yield key.decode("utf-8"), _checked(value)
+    except (EOFError, ValueError, TypeError, LookupError, OverflowError, StopIteration, SchemaParseException) as error:
         raise CorruptAvroError(
             f"A record of the metadata table is damaged: {error!s:.200}",
             hint="Take the metadata table off hoodie.table.metadata.partitions; the next writer builds it anew.",
         ) from error
 
 
+def _checked(value: Any) -> Record:
+    """A record whose list of files has the shape that all here rely on. Raises ValueError, TypeError or KeyError for another."""
+    if not isinstance(value, dict):
+        raise TypeError("it is no record")
+    files = value.get(FILES_FIELD) or {}
+    if not isinstance(files, dict):
+        raise TypeError("its list of files is none")
+    for info in files.values():
+        if not isinstance(info["size"], int) or not isinstance(info["isDeleted"], bool):
+            raise ValueError("its list of files has no sizes")
+    return value
+
+
 @lru_cache(maxsize=32)
 def _parsed(schema: str) -> Any:
+    safe_schema(schema)  # refuses what would make the decoder recurse or work without an end
     return fastavro.parse_schema(json.loads(schema))

@@ -8,11 +8,12 @@ their arrival, base file first; what they mean together is ``merging``'s work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from pyhudi_core.errors import CorruptHFileError
+from pyhudi_core.errors import CorruptHFileError, HudiError
 from pyhudi_core.file_groups.slice import BaseFile, LogFile
 from pyhudi_core.file_groups.slicing import Piece, slices_of
 from pyhudi_core.formats.hfile import Entries, HFileReader
@@ -61,10 +62,10 @@ class MetadataSlices:
     def arrivals(self, piece: Piece, find: Find) -> Iterator[Arrival]:
         """The entries of a slice that ``find`` finds, and all deletes, in the order of their arrival."""
         if piece.base is not None:
-            with self.storage.open_input(piece.base.path) as source:
+            with _naming(piece.base.path), self.storage.open_input(piece.base.path) as source:
                 yield from self._found(HFileReader(source, piece.base.path), find)
         for log in piece.logs:
-            with self.storage.open_input(log.path) as source:
+            with _naming(log.path), self.storage.open_input(log.path) as source:
                 reader = LogReader(source, log.path)
                 for block in reader.blocks():
                     if self.counts(block.instant_time):
@@ -146,6 +147,16 @@ class MetadataSlices:
         for entries in find(reader):
             yield Arrival(reader.schema or schema or "", entries)
         self.blocks_read += reader.blocks_read - before
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Errors inside say which file they are about."""
+    try:
+        yield
+    except HudiError as error:
+        error.path = error.path or path
+        raise
 
 
 def everything(reader: HFileReader) -> Iterator[Entries]:

@@ -14,8 +14,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from pyhudi_core.errors import HudiError
+import pyarrow as pa
+
+from pyhudi_core.errors import HudiError, LimitExceededError
 from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.metadata_table.names import FOLDER
 from pyhudi_core.model.commit import CommitMetadata, OperationType
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.properties import TableType
@@ -243,6 +246,12 @@ class _RecordedStorage(SimStorage):
 
     def list(self, prefix: str, start_after: str = "") -> list[ObjectInfo]:
         return [self._sized(info) for info in super().list(prefix, start_after)]
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        size, _ = self._sizes.get(path, (0, 0))
+        if size and path.startswith(f"{FOLDER}/"):
+            raise LimitExceededError("The incident holds no content of the file", limit=0, seen=size, path=path)
+        return super().open_input(path)
 
     def _sized(self, info: ObjectInfo) -> ObjectInfo:
         size, modified_ms = self._sizes.get(info.path, (info.size, -1))

@@ -133,6 +133,12 @@ class ManyFiles(LocalStorage):
         found = super().list_folder(folder)
         return Folder((*self.extra, *found.objects), found.folders) if folder == ".hoodie/timeline" else found
 
+    def list_names(self, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        found = self.list_folder(folder)
+        return tuple(info.path.rpartition("/")[2] for info in found.objects), tuple(
+            path.rpartition("/")[2] for path in found.folders
+        )
+
 
 def _many(location: str, count: int, limits: Limits) -> tuple[Any, float]:
     make(location).upsert(orders((1, "a", 1.0)))

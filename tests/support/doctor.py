@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import io
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+import fastavro
+
+from pyhudi_core.formats.hfile import HFileWriter
+from pyhudi_core.metadata_table.reader import MetadataTable
+from pyhudi_core.metadata_table.slices import everything
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.doctor import CheckOptions, CheckReport, Kind, check
 from pyhudi_core.storage.local import LocalStorage
+from pyhudi_core.timeline.active import TimelineFolder
 from pyhudi_core.transaction.home import TableHome
 from support.disk import contents
 
@@ -52,3 +61,43 @@ def assert_sound(report: CheckReport) -> CheckReport:
 def kinds(report: CheckReport, *, info: bool = False) -> list[str]:
     """The kinds of the findings, each once, sorted; without mere information unless asked."""
     return sorted({str(found.kind) for found in report.findings if info or found.severity != "info"})
+
+
+Entry = dict[str, Any]
+
+
+def rewrite_metadata(
+    location: str | Path,
+    partition: str,
+    change: Callable[[dict[str, Entry]], object] = lambda entries: None,
+    *,
+    claimed_schema: str | None = None,
+    value: bytes | None = None,
+) -> None:
+    """Let the metadata table say something else: its merged entries of a partition are changed, and become one base file.
+
+    ``claimed_schema`` and ``value`` take the place of the schema and of every entry's bytes.
+    """
+    storage = LocalStorage(str(location), fsync=False)
+    data = TimelineFolder(storage, ".hoodie/timeline").load()
+    table = MetadataTable.open(storage, data, (partition,))
+    schema = next(
+        arrival.schema
+        for piece in table.slices.pieces(partition)
+        for arrival in table.slices.arrivals(piece, everything)
+        if arrival.schema
+    )
+    entries = {key: dict(entry) for key, entry in table.scan(partition).items()}
+    change(entries)
+    parsed = fastavro.parse_schema(json.loads(schema))
+    writer = HFileWriter(schema if claimed_schema is None else claimed_schema)
+    for key in sorted(entries, key=str.encode):
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, parsed, entries[key])
+        writer.add(key.encode(), body.getvalue() if value is None else value)
+    folder = Path(location, ".hoodie/metadata", partition)
+    for path in folder.iterdir():
+        if not path.name.startswith(".hoodie_partition_metadata"):
+            path.unlink()
+    newest = max(instant.requested_time for instant in table.slices.own)
+    (folder / f"{partition.replace('_', '-')}-0000-0_0-0-0_{newest}.hfile").write_bytes(writer.finish())

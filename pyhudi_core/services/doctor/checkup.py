@@ -60,9 +60,10 @@ def check(home: TableHome, options: CheckOptions | None = None) -> CheckReport:
     _run(exam, Area.COMMIT_RECORD, lambda: commit_record.examine(exam))
     _run(exam, Area.HEARTBEATS, lambda: pending.examine(exam))
     _run(exam, Area.COMMIT_RECORD, lambda: commit_record.examine_staged(exam))
-    _run(exam, Area.FILES, lambda: _examine_files(exam))
+    listed = Listed()
+    _run(exam, Area.FILES, lambda: _examine_files(exam, listed))
     _run(exam, Area.LOCKS, lambda: locks.examine(exam))
-    _run(exam, Area.METADATA_TABLE, lambda: metadata_table.examine(exam))
+    _run(exam, Area.METADATA_TABLE, lambda: metadata_table.examine(exam, listed, keys=chosen.keys))
     _run(exam, Area.SCHEMA, lambda: _examine_rows(exam, chosen.keys))
     return exam.report()
 
@@ -86,8 +87,8 @@ def _run(exam: Examination, area: Area, examine: Callable[[], None]) -> None:
         exam.add(Kind.EXAMINATION_FAILED, what[:300], area=area)
 
 
-def _examine_files(exam: Examination) -> None:
-    listed: Listed = listing.walk(exam)
+def _examine_files(exam: Examination, listed: Listed) -> None:
+    listing.walk(exam, listed)
     files.examine(exam, listed, _later(exam))
     leftovers.examine(exam, listed.folders)
 

@@ -7,7 +7,7 @@ completed files of the timeline, and staged objects of this package, nothing els
 from __future__ import annotations
 
 from pyhudi_core.errors import CorruptionError, HudiError
-from pyhudi_core.model.instant import State, is_time, parse_file_name
+from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_file_name
 from pyhudi_core.services.doctor import locks
 from pyhudi_core.services.doctor.examination import Examination, describe
 from pyhudi_core.services.doctor.kinds import Area, Kind, Severity
@@ -100,7 +100,7 @@ def _unsafe(context: TableContext, intent: Intent) -> str | None:
     for item in intent.publications:
         if not item.staged.startswith(f"{layout.STAGED}/") and not item.staged.startswith(_METADATA_TABLE):
             return item.staged
-        if not _is_completed_file(item.path, context.folder.path, intent.requested_time):
+        if not _may_be_made(item.path, context.folder.path, intent):
             return item.path
     folder, _, name = intent.inflight.rpartition("/")
     instant = parse_file_name(name)
@@ -113,7 +113,12 @@ def _unsafe(context: TableContext, intent: Intent) -> str | None:
     return None if sound else intent.inflight
 
 
-def _is_completed_file(path: str, folder: str, requested_time: str) -> bool:
+def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
+    """A commit makes completed files; a rollback decides on its plan, too."""
+    plan = Instant(intent.requested_time, Action.ROLLBACK, State.REQUESTED)
+    if intent.action == str(Action.ROLLBACK) and path == f"{folder}/{plan.file_name()}":
+        return True
+    requested_time = intent.requested_time
     parent, _, name = path.rpartition("/")
     instant = parse_file_name(name)
     if (

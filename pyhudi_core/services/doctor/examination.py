@@ -41,6 +41,8 @@ class Limits:
         footers: base files whose footer is read.
         keys_in_memory: record keys held at once; more are compared in several passes over the files.
         key_rows: rows of a partition whose keys are compared; None for all.
+        metadata_table_bytes: bytes of the metadata table's list of files that are read.
+        index_keys: record keys that are looked up in the record index.
         shown: findings of one kind that are listed one by one.
     """
 
@@ -50,6 +52,8 @@ class Limits:
     footers: int = 1_000
     keys_in_memory: int = 4_000_000
     key_rows: int | None = None
+    metadata_table_bytes: int = 256 << 20
+    index_keys: int = 10_000
     shown: int = 20
 
 

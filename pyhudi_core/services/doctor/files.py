@@ -39,10 +39,10 @@ class Named:
 
 def examine(exam: Examination, listed: Listed, later: Mapping[Instant, CommitMetadata]) -> None:
     """Compare; ``later`` are the commits that completed while the folder was listed."""
-    named = _named(exam, exam.commits)
+    named = named_by(exam, exam.commits)
     _examine_named(exam, named, listed, later)
     _examine_replaced(exam, named, listed)
-    orphans.examine(exam, listed, {*named.sizes, *_named(None, later).sizes})
+    orphans.examine(exam, listed, {*named.sizes, *named_by(None, later).sizes})
     _examine_partitions(exam, named, listed)
     for info in listed.others:
         exam.add(Kind.UNKNOWN_FILE, "The file's name is not that of a data file", info.path)
@@ -55,8 +55,8 @@ def examine(exam: Examination, listed: Listed, later: Mapping[Instant, CommitMet
     )
 
 
-def _named(exam: Examination | None, commits: Mapping[Instant, CommitMetadata]) -> Named:
-    """In the order of completion, so that what came later counts."""
+def named_by(exam: Examination | None, commits: Mapping[Instant, CommitMetadata]) -> Named:
+    """What commits name, in the order of completion, so that what came later counts. With ``exam``, contradictions are findings."""
     found = Named()
     for instant, commit in sorted(commits.items(), key=lambda item: item[0].completion_time or item[0].requested_time):
         for stat in commit.stats:
@@ -108,7 +108,7 @@ def _is_safe(path: str) -> bool:
 
 def _examine_named(exam: Examination, named: Named, listed: Listed, later: Mapping[Instant, CommitMetadata]) -> None:
     changed = {group for commit in later.values() for group in commit.file_groups()}
-    expected = {path for path in _in_newest_slices(named) if _group_of(path) not in changed}
+    expected = {path for path in in_newest_slices(named) if _group_of(path) not in changed}
     removed_before = (
         any(instant.action in _REMOVING for instant in exam.timeline.completed) or exam.archived is not None
     )
@@ -129,7 +129,7 @@ def _examine_named(exam: Examination, named: Named, listed: Listed, later: Mappi
             )
 
 
-def _in_newest_slices(named: Named) -> Iterator[str]:
+def in_newest_slices(named: Named) -> Iterator[str]:
     """The newest base file of each group that is not replaced, and the log files of commits that completed after it began."""
     for path, instant in named.writers.items():
         partition, text = split(path)

@@ -1,7 +1,8 @@
 """Record an incident: what a table's protocol left behind, as one JSON document that ``pyhudi_core.testing.replay_incident`` steps through.
 
-In it: the timeline's files, the commit record, staged commits, locks and their audit, heartbeats and markers with their bytes; everything else as
-names, sizes, times and tags. No data file's content, no history, no metadata table. Secrets are masked by as many stars, so that lengths and
+In it: the timeline's files, the commit record, staged commits, locks and their audit, heartbeats and markers with their bytes, and the metadata
+table's list of files; everything else as names, sizes, times and tags. No data file's content, and nothing of the metadata table that holds
+keys or values. Secrets are masked by as many stars, so that lengths and
 formats stay as they are. Bounded: what does not fit is named in ``left_out``.
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 from pyhudi_core.errors import CorruptionError, HudiError, StorageError, UnsafePathError
 from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LOCK_FOLDER, LockFile, Owner
+from pyhudi_core.metadata_table.names import FILES, FOLDER
 from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.model.masking import masked_text
 from pyhudi_core.services.doctor.masking import masked_file
@@ -182,7 +184,9 @@ def _rank(path: str) -> int:
         return 4
     if path.startswith((f"{layout.HEARTBEATS}/", f"{layout.MARKERS}/", f"{LOCK_FOLDER}/")) or path == ".hoodie/lock":
         return 3
-    if path.startswith(".hoodie/metadata/") or name.endswith(".parquet"):
+    if path.startswith(f"{FOLDER}/{FILES}/"):
+        return 1
+    if path.startswith(f"{FOLDER}/") or name.endswith(".parquet"):
         return 0
     if path.startswith(".hoodie/") and (name[:1].isdigit() or name == "_version_" or name.startswith("manifest_")):
         return 2

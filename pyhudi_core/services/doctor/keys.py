@@ -42,7 +42,7 @@ def examine(exam: Examination, snapshot: Snapshot) -> None:
 
 
 def _examine_partition(exam: Examination, snapshot: Snapshot, partition: str, pieces: tuple[FileSlice, ...]) -> int:
-    files = [_KeyFile(exam, snapshot, piece) for piece in pieces]
+    files = [KeyFile(exam, snapshot, piece) for piece in pieces]
     rows = exam.runtime.executor.map(lambda file: file.rows(), files)
     limit = exam.limits.key_rows
     if limit is not None and sum(rows) > limit:
@@ -79,7 +79,7 @@ def _share(keys: pa.Array, number: int, passes: int) -> pa.Array:
     return keys.filter(pa.array(hash_keys(keys) % np.uint32(passes) == number))
 
 
-def _report_twice(exam: Examination, partition: str, keys: pa.ChunkedArray, files: list[_KeyFile]) -> None:
+def _report_twice(exam: Examination, partition: str, keys: pa.ChunkedArray, files: list[KeyFile]) -> None:
     if len(keys) == pc.count_distinct(keys).as_py():
         return
     counted = pc.value_counts(keys)
@@ -96,7 +96,7 @@ def _report_twice(exam: Examination, partition: str, keys: pa.ChunkedArray, file
 
 
 @dataclass(frozen=True, slots=True)
-class _KeyFile:
+class KeyFile:
     """The keys of one base file; a file that cannot be read is a finding, and has none."""
 
     exam: Examination

@@ -104,6 +104,14 @@ class Kind(StrEnum):
     HEARTBEAT_LEFT = "heartbeat_left"
     METADATA_TABLE_MISSING = "metadata_table_missing"
     METADATA_TABLE_UNLISTED = "metadata_table_unlisted"
+    METADATA_TABLE_DAMAGED = "metadata_table_damaged"
+    METADATA_TABLE_BEHIND = "metadata_table_behind"
+    METADATA_PARTITION_MISSING = "metadata_partition_missing"
+    METADATA_FILE_MISSING = "metadata_file_missing"
+    METADATA_FILE_GONE = "metadata_file_gone"
+    METADATA_FILE_UNNAMED = "metadata_file_unnamed"
+    METADATA_SIZE_DIFFERS = "metadata_size_differs"
+    METADATA_INDEX_DIFFERS = "metadata_index_differs"
     SCHEMA_UNREADABLE = "schema_unreadable"
     SCHEMA_MISSING = "schema_missing"
     SCHEMA_DIFFERS = "schema_differs"
@@ -135,6 +143,7 @@ _INFO, _REPAIRABLE, _WARNING, _ERROR = Severity.INFO, Severity.REPAIRABLE, Sever
 _NOTHING = "Nothing has to be done."
 _NEXT_WRITE = "Nothing has to be done: the next write repairs it."
 _RESTORE = "Restore the file from a copy of the table; readers fail or see other rows until then."
+_ANEW = "take it off hoodie.table.metadata.partitions, or write once here; Hudi's next writer builds it anew."
 _NO_UPGRADE = "hoodie.write.auto.upgrade=false and hoodie.write.table.version=8"
 
 USUAL: dict[Kind, Usual] = {
@@ -280,6 +289,28 @@ USUAL: dict[Kind, Usual] = {
     ),
     Kind.METADATA_TABLE_UNLISTED: Usual(
         Area.METADATA_TABLE, _INFO, "No reader uses it; Hudi's next writer builds it anew."
+    ),
+    Kind.METADATA_TABLE_DAMAGED: Usual(Area.METADATA_TABLE, _ERROR, f"Readers that believe it fail: {_ANEW}"),
+    Kind.METADATA_TABLE_BEHIND: Usual(
+        Area.METADATA_TABLE, _ERROR, f"Readers that believe it do not see the commit, readers here list files: {_ANEW}"
+    ),
+    Kind.METADATA_PARTITION_MISSING: Usual(
+        Area.METADATA_TABLE, _ERROR, f"Readers that believe it do not see the partition: {_ANEW}"
+    ),
+    Kind.METADATA_FILE_MISSING: Usual(
+        Area.METADATA_TABLE, _ERROR, f"Readers that believe it do not see the file's rows: {_ANEW}"
+    ),
+    Kind.METADATA_FILE_GONE: Usual(
+        Area.METADATA_TABLE, _ERROR, f"Readers that believe it look for a file that is not there: {_ANEW}"
+    ),
+    Kind.METADATA_FILE_UNNAMED: Usual(
+        Area.METADATA_TABLE, _ERROR, f"Readers that believe it show rows that no commit has: {_ANEW}"
+    ),
+    Kind.METADATA_SIZE_DIFFERS: Usual(
+        Area.METADATA_TABLE, _ERROR, f"Readers that believe it read the file only in part, or beyond its end: {_ANEW}"
+    ),
+    Kind.METADATA_INDEX_DIFFERS: Usual(
+        Area.METADATA_TABLE, _ERROR, f"Writers that look keys up in it write them a second time: {_ANEW}"
     ),
     Kind.SCHEMA_UNREADABLE: Usual(
         Area.SCHEMA, _ERROR, "Write to the table once with Hudi, which stores a readable schema in the commit."

@@ -33,12 +33,11 @@ class Listed:
     partitions: set[str] = field(default_factory=set)
     folders: list[str] = field(default_factory=list)
     others: list[ObjectInfo] = field(default_factory=list)
-    whole: bool = True
+    whole: bool = False
 
 
-def walk(exam: Examination) -> Listed:
-    """List every folder but ``.hoodie``, up to the limit of data files."""
-    found = Listed()
+def walk(exam: Examination, found: Listed) -> None:
+    """List every folder but ``.hoodie``, up to the limit of data files, into ``found``."""
     level = [""]
     while level:
         folders = exam.runtime.executor.map(lambda path: exam.folder(_AREA, path), level)
@@ -48,13 +47,12 @@ def walk(exam: Examination) -> Listed:
             following.extend(name for name in folder.folders if name != ".hoodie")
         exam.progress(str(_AREA), len(found.files), 0)
         if len(found.files) > exam.limits.data_files and following:
-            found.whole = False
             exam.not_examined(
                 _AREA, f"More than {exam.limits.data_files:,} data files: {len(following):,} folders were not listed"
             )
-            break
+            return
         level = following
-    return found
+    found.whole = True
 
 
 def _take(found: Listed, path: str, folder: Folder) -> None:

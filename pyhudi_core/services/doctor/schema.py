@@ -1,11 +1,12 @@
 """Examine columns: the schema that the commits define, and whether each base file can be read as it; and the rows that footers count.
 
-Footers are read, not rows. Of many files the newest are taken.
+Footers are read, not rows. Of many files the newest are taken. Files are those of commits and listing; whether the metadata table says the
+same is examined apart, so a damaged one hides nothing here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -32,7 +33,7 @@ def load(exam: Examination) -> Snapshot | None:
         exam.not_examined(Area.KEYS, "The table is merge-on-read; its keys were not examined")
         return None
     try:
-        return build(context.storage, context.folder, context.config, exam.timeline)
+        return build(context.storage, context.folder, replace(context.config, metadata_partitions=()), exam.timeline)
     except CorruptionError as error:
         exam.not_examined(
             _AREA, f"Without readable commits there is no state to examine: {describe(error)}", error.path

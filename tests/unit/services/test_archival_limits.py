@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi_core.model.instant import Action, Instant, State
@@ -142,6 +142,12 @@ def test_a_clean_newer_than_the_last_commit_that_goes_stays() -> None:
     assert planned(*SIX, done(50, Action.CLEAN, 502)) == [1, 2, 3, 4]
 
 
+def test_the_newest_commit_without_a_savepoint_stays() -> None:
+    few = ArchivalRules(keep_min=1, keep_max=2)
+    assert planned(*SIX[:3], done(3, Action.SAVEPOINT), rules=few) == [1]
+    assert planned(*SIX[:3], *(done(n, Action.SAVEPOINT) for n in (1, 2, 3)), rules=few) == []
+
+
 @pytest.mark.parametrize("action", [Action.SAVEPOINT, Action.RESTORE, Action.INDEXING])
 def test_savepoints_restores_and_indexing_stay(action: Action) -> None:
     rules = ArchivalRules(keep_min=2, keep_max=4, beyond_savepoint=True)
@@ -188,13 +194,18 @@ instants = st.lists(
 )
 
 
+@settings(derandomize=True, deadline=None)
 @given(instants, st.integers(1, 5), st.integers(1, 5), st.booleans())
 def test_whatever_is_on_the_timeline_what_goes_is_safe_to_go(
     found: list[Instant], keep_min: int, more: int, beyond: bool
 ) -> None:
     timeline = Timeline.of(found)
     plan = plan_archival(ArchivalState(timeline), ArchivalRules(keep_min, keep_min + more, beyond))
-    gone = set(plan.instants)
+    for count in range(len(plan.instants) + 1):  # a run may end after any of them
+        _is_safe_to_go(timeline, set(plan.instants[:count]), keep_min)
+
+
+def _is_safe_to_go(timeline: Timeline, gone: set[Instant], keep_min: int) -> None:
     assert all(instant.is_completed and instant in timeline.instants for instant in gone)
     stay = [instant for instant in timeline if instant not in gone]
     if gone:
@@ -204,6 +215,6 @@ def test_whatever_is_on_the_timeline_what_goes_is_safe_to_go(
         )
         saved = {i.requested_time for i in stay if i.action is Action.SAVEPOINT}
         left = Timeline(tuple(i for i in stay if i.requested_time not in saved)).first_write
-        newest = max(i.requested_time for i in gone if i.action in (Action.COMMIT, Action.REPLACECOMMIT))
+        times = [i.requested_time for i in gone if i.action in (Action.COMMIT, Action.REPLACECOMMIT)]
         assert left is not None
-        assert newest < left, "what is older than the first active write is archived"
+        assert max(times, default="") < left, "what is older than the first active write is archived"

@@ -48,12 +48,11 @@ def test_an_empty_table_is_green(location: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_that_hudi_wrote_have_no_errors(location: str, name: str) -> None:
     report = examine(unpack(name, location))
-    assert kinds(report) == [], str(report)
+    begun = ["pending_foreign"] if name.endswith("_expressions") else []  # an index build that Hudi did not finish
+    assert kinds(report) == begun, str(report)
     assert report.area(Area.TIMELINE).complete and report.area(Area.FILES).complete
     assert report.area(Area.KEYS).complete == name.partition("/")[2].startswith("cow_")
-    assert report.area(Area.METADATA_TABLE).state == "not all seen", (
-        "nothing is claimed about what the metadata table says"
-    )
+    assert report.area(Area.METADATA_TABLE).worst in (None, Severity.INFO)
 
 
 def test_a_table_that_two_engines_wrote_stays_green(location: str) -> None:

@@ -236,13 +236,6 @@ def test_a_listed_metadata_table_that_is_gone_is_an_error(location: str) -> None
     assert kinds(examine(location)) == ["metadata_table_missing"]
 
 
-@pytest.mark.row("R4")
-def test_a_metadata_table_is_never_called_equal_to_the_listing(location: str) -> None:
-    report = examine(unpack("hudi-1.2.0/cow_plain", location))
-    assert any(found.area is Area.METADATA_TABLE for found in report.of(Kind.NOT_EXAMINED))
-    assert report.area(Area.METADATA_TABLE).state == "not all seen"
-
-
 def test_a_metadata_table_that_nobody_lists_is_information(location: str) -> None:
     _written(location)
     Path(location, ".hoodie/metadata/files").mkdir(parents=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.disk import contents
@@ -18,7 +19,7 @@ from pyhudi_core.errors import CorruptionError
 from pyhudi_core.formats.avro import decode_record, encode_record
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.opening import create_at, record_incident
-from pyhudi_core.services.doctor import Incident
+from pyhudi_core.services.doctor import CheckOptions, CheckReport, Incident, Limits, check
 from pyhudi_core.services.doctor.masking import masked_file
 from pyhudi_core.testing import (
     Bounds,
@@ -187,6 +188,78 @@ def test_an_incident_of_hudi_is_replayed_too(location: str) -> None:
     table = hudi.open_table(unpack("hudi-1.0.2/cow_plain", location))
     replay = replay_incident(table.record_incident(), bounds=Bounds(preemptions=0, schedules=2))
     assert (replay.outcome, replay.fates) == ("committed", ())
+
+
+# --- what the doctor found is found again
+
+
+def _damage_lock(location: Path) -> None:
+    (location / ".hoodie/timeline/surprise").touch()
+
+
+def _damage_sizes(location: Path) -> None:
+    newest = max(location.rglob("*.parquet"), key=lambda path: path.name.rpartition("_")[2])
+    newest.write_bytes(newest.read_bytes() + b"more")
+
+
+def _damage_files(location: Path) -> None:
+    max(location.rglob("*.parquet"), key=lambda path: path.name.rpartition("_")[2]).unlink()
+
+
+def _damage_commit(location: Path) -> None:
+    max(location.glob(".hoodie/timeline/*_*.commit")).write_bytes(b"Obj\1")
+
+
+def _damage_metadata_log(location: Path) -> None:
+    newest = max(location.glob(".hoodie/metadata/files/.files-*.log.*"), key=lambda path: path.name.split("_")[1])
+    newest.unlink()
+
+
+def _damage_metadata_timeline(location: Path) -> None:
+    max(location.glob(".hoodie/metadata/.hoodie/timeline/2*_*.deltacommit")).unlink()
+
+
+def _damage_metadata_file(location: Path) -> None:
+    for path in location.glob(".hoodie/metadata/files/*.hfile"):
+        path.write_bytes(path.read_bytes()[:3000])
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        (_damage_lock, "not_an_instant"),
+        (_damage_sizes, "metadata_size_differs"),
+        (_damage_files, "file_missing"),
+        (_damage_commit, "metadata_unreadable"),
+        (_damage_metadata_log, "metadata_file_missing"),
+        (_damage_metadata_timeline, "metadata_table_behind"),
+        (_damage_metadata_file, "metadata_table_damaged"),
+    ],
+)
+def test_the_replay_finds_what_the_doctor_found_at_the_place(location: str, damage: Any, kind: str) -> None:
+    """But for what is in the content of data files, which is not in the document."""
+    unpack("hudi-1.2.0/cow_indexed", location)
+    damage(Path(location))
+    table = hudi.open_table(location)
+    found = _findings(table.check(keys=False, limits=Limits(footers=0)))
+    assert kind in {words[0] for words in found}
+    incident = load_incident(table.record_incident().to_bytes())
+    assert _findings(check(incident_world(incident).home, CheckOptions(keys=False, limits=Limits(footers=0)))) == found
+
+
+def _findings(report: CheckReport) -> list[tuple[str, str, str | None, str | None]]:
+    return sorted((str(f.kind), str(f.severity), f.where or "", f.instant or "") for f in report.findings)
+
+
+def test_content_that_was_left_out_is_not_called_damaged(location: str) -> None:
+    unpack("hudi-1.0.2/cow_plain", location)
+    incident = hudi.open_table(location).record_incident()
+    files = tuple(
+        replace(file, content=None) if file.path.startswith(".hoodie/metadata/") else file for file in incident.files
+    )
+    report = check(incident_world(replace(incident, files=files)).home, CheckOptions(keys=False))
+    assert not report.of("metadata_table_damaged")
+    assert report.area("metadata table").state == "not all seen"
 
 
 # --- what is in the document

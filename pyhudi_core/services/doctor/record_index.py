@@ -1,0 +1,88 @@
+"""Look a sample of record keys up in the record index: it must lead to the file group that they were read from.
+
+Of each newest base file without logs an equal share of keys is taken, from its beginning. Files with logs are left out: their logs may have deleted
+or moved the keys. Entries of keys that are in no file are not looked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from pyhudi_core.errors import HudiError
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.metadata_table.names import FOLDER, RECORD_INDEX
+from pyhudi_core.services.doctor import schema
+from pyhudi_core.services.doctor.examination import Examination, describe
+from pyhudi_core.services.doctor.keys import KeyFile
+from pyhudi_core.services.doctor.kinds import Area, Kind
+from pyhudi_core.services.doctor.metadata_files import Look
+from pyhudi_core.snapshot.snapshot import Snapshot, build
+
+_AREA = Area.METADATA_TABLE
+_PLACE = f"{FOLDER}/{RECORD_INDEX}"
+_SHOWN_KEYS = 3
+
+Group = tuple[str, str]
+
+
+def examine(exam: Examination, look: Look) -> None:
+    """Raises `CorruptionError` or `StorageError` where the record index cannot be read."""
+    snapshot = _snapshot(exam, look)
+    if snapshot is None:
+        return
+    known = schema.partitions(exam, snapshot, _AREA)
+    newest = [piece for partition in known for piece in schema.slices(exam, snapshot, partition, _AREA)]
+    pieces = [piece for piece in newest if not piece.logs]
+    if newest and not pieces:
+        exam.not_examined(_AREA, "Every file group has logs, so no keys were looked up in the record index", _PLACE)
+    pieces.sort(key=lambda piece: piece.requested_time, reverse=True)
+    chosen = pieces[: min(exam.limits.footers, exam.limits.index_keys)]
+    share = -(-exam.limits.index_keys // max(1, len(chosen)))
+    sampled = {(piece.partition, piece.file_id): _some_keys(exam, snapshot, piece, share) for piece in chosen}
+    wanted = list(dict.fromkeys(key for keys in sampled.values() for key in keys))
+    found = look.table.record_locations(wanted).select(["key", "partition", "file_id"]).to_pylist() if wanted else []
+    places = {row["key"]: (row["partition"], row["file_id"]) for row in found}
+    for group, keys in sampled.items():
+        _compare(exam, group, keys, places)
+    exam.counts["keys looked up in the record index"] = len(wanted)
+    exam.saw(_AREA, f"{exam.examined[_AREA]}, {len(wanted):,} keys in the record index")
+
+
+def _snapshot(exam: Examination, look: Look) -> Snapshot | None:
+    """The state of the data table by commits and listing alone."""
+    context = exam.context
+    if context is None:
+        return None
+    try:
+        return build(context.storage, context.folder, replace(context.config, metadata_partitions=()), look.data)
+    except HudiError as error:
+        exam.not_examined(_AREA, f"Without a state of the table no keys were looked up: {describe(error)}", _PLACE)
+        return None
+
+
+def _some_keys(exam: Examination, snapshot: Snapshot, piece: FileSlice, count: int) -> list[str]:
+    for batch in KeyFile(exam, snapshot, piece).batches():
+        keys: pa.Array = batch.drop_null()
+        return list(keys.slice(0, count).to_pylist())
+    return []
+
+
+def _compare(exam: Examination, group: Group, keys: list[str], places: dict[str, Group]) -> None:
+    partition, file_id = group
+    unknown = [key for key in keys if key not in places]
+    elsewhere = [key for key in keys if places.get(key, group) != group]
+    where = f"{partition}/{file_id}" if partition else file_id
+    if unknown:
+        what = f"The record index does not know {_of(unknown, keys)} of the file group"
+        exam.add(Kind.METADATA_INDEX_DIFFERS, what, where)
+    if elsewhere:
+        other = places[elsewhere[0]]
+        what = f"The record index has {_of(elsewhere, keys)} of the file group elsewhere, such as in {other[1]!r} of {other[0]!r}"
+        exam.add(Kind.METADATA_INDEX_DIFFERS, what, where)
+
+
+def _of(some: list[str], keys: list[str]) -> str:
+    shown = ", ".join(repr(key)[:80] for key in some[:_SHOWN_KEYS])
+    return f"{len(some):,} of {len(keys):,} keys looked up ({shown})"

@@ -1,0 +1,98 @@
+"""Damaged small files: what the timeline, its history, the properties and the locks consist of.
+
+500 cases a parser here, 50,000 with `PYHUDI_FUZZ=100` (`make fuzz`); see `support/fuzzing.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.fuzzing import Fuzzed
+
+from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.formats.history_file import HistoryFileReader, HistoryRow, encode_rows
+from pyhudi_core.formats.history_manifest import HistoryFile, decode_manifest, decode_version, encode_manifest, is_data_file
+from pyhudi_core.lock.holder import describe_foreign, parse_holder, this_process
+from pyhudi_core.lock.storage_lock_file import LockFile
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.java_properties import parse
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.schema import from_avro
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+AVRO = {path.stem: path.read_bytes() for path in sorted((GOLDEN / "formats").glob("*.avro"))}
+COMMITS = [AVRO["HoodieCommitMetadata"], AVRO["HoodieReplaceCommitMetadata"]]
+PROPERTIES = [path.read_bytes() for path in sorted((GOLDEN / "properties").glob("*.properties"))]
+ROWS = [HistoryRow(f"{n:017}", f"{n + 1:017}", "commit", COMMITS[0], b"plan" * 5) for n in range(40)]
+MANIFEST = encode_manifest([HistoryFile(f"{n:017}_{n + 1:017}_0.parquet", 100 + n) for n in range(4)], "nonce")
+LOCK = b'{"expired":false,"validUntil":1770000000000,"owner":"7d7d7a8c-6a4f-4a9f-9f0d-3f7a6a1f2c11"}'
+HISTORY_BYTES = 4 << 20
+
+
+def read_records(data: bytes) -> None:
+    assert isinstance(decode_record(data, path="f"), dict)
+
+
+def read_commit(data: bytes) -> None:
+    """What is read of a completed commit: its files, and the schema in it."""
+    commit = CommitMetadata.from_avro(decode_record(data, "HoodieCommitMetadata", path="f"))
+    assert list(commit.file_groups()) is not None
+    assert all(stat.partition is not None for stat in commit.stats)
+    if commit.schema:
+        from_avro(commit.schema)
+
+
+def read_properties(data: bytes) -> None:
+    assert TableConfig.from_properties(parse(data, path="p"), table="t").name
+
+
+def read_history(data: bytes) -> None:
+    reader = HistoryFileReader(pa.BufferReader(data), "f.parquet", HISTORY_BYTES)
+    found = [*reader.times(), *reader.rows([ROWS[3].requested_time]), *itertools.islice(reader.rows(), 100)]
+    reader.greatest_completion_time()
+    assert all(row.requested_time.isdigit() for row in found)
+
+
+def read_manifest(data: bytes) -> None:
+    assert all(is_data_file(file.name) and file.size >= 0 for file in decode_manifest(data, "manifest_1"))
+
+
+PARSERS = [
+    Fuzzed("timeline records", read_records, list(AVRO.values()), [slice(0, 64), slice(-200, None)]),
+    Fuzzed("commit metadata", read_commit, COMMITS, [slice(-600, None)]),
+    Fuzzed("properties", read_properties, PROPERTIES),
+    Fuzzed("history file", read_history, [encode_rows(ROWS, "nonce")], [slice(-1500, None)]),
+    Fuzzed("history manifest", read_manifest, [MANIFEST]),
+]
+
+
+@pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
+def test_damaged_files_are_a_value_or_a_typed_error_within_bounds(parser: Fuzzed) -> None:
+    parser.check()
+
+
+def read_lock(data: bytes) -> None:
+    holder = parse_holder(data)
+    assert holder is None or holder.describe()
+    assert describe_foreign(data)
+    found = LockFile.parse(data)
+    assert found is None or found.describe()
+
+
+def read_version(data: bytes) -> None:
+    number = decode_version(data)
+    assert number is None or number >= 0
+
+
+WHOLE_OR_NOT = [
+    Fuzzed("lock files", read_lock, [this_process("nonce", 1_770_000_000_000, "upsert").to_bytes(), LOCK, b"[" * 5000]),
+    Fuzzed("history version", read_version, [b"12", b"1"]),
+]
+
+
+@pytest.mark.parametrize("parser", WHOLE_OR_NOT, ids=lambda parser: parser.name)
+def test_damaged_files_are_read_or_nothing_is_known_of_them(parser: Fuzzed) -> None:
+    parser.check_without_errors()

@@ -1,0 +1,105 @@
+"""Metadata tables that are damaged or name places elsewhere: the right rows or a typed error, a word of the doctor, and nothing outside is touched."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support.disk import contents
+from support.doctor import Entry, examine, rewrite_metadata
+from support.golden import unpack
+from support.tables import rows
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import HudiError
+from pyhudi_core.services.doctor import Area, Kind
+
+TABLE = "hudi-1.2.0/cow_plain"
+FILES = "filesystemMetadata"
+STEM = "00000000-0000-0000-0000-000000000000-0_0-0-0_20260101000000000.parquet"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A copy of a table, with a data file beside it that must not be read."""
+    location = Path(unpack(TABLE, tmp_path / "lake" / "table"))
+    Path(tmp_path, "lake", "other").mkdir()
+    shutil.copy(next(location.rglob("*.parquet")), Path(tmp_path, "lake", "other", STEM))
+    return location
+
+
+def _asked(table: Path) -> None:
+    """Reads are right or refused, and the folder that holds the table stays as it is."""
+    lake = table.parent
+    before = contents(lake)
+    wanted = rows(hudi.open_table(unpack(TABLE, lake.parent / "fresh")), "_hoodie_record_key")
+    try:
+        found = rows(hudi.open_table(str(table)), "_hoodie_record_key")
+    except HudiError as error:
+        assert error.hint or error.path, "the error says where, or what to do"
+    else:
+        assert found == wanted
+    assert contents(lake) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"../other/{STEM}", f"/{STEM}", f"a/../../other/{STEM}", f"s3://bucket/{STEM}", f"file:///etc/{STEM}", f"..\\other\\{STEM}", f"a\0{STEM}"],
+)  # fmt: skip
+def test_files_elsewhere_that_it_lists_are_not_looked_for(table: Path, name: str) -> None:
+    def change(entries: dict[str, Entry]) -> None:
+        (partition,) = (key for key in entries if key != "__all_partitions__")
+        entries[partition][FILES][name] = {"size": 5, "isDeleted": False}
+
+    rewrite_metadata(table, "files", change)
+    report = examine(table)
+    assert [found.area for found in report.of(Kind.UNSAFE_PATH)] == [Area.METADATA_TABLE]
+    assert {found.kind for found in report.errors} == {Kind.UNSAFE_PATH}
+    _asked(table)
+
+
+@pytest.mark.parametrize(
+    "partition", ["../other", "..", "/etc", "a/../../other", "s3://bucket/x", "a\0b", "%2e%2e/other"]
+)
+def test_partitions_elsewhere_that_it_lists_are_not_looked_into(table: Path, partition: str) -> None:
+    def change(entries: dict[str, Entry]) -> None:
+        entries["__all_partitions__"][FILES][partition] = {"size": 0, "isDeleted": False}
+        entries[partition] = {
+            **entries["__all_partitions__"],
+            "type": 2,
+            FILES: {STEM: {"size": 5, "isDeleted": False}},
+        }
+
+    rewrite_metadata(table, "files", change)
+    report = examine(table)
+    kinds = {found.kind for found in report.findings if found.severity != "info"}
+    assert kinds == ({Kind.METADATA_FILE_GONE} if partition.startswith("%") else {Kind.UNSAFE_PATH})
+    _asked(table)
+
+
+@pytest.mark.parametrize("schema", ["", "null", "[", "{}", "5", '"string"', '{"type":"record"}', "[" * 100_000, '{"type":"record","name":"a","fields":[{"name":"a","type":"b"}]}', '{"type":"record","name":"a","fields":[{"name":"a","type":"a"}]}'])  # fmt: skip
+def test_a_schema_that_is_none_is_damage(table: Path, schema: str) -> None:
+    rewrite_metadata(table, "files", claimed_schema=schema)
+    report = examine(table)
+    assert [found.area for found in report.of(Kind.METADATA_TABLE_DAMAGED)] == [Area.METADATA_TABLE]
+    _asked(table)
+
+
+@pytest.mark.parametrize("value", [b"", b"\0", b"\xff" * 40, b"\2\0" * 100, b"\x00" * 1000])
+def test_entries_that_are_none_are_damage(table: Path, value: bytes) -> None:
+    rewrite_metadata(table, "files", value=value)
+    report = examine(table)
+    assert not report.ok
+    assert {found.area for found in report.errors} <= {Area.METADATA_TABLE}
+    _asked(table)
+
+
+def test_a_folder_of_it_that_leads_elsewhere_is_not_followed(table: Path) -> None:
+    outside = table.parent / "elsewhere"
+    shutil.move(table / ".hoodie/metadata/files", outside)
+    (table / ".hoodie/metadata/files").symlink_to(outside)
+    report = examine(table)
+    assert {found.kind for found in report.errors} <= {Kind.UNSAFE_PATH, Kind.METADATA_TABLE_MISSING}
+    assert report.errors
+    _asked(table)
