@@ -14,6 +14,9 @@ from datetime import UTC, datetime
 
 from pyhudi_core.runtime.process import machine, start_time
 
+_LAST_MS = 253_402_300_799_999
+"""The end of the year 9999, beyond which there are no dates to show."""
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -64,7 +67,7 @@ def parse_holder(content: bytes) -> Holder | None:
         return None
     texts = (holder.nonce, holder.host, holder.machine, holder.started, holder.note)
     sound = all(isinstance(text, str) for text in texts) and all(type(n) is int for n in (holder.pid, holder.since_ms))
-    return holder if sound and 0 < holder.pid < 2**31 and 0 <= holder.since_ms < 10**14 else None
+    return holder if sound and 0 < holder.pid < 2**31 and 0 <= holder.since_ms <= _LAST_MS else None
 
 
 def describe_foreign(content: bytes) -> str:

@@ -141,6 +141,10 @@ class LocalStorage:
                 os.unlink(target)
                 files.remove_checksum(target)
 
+    @property
+    def leaves_temporaries(self) -> bool:
+        return True
+
     def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> builtins.list[str]:
         """Remove what killed processes left under temporary names; see `SweepsTemporaries`. Follows no links."""
         top = self._resolve(check_folder(folder, self._location)) if folder else self._real_root

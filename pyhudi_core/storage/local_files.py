@@ -28,7 +28,12 @@ def is_hidden(name: str) -> bool:
 
 @runtime_checkable
 class SweepsTemporaries(Protocol):
-    """A storage on which a killed process leaves hidden files."""
+    """A storage on which a killed process can leave hidden files."""
+
+    @property
+    def leaves_temporaries(self) -> bool:
+        """Whether it does."""
+        ...
 
     def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> list[str]:
         """Remove temporary files in a folder (``deep``: and below it) that nobody has written to for so long, and that no living process has

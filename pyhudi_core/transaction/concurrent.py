@@ -49,8 +49,9 @@ def since(context: TableContext, start: Timeline, found: Timeline, own: str) -> 
 def _archived_since(context: TableContext, start: Timeline, found: Timeline, own: str) -> list[Instant]:
     """Archived commits that may not have been archived yet when ``start`` was read.
 
-    What had been archived by then began before the first write that ``start`` shows. Raises `CommitAbortedError` if the history goes beyond our
-    own requested time: readers take all files from before its end for committed, ours among them.
+    What had been archived by then began before the first write that ``start`` shows or, where a savepoint that is gone has left a hole, completed
+    before the newest of ``start``. Raises `CommitAbortedError` if the history goes beyond our own requested time: readers take all files
+    from before its end for committed, ours among them.
     """
     if not found.has_history:
         return []
@@ -64,7 +65,8 @@ def _archived_since(context: TableContext, start: Timeline, found: Timeline, own
             instant=own,
             hint="Nothing was published; write again. Raise hoodie.client.heartbeat.interval_in_ms if writers are slow to begin.",
         )
-    return archived
+    newest = max((i.completion_time or "" for i in start.completed), default="")
+    return [i for i in archived if i.completion_time is None or i.completion_time > newest]
 
 
 def refuse_conflicts(

@@ -8,6 +8,7 @@ PRIVATE = ".hoodie/.aux/.pyhudi"
 COMMIT_RECORD = f"{PRIVATE}/commit_record"
 STAGED = f"{PRIVATE}/staged"
 CLAIMS = f"{PRIVATE}/claims"
+UNSWEPT = f"{PRIVATE}/unswept"
 
 
 def heartbeat(requested_time: str) -> str:

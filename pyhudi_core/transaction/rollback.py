@@ -85,7 +85,7 @@ def repair(context: TableContext) -> list[str]:
         if instant.action in _OWN_WRITES and _is_rolled_back(context, timeline, instant):
             _forget(context, instant)
             continue
-        if instant.action in _OWN_WRITES and heartbeat.is_dead(context, instant, ask_storage=True):
+        if instant.action in _OWN_WRITES and _is_dead(context, instant):
             rolled_back = roll_back(context, instant.requested_time) is not None
             done.extend([instant.requested_time] if rolled_back else [])
             overtaken = overtaken or not rolled_back
@@ -101,8 +101,16 @@ def _resume_the_dead(context: TableContext) -> None:
     """Go on with the rollbacks of processes that are gone."""
     timeline = context.folder.load()
     for instant in timeline.pending:
-        if instant.action is Action.ROLLBACK and heartbeat.is_dead(context, instant, ask_storage=True):
+        if instant.action is Action.ROLLBACK and _is_dead(context, instant):
             _resume(context, timeline, instant)
+
+
+def _is_dead(context: TableContext, instant: Instant) -> bool:
+    """Whether the writer is gone; what it was writing then is remembered before the traces by which it was found go away."""
+    dead = heartbeat.is_dead(context, instant, ask_storage=True)
+    if dead:
+        temporaries.remember(context, instant.requested_time)
+    return dead
 
 
 def _is_rolled_back(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
@@ -231,7 +239,13 @@ def _plan(context: TableContext, victim: Instant) -> dict[str, Any]:
     return {
         "instantToRollback": {"commitTime": victim.requested_time, "action": str(victim.action)},
         "RollbackRequests": [
-            {"partitionPath": partition, "fileId": "", "latestBaseInstant": "", "filesToBeDeleted": files}
+            {
+                "partitionPath": partition,
+                "fileId": "",
+                "latestBaseInstant": "",
+                "filesToBeDeleted": files,
+                "logBlocksToBeDeleted": {},  # Hudi fails over a null when it goes on with the plan
+            }
             for partition, files in sorted(requests.items())
         ],
     }
@@ -284,7 +298,7 @@ def _sweep_reservations(context: TableContext) -> bool:
         instant = known.get(time)
         if instant is not None and instant.is_pending:
             continue
-        if not heartbeat.is_dead(context, Instant(time, Action.COMMIT, State.REQUESTED), ask_storage=True):
+        if not _is_dead(context, Instant(time, Action.COMMIT, State.REQUESTED)):
             continue
         # Looked at after its death: it may have announced its instant, and even decided it, since the timeline was loaded.
         inflight = [Instant(time, action, State.INFLIGHT) for action in _OWN_WRITES]

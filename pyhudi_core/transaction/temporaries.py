@@ -2,6 +2,9 @@
 
 Looking everywhere costs a walk over the table, so it is done only when a dead process has left a trace that says that it wrote; the folder in
 which such traces begin is looked at before every write.
+
+A process of this machine is known to be dead at once, when what it left cannot yet be told from what the living are writing. So the death is
+remembered as a small file, until it is longer ago than anything may be in the making, and then the walk is made (again).
 """
 
 from __future__ import annotations
@@ -11,14 +14,25 @@ from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.context import TableContext
 
 
+def remember(context: TableContext, requested_time: str) -> None:
+    """Note that the process of an instant is dead, and may have left hidden files that are still too young to be swept."""
+    storage = context.storage
+    if isinstance(storage, SweepsTemporaries) and storage.leaves_temporaries:
+        storage.put(f"{layout.UNSWEPT}/{requested_time}", b"")
+
+
 def sweep(context: TableContext, everywhere: bool) -> list[str]:
     """Remove temporary files that are older than a heartbeat may be; returns their paths."""
     storage = context.storage
-    if not isinstance(storage, SweepsTemporaries):
+    if not isinstance(storage, SweepsTemporaries) or not storage.leaves_temporaries:
         return []
     limit = context.options.heartbeat_interval_ms * context.options.heartbeat_tolerable_misses
     now = context.runtime.clock.now_ms()
-    if everywhere:
-        return storage.sweep_temporaries("", limit, now)
-    hoodie = storage.sweep_temporaries(".hoodie", limit, now, deep=False)
-    return hoodie + storage.sweep_temporaries(layout.HEARTBEATS, limit, now, deep=False)
+    due = [info.path for info in storage.list(f"{layout.UNSWEPT}/") if now - info.modified_ms > limit]
+    if not (everywhere or due):
+        hoodie = storage.sweep_temporaries(".hoodie", limit, now, deep=False)
+        return hoodie + storage.sweep_temporaries(layout.HEARTBEATS, limit, now, deep=False)
+    swept = storage.sweep_temporaries("", limit, now)
+    for path in due:
+        storage.delete(path)
+    return swept

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 
@@ -16,7 +17,7 @@ from pyhudi_core.formats.avro import encode_record
 from pyhudi_core.model.commit import CommitMetadata, OperationType, WriteStat
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.opening import create_at
-from pyhudi_core.testing import Profile, SimOptions, SimWorld
+from pyhudi_core.testing import Image, Profile, SimOptions, SimWorld
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import concurrent
 from pyhudi_core.transaction.begin import begin_write
@@ -51,16 +52,23 @@ class CounterWorld:
 def counter_world(
     profile: Profile = Profile.LOCAL_POSIX, protections: Protections | None = None, lock_excludes: bool = True
 ) -> CounterWorld:
-    sim = SimWorld(SimOptions(profile=profile, lock_excludes=lock_excludes, one_machine=True, lease_s=10))
-    home = TableHome(
-        sim.storage,
-        sim.runtime,
-        {"hoodie.time.generator.max_expected_clock_skew_ms": 1},
-        sim.lock,
-        protections or Protections(),
+    options = SimOptions(
+        profile=profile, lock_excludes=lock_excludes, one_machine=True, lease_s=10, image=empty_table(profile)
     )
-    create_at(home, SCHEMA, "id", name="counter")
-    return CounterWorld(sim, home)
+    return _opened(SimWorld(options), protections or Protections())
+
+
+def _opened(sim: SimWorld, protections: Protections) -> CounterWorld:
+    options = {"hoodie.time.generator.max_expected_clock_skew_ms": 1}
+    return CounterWorld(sim, TableHome(sim.storage, sim.runtime, options, sim.lock, protections))
+
+
+@cache
+def empty_table(profile: Profile) -> Image:
+    """The objects of a table without commits; every world starts from them, as making a table takes long."""
+    made = _opened(SimWorld(SimOptions(profile=profile)), Protections())
+    create_at(made.home, SCHEMA, "id", name="counter")
+    return made.sim.storage.image()
 
 
 def value(context: TableContext, timeline: Timeline) -> int:

@@ -206,6 +206,13 @@ def with_locked_table(world: TableWorld) -> None:
     world.home().context().lock.acquire(1, "stays")
 
 
+def with_dead_holder(world: TableWorld) -> None:
+    """A writer died while it held the lock file, before its commit was decided."""
+    filled(world)
+    crashed_before(world, DEAD_UPSERT, "put", ".hoodie/.locks/audit/*", expire=False)
+    world.wait(400)  # the lease in an object store lives for 300 s
+
+
 def with_long_audit(world: TableWorld) -> None:
     """The record of who held the lock is as long as it may be."""
     filled(world)

@@ -6,38 +6,33 @@ a process replaces what an earlier run left; later ones add their keys (tests wi
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import os
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from benchmarks.machine import occasion
 
 KEPT = Path(__file__).resolve().parents[2] / "docs" / "reliability"
 _said: dict[str, dict[str, Any]] = {}
 
 
-def record(name: str, value: Mapping[str, Any]) -> None:
-    """Keep what a run found out as ``<name>.json``; values are what JSON can hold. Does nothing unless PYHUDI_RECORD is set."""
+def record(name: str, value: Mapping[str, Any], *, add: bool = False) -> None:
+    """Keep what a run found out as ``<name>.json``; values are what JSON can hold. Does nothing unless PYHUDI_RECORD is set.
+
+    Args:
+        add: what earlier runs left stays; then every value should say itself when it was taken.
+    """
     folder = os.environ.get("PYHUDI_RECORD", "")
     if not folder or folder == "0":
         return
-    said = _said.setdefault(name, {})
-    said.update(value)
     path = (KEPT if folder == "1" else Path(folder)) / f"{name}.json"
+    left = json.loads(path.read_text(encoding="utf-8")) if add and path.exists() else {}
+    said = _said.setdefault(name, left)
+    said.update(value)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({**said, "taken": occasion()}, indent=1, sort_keys=True)
     part = path.with_suffix(f".{os.getpid()}.part")
     part.write_text(text + "\n", encoding="utf-8")
     part.replace(path)
-
-
-def occasion() -> dict[str, Any]:
-    """When, on how many cores, and with which bounds."""
-    return {
-        "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "python": platform.python_version(),
-        "explore": int(os.environ.get("PYHUDI_EXPLORE", "1")),
-    }

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from itertools import count
 from typing import Any, Literal
 
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
-from support.tables import ORDERS
+from support.tables import ORDERS, orders
 
+import pyhudi_core as hudi
+from pyhudi_core.errors import CommitStateUnknownError, HudiError
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.opening import create_at
 from pyhudi_core.runtime.base import Runtime
@@ -43,6 +46,11 @@ Trouble = Literal["lost_ack", "412_after", "409", "503"]
 """What goes wrong with a conditional write: it happens, and the answer is lost, or says that somebody else was first; it does not happen, because
 another write is under way, or because there are too many.
 """
+
+BEFORE = orders((1, "a", 1.0), (2, "b", 2.0))
+BATCH = orders((1, "a", 10.0), (3, "a", 3.0))
+OLD = [(1, 1.0), (2, 2.0)]
+NEW = [(1, 10.0), (2, 2.0), (3, 3.0)]
 
 _numbers = count()
 
@@ -97,34 +105,34 @@ class SimulatedPlace(Place):
     def __init__(self, profile: Profile) -> None:
         self.name = profile.value
         self.sim = SimWorld(SimOptions(profile=profile))
-        self.storage = _Counting(self.sim.storage)  # type: ignore[assignment]
+        self.storage = Counting(self.sim.storage)  # type: ignore[assignment]
         self.runtime = self.sim.runtime
 
     def goes_wrong(self, how: Trouble, path: str, times: int = 1, verb: str = "put_if_absent") -> None:
         self.sim.storage.inject(_FAULTS[how], verb, path, times)
 
     def writes(self, path: str) -> int:
-        return sum(path in written for written in self.storage.written)  # type: ignore[attr-defined]
+        return sum(path in seen for verb, seen in self.storage.calls if verb.startswith("put"))  # type: ignore[attr-defined]
 
     def forget(self) -> None:
-        self.storage.written.clear()  # type: ignore[attr-defined]
+        self.storage.calls.clear()  # type: ignore[attr-defined]
         self.sim.storage.injections.clear()
 
 
-class _Counting:
-    """Remembers the paths that are written."""
+class Counting:
+    """Remembers the calls that change something: their verbs and paths."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self.written: list[str] = []
+        self.calls: list[tuple[str, str]] = []
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._storage, name)
-        if name not in ("put", "put_if_absent", "put_if_match"):
+        if name not in ("put", "put_if_absent", "put_if_match", "delete", "delete_if_match", "open_output"):
             return real
 
         def call(path: str, *rest: Any) -> Any:
-            self.written.append(path)
+            self.calls.append((name, path))
             return real(path, *rest)
 
         return call
@@ -229,3 +237,39 @@ def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
     if kind == S3Place.name:
         return S3Place(request.getfixturevalue("s3_proxy"))
     return SimulatedPlace(Profile(kind))
+
+
+class Interrupted:
+    """A storage, before whose first call of a verb on a matching path something else happens."""
+
+    def __init__(self, storage: Storage, verb: str, path: str, meanwhile: Callable[[str], object]) -> None:
+        self._storage = storage
+        self._call = (verb, path)
+        self._meanwhile: Callable[[str], object] | None = meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._storage, name)
+        if name not in self._call[0].split("|"):
+            return real
+
+        def call(path: str, *rest: Any) -> Any:
+            if self._meanwhile is not None and fnmatchcase(path, self._call[1]):
+                meanwhile, self._meanwhile = self._meanwhile, None
+                meanwhile(path)
+            return real(path, *rest)
+
+        return call
+
+
+def upsert(table: hudi.HudiTable, data: Any = BATCH) -> tuple[bool, HudiError | None]:
+    """Whether the upsert is committed, by what the table says of it, and what it raised."""
+    try:
+        return bool(table.upsert(data)), None
+    except CommitStateUnknownError as unknown:
+        return table.commit_status(unknown.token) is hudi.CommitStatus.COMMITTED, unknown
+    except HudiError as error:
+        return False, error
+
+
+def completed(table: hudi.HudiTable) -> int:
+    return len(table.timeline.commits)

@@ -122,7 +122,7 @@ def run(world: Callable[[], CounterWorld], actors: list[Callable], bounds: Bound
 def every_order(world: Callable[[], CounterWorld], actors: list[Callable], check=nothing_is_lost) -> None:
     """All orders with few preemptions, and some with many."""
     assert run(world, actors, Bounds(preemptions=PREEMPTIONS), check).exhausted
-    explore_randomly(world, actors, check, Bounds(schedules=20 * FACTOR), seed=1).assert_clean()
+    explore_randomly(world, actors, check, Bounds(schedules=5 * FACTOR), seed=1).assert_clean()
 
 
 @pytest.mark.row("B9")
@@ -136,12 +136,12 @@ def test_upsert_and_archival_with_a_lock_that_excludes_nobody_lose_nothing() -> 
 
 
 def test_a_lock_that_expires_under_archival_or_a_writer_loses_nothing() -> None:
-    bounds = Bounds(faults={"expire_lock": 1}, schedules=60 * FACTOR)
+    bounds = Bounds(faults={"expire_lock": 1}, schedules=15 * FACTOR)
     explore_randomly(world_with_commits, [increment, archiver], nothing_is_lost, bounds, seed=2).assert_clean()
 
 
 def test_two_writers_and_an_archival_with_an_expiring_lock_lose_nothing() -> None:
-    bounds = Bounds(faults={"expire_lock": 2}, schedules=60 * FACTOR)
+    bounds = Bounds(faults={"expire_lock": 2}, schedules=15 * FACTOR)
     actors = [increment, increment, archiver]
     explore_randomly(world_with_commits, actors, nothing_is_lost, bounds, seed=3).assert_clean()
 
@@ -152,7 +152,7 @@ def test_two_archivals_that_exclude_nobody_forget_nothing() -> None:
 
 def test_two_archivals_on_an_object_store_forget_nothing() -> None:
     world = lambda: world_with_history(Profile.S3, lock_excludes=False)  # noqa: E731
-    bounds = Bounds(schedules=30 * FACTOR)
+    bounds = Bounds(schedules=10 * FACTOR)
     explore_randomly(world, [archiver, archiver], and_the_next_run_finishes, bounds, seed=4).assert_clean()
 
 

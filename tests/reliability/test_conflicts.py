@@ -144,7 +144,7 @@ def _explore(
     print(f"{report.schedules} schedules, {report.complete} checked, {report.states} states, all {report.exhausted}")
     if report.violation is not None:
         return report
-    chance = explore_randomly(world, actors, checks, Bounds(schedules=budget(40)), seed=7, priorities=True)
+    chance = explore_randomly(world, actors, checks, Bounds(schedules=budget(8)), seed=7, priorities=True)
     print(f"{chance.schedules} by chance, {chance.complete} checked, {chance.states} states")
     return report if chance.violation is None else chance
 

@@ -1,7 +1,7 @@
 """The stories that are told against Hudi's commit protocol, each as a test that the promise holds here.
 
-Instants that collide, files of other attempts that show, locks that are off, keys that double, versions that change, consumers that miss
-rows, checks that come too early.
+Instants that collide, files of other attempts that show, locks that are off, keys that double, versions that change, checks that come too
+early. Consumers that miss rows are in ``test_critique_consumers``.
 """
 
 from __future__ import annotations
@@ -9,36 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from reliability.stories import Died, Story, Writer, batch, data_files, dying, rows_of
+from reliability.stories import Story, Writer, batch, data_files, rows_of
 from support.tables import make, orders
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, DuplicateKeyError
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.services.transactions import transaction_watermark, transactions
 from pyhudi_core.storage.local import LocalStorage
-from pyhudi_core.table import HudiTable
-from pyhudi_core.testing import Fault, Profile
+from pyhudi_core.testing import Profile
 
 PROFILES = [Profile.S3, Profile.LOCAL_POSIX]
-HOUR_MS = 3_600_000
-
-
-class Consumer:
-    """Follows a table by completion time, and counts what it was given."""
-
-    def __init__(self, table: HudiTable) -> None:
-        self._table = table
-        self._cursor: str | None = None
-        self.seen: list[int] = []
-
-    def poll(self) -> list[int]:
-        """The ids of the rows that changed since the last time."""
-        scan = self._table.incremental(after=self._cursor)
-        found = sorted(scan.to_arrow().column("id").to_pylist())
-        self._cursor = scan.completion_time or self._cursor
-        self.seen += found
-        return found
 
 
 def timeline_files(story: Story) -> list[str]:
@@ -377,131 +357,3 @@ def test_time_travel_same_answer_twice() -> None:
         step()
         remember_and_compare()
     assert len(answers) == len(steps), "one state for each commit; a rollback makes none"
-
-
-# --- consumers
-
-
-def late_requested(event_of: object, clock_ms: int = 0) -> tuple[Story, Consumer, Writer]:
-    """A writer whose requested file comes late: others commit, and a consumer reads, between its choice of an instant and that file."""
-    story = Story()
-    consumer = Consumer(story.table((1, "a", 1)))
-    consumer.poll()
-    late = story.writer(clock_ms=clock_ms)
-
-    def meanwhile() -> None:
-        event_of(story)  # type: ignore[operator]
-        story.writer().open().upsert(batch((2, "b", 2)))
-        assert consumer.poll() == [2]
-
-    late.pause_before("put_if_absent", ".commit.requested", meanwhile)
-    return story, consumer, late
-
-
-def sees_all_once(consumer: Consumer) -> None:
-    assert consumer.poll() == [3], "the commit whose requested file came late was missed, or came twice"
-    assert consumer.poll() == []
-    assert consumer.seen == [1, 2, 3]
-
-
-@pytest.mark.row("R8")
-def test_incremental_late_requested_503() -> None:
-    """The store answers 503 for a while; the writer tries again, and its instant is then older than what the consumer has read."""
-    story, consumer, late = late_requested(lambda story: story.pass_time(20))
-    story.storage.inject(Fault.UNKNOWN, "put_if_absent", "*.commit.requested", times=2)
-    late.open().upsert(batch((3, "c", 3)))
-    sees_all_once(consumer)
-
-
-@pytest.mark.row("R8")
-def test_incremental_late_requested_gc() -> None:
-    """The writer stops for longer than its heartbeat lives, so it is taken for dead, or it finishes: never half of both."""
-    _, consumer, late = late_requested(lambda story: story.pass_time(600))
-    late.open().upsert(batch((3, "c", 3)))
-    sees_all_once(consumer)
-
-
-@pytest.mark.row("R8")
-@pytest.mark.parametrize("clock_ms", [-150, 150, -200_000, 200_000])
-def test_incremental_late_requested_skew(clock_ms: int) -> None:
-    """The writer's clock is wrong, by less or by more than the expected skew."""
-    _, consumer, late = late_requested(lambda story: None, clock_ms)
-    late.open().upsert(batch((3, "c", 3)))
-    sees_all_once(consumer)
-
-
-@pytest.mark.row("R8")
-@pytest.mark.parametrize("hours", [-9, 2])
-def test_incremental_late_requested_wrong_timezone(hours: int) -> None:
-    """A clock that shows another zone's time, whichever of two writers has it: every time lies above all that came before, so nothing is missed."""
-    story = Story()
-    consumer = Consumer(story.table((1, "a", 1)))
-    consumer.poll()
-    wrong, right = story.writer(clock_ms=hours * HOUR_MS), story.writer()
-    first, second = (wrong, right) if hours > 0 else (right, wrong)
-    late = second.open()
-    second.pause_before("put_if_absent", ".commit.requested", lambda: first.open().upsert(batch((2, "b", 2))))
-    late.upsert(batch((3, "c", 3)))
-    assert consumer.poll() == [2, 3]
-    for number, writer in ((4, first), (5, second)):
-        writer.open().upsert(batch((number, "d", number)))
-        assert consumer.poll() == [number]
-    assert consumer.poll() == []
-
-
-@pytest.mark.row("R9")
-def test_crashed_writer_does_not_block_consumer() -> None:
-    """A consumer does not wait for a writer that will never finish, whether or not somebody has rolled it back."""
-    story = Story()
-    consumer = Consumer(story.table((1, "a", 1)))
-    consumer.poll()
-    crashed = story.writer()
-    crashed.pause_before("acquire", "lock", dying(crashed))
-    with pytest.raises(Died):
-        crashed.open().upsert(batch((9, "z", 9)))
-    never = {"hoodie.clean.failed.writes.policy": "NEVER"}
-    for number in (2, 3):
-        story.writer(options=never).open().upsert(batch((number, "b", number)))
-        assert consumer.poll() == [number]
-    assert len(story.writer().open().timeline.pending) == 1
-    story.writer().open().upsert(batch((4, "b", 4)))
-    assert not story.writer().open().timeline.pending.instants
-    assert consumer.poll() == [4]
-    assert consumer.seen == [1, 2, 3, 4]
-
-
-@pytest.mark.row("R8")
-def test_cdc_transaction_watermark_is_safe() -> None:
-    """Two writers load the transactions of one source, and the later batch finishes first: the watermark waits for the earlier one."""
-    story = Story()
-    table = story.table()
-
-    def load(first: int, last: int) -> hudi.Write:
-        opened = story.writer().open()
-        rows = batch(*((number, f"p{number // 10}", number) for number in range(first, last + 1)))
-        return opened.begin("upsert", extra_metadata=transactions(opened, first, last)).write(rows)
-
-    def is_safe() -> int:
-        mark = transaction_watermark(table)
-        assert set(range(1, mark + 1)) <= {row[0] for row in rows_of(table)}, "the watermark is ahead of the table"
-        return mark
-
-    assert is_safe() == 0
-    load(1, 9).commit()
-    assert is_safe() == 9
-    early, late = load(10, 19), load(20, 29)
-    assert is_safe() == 9
-    late.commit()
-    assert is_safe() == 9, "transactions 10 to 19 are not there yet"
-    load(30, 39).commit()
-    assert is_safe() == 9
-    early.commit()
-    assert is_safe() == 39
-    given_up = load(40, 49)
-    load(50, 59).commit()
-    given_up.rollback()
-    assert is_safe() == 39
-    load(40, 49).commit()
-    assert is_safe() == 59
-    newest = table.timeline.commits[-1]
-    assert table.commit_metadata(newest).extra["pyhudi.transactions"] == "1-59"

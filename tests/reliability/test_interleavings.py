@@ -6,6 +6,7 @@ Every call on the timeline, the lock and on files that two writers can name is a
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
@@ -26,10 +27,11 @@ from reliability.kv_table import (
     rows,
     stage,
 )
+from reliability.recording import record
 
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
 from pyhudi_core.model.instant import Action
-from pyhudi_core.testing import Bounds, Fault, History, Report, explore, explore_randomly
+from pyhudi_core.testing import Bounds, Fault, History, Report, explore, explore_all, explore_randomly
 from pyhudi_core.timeline.active import TimelineFolder
 from pyhudi_core.transaction import heartbeat
 from pyhudi_core.transaction.begin import begin_write, reserve
@@ -67,15 +69,30 @@ def run(
     check: Callable[[KvWorld, History], None] = consistent,
     seed: int | None = None,
 ) -> Report:
-    """Explore, and say how far. With a ``seed`` the schedules are random ones, at most 2 to 3 switches at places that chance chooses."""
+    """Explore, say how far, and keep it for the published page.
+
+    Without a bound on preemptions every order is tried, except of steps that do not touch each other. With a ``seed`` the schedules are random
+    ones, at most 2 to 3 switches at places that chance chooses.
+    """
     world = lambda: kv_world(Configuration(), start=start)  # noqa: E731
-    search = explore if seed is None else partial(explore_randomly, seed=seed, priorities=True)
+    orders = explore if bounds.preemptions is not None else explore_all
+    search = orders if seed is None else partial(explore_randomly, seed=seed, priorities=True)
+    started = time.process_time()
     report = search(world, actors, check, bounds)
-    depth = "any number of" if bounds.preemptions is None else f"at most {bounds.preemptions}"
-    print(
-        f"{len(actors)} actors, {depth} preemptions, {bounds.crashes} crashes: {report.schedules} schedules, "
-        f"{report.states} states, {len(report.crash_points)} crash points, exhausted {report.exhausted}"
-    )
+    depth = "every order" if bounds.preemptions is None else f"at most {bounds.preemptions} preemptions"
+    facts = {
+        "actors": len(actors),
+        "bound": depth if seed is None else f"{depth}, random",
+        "crashes": bounds.crashes,
+        "schedules": report.schedules,
+        "states": report.states,
+        "crash_points": len(report.crash_points),
+        "exhausted": report.exhausted,
+        "seconds": round(time.process_time() - started, 2),
+    }
+    print(", ".join(f"{key} {value}" for key, value in facts.items()))
+    name = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition("::")[2].partition(" ")[0].removeprefix("test_")
+    record("interleavings", {f"{name}, {facts['bound']}": facts})
     return report.assert_clean()
 
 
@@ -107,8 +124,6 @@ def test_upsert_vs_upsert_same_group() -> None:
     actors = (upsert(What("k1", "a1")), upsert(What("k2", "b1")))
     start = two_keys_in_one_group()
     assert run(actors, Bounds(preemptions=2), start, both_are_there).exhausted
-    if DEEPER:
-        run(actors, Bounds(schedules=3000 * FACTOR), start, both_are_there)
 
 
 @pytest.mark.row("K7")
@@ -268,6 +283,71 @@ def test_a_decided_commit_is_not_swept_away_as_a_reservation_that_was_given_up()
     timeline = world.context().folder.load()
     assert rows(world.context(), timeline) == {"k1": "a1", "k2": "b1"}
     assert not len(timeline.pending)
+
+
+# --- two actors in every order
+
+
+def write_once(what: What) -> Actor:
+    """A write that does not repair first and is not tried again: who loses is refused, and everything else is as shipped."""
+
+    def act(world: KvWorld) -> tuple[Wrote, ...]:
+        try:
+            return (stage(world, world.context(), what).finish(),)
+        except CommitConflictError as conflict:
+            world.failures.append(conflict)
+            return ()
+
+    return act
+
+
+def one_of_both_or_both(world: KvWorld, history: History) -> None:
+    consistent(world, history)
+    written = sum(len(event.value) for event in history.of("ok"))
+    assert written + len(world.failures) == 2
+    assert written > 0, "both were refused, because of each other"
+
+
+PAIRS: dict[str, tuple[tuple[What, What], bool]] = {
+    "upsert_vs_upsert_same_group": ((What("k1", "a1"), What("k2", "b1")), True),
+    "upsert_vs_upsert_same_key": ((What("k1", "a1"), What("k1", "b1")), True),
+    "insert_vs_insert_same_key": ((What("k1", "a1", "fg1"), What("k1", "b1", "fg2")), False),
+    "insert_vs_insert_different_groups": ((What("k1", "a1", "fg1"), What("k2", "b1", "fg2")), False),
+}
+"""Two writes, and whether their keys are in the first file group before."""
+
+
+@pytest.mark.slow
+@pytest.mark.row("K2")
+@pytest.mark.row("K5")
+@pytest.mark.parametrize("pair", PAIRS)
+def test_two_writes_in_every_order(pair: str) -> None:
+    """P1, P2, P4: all orders of two writes, without any bound."""
+    (first, second), is_there = PAIRS[pair]
+    start = two_keys_in_one_group() if is_there else None
+    assert run((write_once(first), write_once(second)), Bounds(), start, one_of_both_or_both).exhausted
+
+
+@pytest.mark.row("R9")
+def test_a_write_and_a_repair_in_every_order() -> None:
+    """P7: a repair leaves a living writer alone, whenever it looks."""
+    actors = (upsert(What("k1", "a1")), lambda world: repair(world.context()))
+    assert run(actors, Bounds(), check=all_succeed).exhausted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("death", DEATHS)
+def test_two_repairs_of_one_dead_writer_in_every_order(death: str) -> None:
+    """P7: as far as 4,000 schedules go."""
+    actors = (lambda world: repair(world.context()), lambda world: repair(world.context()))
+    run(actors, Bounds(schedules=4000 * FACTOR), with_a_dead_writer(death), nothing_is_left_of_the_dead)
+
+
+@pytest.mark.slow
+def test_upserts_that_plan_anew_in_many_orders() -> None:
+    """P1, P2, with repair, rollback and a second plan: as far as 10,000 schedules go."""
+    actors = (upsert(What("k1", "a1")), upsert(What("k2", "b1")))
+    run(actors, Bounds(schedules=10_000 * FACTOR), two_keys_in_one_group(), all_succeed)
 
 
 # --- readers

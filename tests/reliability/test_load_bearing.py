@@ -339,6 +339,10 @@ def test_every_protection_has_a_scenario() -> None:
 
 
 @pytest.mark.row("K3")
+@pytest.mark.row("K7")
+@pytest.mark.row("K12")
+@pytest.mark.row("K13")
+@pytest.mark.row("O9")
 @pytest.mark.row("R1")
 @pytest.mark.row("R3")
 @pytest.mark.row("R5")

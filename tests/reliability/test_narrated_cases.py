@@ -92,6 +92,7 @@ def test_case_1_without_concurrency_control_a_write_is_lost(put_if_absent: bool)
     assert type(report.violation.error) is LostWrite, "times are monotonic: no collision can be the reason"
 
 
+@pytest.mark.row("K5")
 @pytest.mark.parametrize("keys", [ONE_KEY, TWO_KEYS], ids=["one_key", "two_keys_as_its_title_says"])
 def test_case_2_with_optimistic_control_the_second_write_fails_its_check(keys: tuple[str, ...]) -> None:
     outcomes = Outcomes()
@@ -102,6 +103,7 @@ def test_case_2_with_optimistic_control_the_second_write_fails_its_check(keys: t
     assert any(refusal.startswith(CommitConflictError.__name__) for refusal in outcomes.refusals)
 
 
+@pytest.mark.row("K7")
 def test_case_3_without_the_key_check_a_key_is_in_two_file_groups() -> None:
     report = told(Configuration(Protections(key_check=False), keys=ONE_KEY, groups=TWO_GROUPS))
     assert report.violation is not None

@@ -7,17 +7,13 @@ times above all that are known; beside a writer that trusts its clock it is refu
 from __future__ import annotations
 
 import multiprocessing
-import random
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
+from reliability.clocks import HOUR_MS, assert_in_order, foreign_commit, ms, table_at
 from reliability.counter_table import SCHEMA as COUNTER_SCHEMA
 from reliability.counter_table import CounterWorld, increment
 from reliability.stories import SCHEMA as STORY_SCHEMA
@@ -27,70 +23,17 @@ from support.homes import StandingClock, home_at, make_at, runtime_with
 from support.tables import orders, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import ClockSkewError, CorruptTimelineError, PreconditionFailedError
-from pyhudi_core.formats.avro import encode_record
-from pyhudi_core.model.commit import CommitMetadata, WriteStat
-from pyhudi_core.model.instant import Action, format_time, time_after
+from pyhudi_core.errors import ClockSkewError, CorruptTimelineError
+from pyhudi_core.model.instant import Instant, format_time, time_after
 from pyhudi_core.opening import create_at
 from pyhudi_core.table import HudiTable
-from pyhudi_core.testing import Bounds, History, Profile, SimOptions, SimWorld, explore
-from pyhudi_core.testing.scheduler import Decision, RunBounds
-from pyhudi_core.testing.sim_clock import START_MS
-from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import begin, concurrent, layout
-from pyhudi_core.transaction.begin import TOKEN_KEY, begin_write
-from pyhudi_core.transaction.commit import finish
-from pyhudi_core.transaction.conflict import Touched
+from pyhudi_core.testing import Bounds, Profile, SimOptions, SimWorld, explore
+from pyhudi_core.transaction import begin, heartbeat
+from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import TableHome
 
-HOUR_MS = 3_600_000
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["pyhudi_core", "reliability.test_two_writers"])
-
-
-@pytest.fixture
-def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Sets the zone of this process."""
-
-    def choose(name: str) -> None:
-        monkeypatch.setenv("TZ", name)
-        time.tzset()
-
-    yield choose
-    monkeypatch.undo()
-    time.tzset()
-
-
-def table_at(location: str, clock: StandingClock, **options: object) -> HudiTable:
-    """The table of a process with this clock."""
-    given = {key.replace("__", "."): value for key, value in options.items()}
-    return HudiTable(home_at(location, runtime_with(clock=clock), given))
-
-
-def ms(text: str, zone: str = "UTC") -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
-
-
-def assert_in_order(table: HudiTable) -> None:
-    """Every commit began and completed after all that had completed when it began, and no time is there twice."""
-    commits = list(table.timeline.commits)
-    completions = [str(instant.completion_time) for instant in commits]
-    assert all(instant.requested_time < str(instant.completion_time) for instant in commits)
-    assert len({i.requested_time for i in commits} | set(completions)) == 2 * len(commits)
-    assert completions == sorted(completions)
-
-
-def foreign_commit(table: HudiTable, requested: str, completed: str | None) -> None:
-    """A commit of Hudi's own writer: no reservation, no token."""
-    folder = Path(table.location, ".hoodie/timeline")
-    folder.mkdir(exist_ok=True)
-    (folder / f"{requested}.commit.requested").touch()
-    (folder / f"{requested}.inflight").touch()
-    if completed is not None:
-        body = encode_record(
-            "HoodieCommitMetadata", CommitMetadata("UPSERT").to_avro(Action.COMMIT), sync_marker=bytes(16)
-        )
-        (folder / f"{requested}_{completed}.commit").write_bytes(body)
 
 
 # --- skew
@@ -148,6 +91,31 @@ def test_skew_beyond_bound_is_refused_beside_a_writer_that_trusts_its_clock(loca
     assert sorted(path for path in Path(location).rglob("*")) == before, "nothing was written"
     clock.time_ms += HOUR_MS
     table.upsert(orders((2, "a", 2.0)))
+    assert_in_order(table)
+
+
+@pytest.mark.parametrize("ends", ["committed", "rolled back"])
+def test_a_write_of_ours_that_ends_while_it_is_looked_at_is_not_taken_for_a_foreign_one(
+    location: str, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its heartbeat is gone between the look at the timeline, where it is pending, and the look at the heartbeat."""
+    ahead = StandingClock()
+    table = make_at(home_at(location, runtime_with(clock=ahead)))
+    ended: list[str] = []
+    with table.begin("upsert") as first:
+        first.write(orders((1, "a", 1.0)))
+
+        def late(context: TableContext, instant: Instant) -> bool:
+            if not ended:
+                ended.append(instant.requested_time)
+                first.commit() if ends == "committed" else first.rollback()
+            return is_ours(context, instant)
+
+        is_ours = heartbeat.is_ours
+        monkeypatch.setattr(heartbeat, "is_ours", late)
+        table_at(location, StandingClock(ahead.time_ms - HOUR_MS)).upsert(orders((2, "b", 2.0)))
+    assert ended
+    assert rows(table, "id") == ([(1,), (2,)] if ends == "committed" else [(2,)])
     assert_in_order(table)
 
 
@@ -279,98 +247,6 @@ def test_the_completion_time_is_the_larger_of_now_and_the_high_water_mark(locati
         clock.time_ms -= 5_000
 
 
-# --- zones
-
-
-def local_table(location: str, clock: StandingClock) -> HudiTable:
-    options = {"hoodie.table.timeline.timezone": "LOCAL"}
-    return make_at(home_at(location, runtime_with(clock=clock), options))
-
-
-def test_local_timezone_timeline_read(location: str, zone: Any) -> None:
-    """A timeline in the writers' own zone (Hudi's default) shows their wall clock, and is asked with it."""
-    zone("Asia/Kolkata")
-    clock = StandingClock(ms("2026-03-01T00:00:00"))
-    table = local_table(location, clock)
-    first = table.upsert(orders((1, "a", 1.0)))
-    assert first.instant.startswith("20260301053000"), "five hours and a half ahead of UTC"
-    clock.time_ms += 60_000
-    table.upsert(orders((1, "a", 2.0)))
-    points: list[Any] = [
-        "2026-03-01 05:30:30",
-        datetime(2026, 3, 1, 5, 30, 30),
-        datetime(2026, 3, 1, 0, 0, 30, tzinfo=UTC),
-    ]
-    for point in points:
-        assert rows(table.scan(as_of=point), "price") == [(1.0,)]
-        assert rows(table.incremental(after=point), "price") == [(2.0,)]
-    zone("UTC")
-    assert rows(table.scan(as_of=first.completion_time), "price") == [(1.0,)], "digits are compared as they stand there"
-    assert rows(table, "price") == [(2.0,)]
-
-
-def test_a_timeline_in_utc_does_not_depend_on_the_zone(location: str, zone: Any) -> None:
-    clock = StandingClock(ms("2026-03-01T00:00:00"))
-    zone("Pacific/Auckland")
-    table = make_at(home_at(location, runtime_with(clock=clock)))
-    assert table.upsert(orders((1, "a", 1.0))).instant.startswith("20260301000000")
-    zone("America/Los_Angeles")
-    assert table_at(location, clock).upsert(orders((1, "a", 2.0))).instant.startswith("20260301000000")
-
-
-@pytest.mark.row("R8")
-def test_writer_in_wrong_timezone(location: str, zone: Any) -> None:
-    """Among our own writers the times go on from the one that is ahead; beside Hudi's, the write is refused and the zone named."""
-    clock = StandingClock(ms("2026-03-01T00:00:00"))
-    zone("Asia/Kolkata")
-    table = local_table(location, clock)
-    first = table.upsert(orders((1, "a", 1.0)))
-    zone("UTC")
-    second = table_at(location, clock).upsert(orders((1, "a", 2.0)))
-    assert first.completion_time < second.instant
-    zone("America/Los_Angeles")
-    third = table_at(location, clock).upsert(orders((1, "a", 3.0)))
-    assert rows(table.incremental(after=first.completion_time, until=second.completion_time), "price") == [(2.0,)]
-    assert rows(table.incremental(after=second.completion_time), "price") == [(3.0,)]
-    assert_in_order(table)
-    ahead = time_after(third.completion_time)
-    foreign_commit(table, ahead, time_after(ahead))
-    with pytest.raises(ClockSkewError, match="one time zone"):
-        table_at(location, clock).upsert(orders((1, "a", 4.0)))
-
-
-@pytest.mark.row("R8")
-def test_dst_fold_in_local_timezone(location: str, zone: Any) -> None:
-    """The hour that comes twice: no commit of its second half gets a time of the first half, or one before it."""
-    zone("Europe/Berlin")
-    # 00:30 UTC is 02:30 in summer; an hour later it is 02:30 again, in winter.
-    clock = StandingClock(ms("2026-10-25T00:30:00"))
-    table = local_table(location, clock)
-    cursor, seen = "", []
-    for price in range(12):
-        commit = table_at(location, clock).upsert(orders((1, "a", float(price))))
-        seen += rows(table.incremental(after=cursor or None), "price")
-        cursor = commit.completion_time
-        clock.time_ms += 600_000
-    assert seen == [(float(price),) for price in range(12)]
-    assert_in_order(table)
-    assert table.timeline[0].requested_time.startswith("202610250230")
-    assert table.timeline[-1].requested_time.startswith("202610250259") is False, "after the fold the clock leads again"
-    assert table.timeline[-1].requested_time < "20261025033000000"
-
-
-def test_the_hour_that_does_not_exist_in_local_timezone(location: str, zone: Any) -> None:
-    zone("Europe/Berlin")
-    clock = StandingClock(ms("2026-03-29T00:59:59.990"))
-    table = local_table(location, clock)
-    for price in range(4):
-        table_at(location, clock).upsert(orders((1, "a", float(price))))
-        clock.time_ms += 5
-    assert_in_order(table)
-    foreign_commit(table, "20260329023000000", "20260329023000001")
-    assert rows(table, "price") == [(3.0,)], "a time that no clock ever showed is a time all the same"
-
-
 # --- odd times
 
 
@@ -440,6 +316,9 @@ def test_the_last_second_of_year_9999(location: str) -> None:
         def sleep(self, seconds: float) -> None:
             self.slept.append(seconds)
 
+        def monotonic(self) -> float:
+            return time.monotonic()
+
     table = make_at(home_at(location, runtime_with(clock=StandsStill(ms("9999-12-31T23:59:59.980"), tick_ms=0))))
     written = 0
 
@@ -454,93 +333,3 @@ def test_the_last_second_of_year_9999(location: str) -> None:
     assert written > 3
     assert len(rows(table, "id")) == written
     assert_in_order(table)
-
-
-# --- many writers
-
-
-class CountsCollisions:
-    """A storage that counts the requested times which two writers wanted."""
-
-    def __init__(self, storage: Any) -> None:
-        self._storage = storage
-        self.collisions = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._storage, name)
-
-    def put_if_absent(self, path: str, data: bytes) -> Any:
-        try:
-            return self._storage.put_if_absent(path, data)
-        except PreconditionFailedError:
-            self.collisions += path.startswith(layout.HEARTBEATS)
-            raise
-
-
-def any_of(chance: random.Random, decision: Decision) -> str:
-    return chance.choice(decision.options)
-
-
-def append(world: CounterWorld, group: str) -> str:
-    """One commit that makes a file group of its own."""
-    context = world.context()
-    transaction = begin_write(context, Action.COMMIT, "UPSERT")
-    name = f"{group}_0-0-0_{transaction.requested_time}.parquet"
-    commit = CommitMetadata("UPSERT", (WriteStat(group, name, "", rows=1),), {TOKEN_KEY: transaction.token})
-    body = encode_record("HoodieCommitMetadata", commit.to_avro(Action.COMMIT), sync_marker=transaction.sync_marker)
-
-    def check(found: Timeline) -> None:
-        own, mine = transaction.requested_time, Touched.by(commit)
-        concurrent.refuse_conflicts(context, transaction.start, found, own, mine)
-
-    return finish(transaction, lambda notes: body, check).instant.requested_time
-
-
-@pytest.mark.row("R1", "R8")
-def test_collision_birthday() -> None:
-    """Twenty writers that commit once a minute, in virtual time. In a day two of them choose one millisecond in 98.6 of 100 cases; here all clocks
-    show the same one in every minute, the writers' steps come in any order, and nothing is lost.
-    """
-    writers, minutes = 20, 2
-    counters: list[CountsCollisions] = []
-    total: list[int] = []
-
-    def world() -> CounterWorld:
-        sim = SimWorld(SimOptions(profile=Profile.S3, tick_ms=0))
-        counters.append(CountsCollisions(sim.storage))
-        options = {"hoodie.time.generator.max_expected_clock_skew_ms": 1, "hoodie.write.lock.wait_time_ms": HOUR_MS}
-        home = TableHome(counters[-1], sim.runtime, options, sim.lock)  # type: ignore[arg-type]
-        create_at(home, COUNTER_SCHEMA, "id", name="birthday")
-        return CounterWorld(sim, home)
-
-    def once_a_minute(world: CounterWorld, number: int) -> list[str]:
-        acknowledged = []
-        for minute in range(minutes):
-            clock = world.sim.clock
-            while clock.now_ms() < START_MS + (minute + 1) * 60_000:
-                clock.sleep((START_MS + (minute + 1) * 60_000 - clock.now_ms()) / 1000)
-            acknowledged.append(append(world, f"fg-{number}-{minute}"))
-        return acknowledged
-
-    def check(world: CounterWorld, history: History) -> None:
-        acknowledged = sorted(time for event in history.of("ok") for time in event.value)  # type: ignore[attr-defined]
-        commits = list(world.context().folder.load().commits)
-        assert len(acknowledged) == writers * minutes, [str(event.value) for event in history.of("failed")]
-        assert acknowledged == sorted(instant.requested_time for instant in commits), (
-            "a commit is lost, or two share a time"
-        )
-        assert len(set(acknowledged)) == len(acknowledged)
-        completions = [instant.completion_time for instant in commits]
-        assert completions == sorted(set(completions))
-        total.append(len(commits))
-
-    for seed in range(budget(3)):
-        chance = random.Random(seed)
-        made = world()
-        actors = [(f"w{number}", partial(once_a_minute, made, number)) for number in range(writers)]
-        made.scheduler.history = History()
-        made.scheduler.run(actors, partial(any_of, chance), RunBounds(steps=200_000))
-        check(made, made.scheduler.history)
-    collisions = sum(counter.collisions for counter in counters)
-    print(f"{sum(total)} commits, {collisions} wanted a time that another one had")
-    assert collisions > sum(total) / 10

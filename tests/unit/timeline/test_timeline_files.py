@@ -151,8 +151,9 @@ def test_timeline_files_are_written_once_and_never_replaced(location: str) -> No
             return super().put(path, data)
 
         def put_if_absent(self, path: str, data: bytes) -> object:  # type: ignore[override]
+            made = super().put_if_absent(path, data)
             seen.append(("put_if_absent", path))
-            return super().put_if_absent(path, data)
+            return made
 
     table = make_at(home_at(Watching(location, fsync=False)))
     table.upsert(orders((1, "a", 1.0)))
@@ -201,6 +202,10 @@ def test_loading_lists_the_folder_once_and_reads_no_file(location: str) -> None:
         def list_folder(self, folder: str) -> object:  # type: ignore[override]
             calls.append(f"list {folder}")
             return super().list_folder(folder)
+
+        def list_names(self, folder: str) -> object:  # type: ignore[override]
+            calls.append(f"list {folder}")
+            return super().list_names(folder)
 
     folder = TimelineFolder(Counting(location), ".hoodie/timeline")
     assert len(folder.load()) == 3

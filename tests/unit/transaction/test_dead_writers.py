@@ -12,7 +12,7 @@ from support.killing import killed_after
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.model.instant import Action
+from pyhudi_core.model.instant import Action, format_time
 from pyhudi_core.table import HudiTable
 
 OLD = [(1, 1.0), (2, 2.0)]
@@ -152,8 +152,10 @@ def test_a_rollback_whose_process_died_is_finished_by_the_next_write(location: s
 
 @pytest.mark.row("B4")
 def test_a_timeline_far_ahead_of_the_clock_is_refused_before_anything_is_written(location: str) -> None:
+    """With a write of Hudi's on it, which trusts its clock; one that is all ours goes on (tests/reliability/test_time.py)."""
     clock = StandingClock()
     make_at(home_at(location, runtime_with(clock=clock))).upsert(orders((1, "a", 1.0)))
+    Path(location, ".hoodie/timeline", f"{format_time(clock.time_ms, utc=True)}.commit.requested").touch()
     late = StandingClock(clock.time_ms - 3_600_000)
     before = set(files(location))
     table = HudiTable(home_at(location, runtime_with(clock=late)))

@@ -130,21 +130,26 @@ def test_no_file_is_listed_or_read_under_the_lock_for_a_requirement(
     table = make(location)
     first = table.upsert(orders((1, "a", 1.0)))
     requirement = FileGroupAt("day=a", first.stats.files[0].file_id, first.instant)
-    listed: list[str] = []
-    real = LocalStorage.list_folder
+    seen: list[tuple[str, str]] = []
     lock = Path(location, ".hoodie", "lock")
 
-    def spy(self: LocalStorage, folder: str) -> object:
-        if lock.exists():
-            listed.append(folder)
-        return real(self, folder)
+    def watch(verb: str) -> None:
+        real = getattr(LocalStorage, verb)
+
+        def spy(self: LocalStorage, path: str, *rest: object) -> object:
+            if lock.exists():
+                seen.append((verb, path))
+            return real(self, path, *rest)
+
+        monkeypatch.setattr(LocalStorage, verb, spy)
 
     with table.begin("upsert", requirements=[requirement]) as write:
         write.write(orders((2, "b", 2.0)))
-        monkeypatch.setattr(LocalStorage, "list_folder", spy)
+        for verb in ("list", "list_folder", "list_names", "get", "open_input"):
+            watch(verb)
         write.commit()
-    assert listed
-    assert all(folder.startswith(".hoodie") for folder in listed)
+    assert ("list_names", ".hoodie/timeline") in seen
+    assert all(path.startswith(".hoodie/") for _, path in seen)
 
 
 @pytest.mark.parametrize(

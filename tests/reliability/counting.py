@@ -1,0 +1,73 @@
+"""A plugin of pytest that counts what a run explores, for docs/reliability.md: `pytest -p reliability.counting`; `make reliability` does.
+
+It listens for the reports that the explorer and the crash enumerator make, so no test has to say anything. Nothing is kept unless PYHUDI_RECORD is
+set.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+from reliability.recording import record
+
+from pyhudi_core.testing.crash_cases import CrashReport
+from pyhudi_core.testing.exploring import Report
+
+_made: list[Report | CrashReport] = []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for kind in (Report, CrashReport):
+        _listen(kind)
+
+
+def _listen(kind: Any) -> None:
+    real = kind.__init__
+
+    @functools.wraps(real)
+    def made(self: Any, *arguments: Any, **named: Any) -> None:
+        real(self, *arguments, **named)
+        _made.append(self)
+
+    kind.__init__ = made
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After the last test of a file, keep the sums of that file."""
+    if nextitem is not None and nextitem.path == item.path:
+        return
+    explored = [report for report in _made if isinstance(report, Report)]
+    crashed = [report for report in _made if isinstance(report, CrashReport)]
+    _made.clear()
+    name = item.path.stem.removeprefix("test_")
+    if explored:
+        record("explored", {name: explorations(explored)})
+    if crashed:
+        record("crashed", {name: crashes(crashed)})
+
+
+def explorations(reports: list[Report]) -> dict[str, int]:
+    """Sums over explorations. A violation is what a test of a protection that is switched off looks for."""
+    return {
+        "explorations": len(reports),
+        "schedules": sum(report.schedules for report in reports),
+        "states": sum(report.states for report in reports),
+        "runs_checked": sum(report.complete for report in reports),
+        "calls_crashed_at": sum(sum(report.crash_points.values()) for report in reports),
+        "nothing_left_out": sum(report.exhausted for report in reports),
+        "violations_found": sum(report.violation is not None for report in reports),
+    }
+
+
+def crashes(reports: list[CrashReport]) -> dict[str, int]:
+    """Sums over operations that were crashed everywhere."""
+    return {
+        "operations": len(reports),
+        "storage_calls": sum(len(report.calls) for report in reports),
+        "crash_points": sum(sum(report.points.values()) for report in reports),
+        "second_crashes": sum(report.twice for report in reports),
+        "places_in_the_code": len({site for report in reports for site in report.sites}),
+    }

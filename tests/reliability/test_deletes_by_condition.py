@@ -1,0 +1,173 @@
+"""`delete(where=...)` beside another write, in every order of their steps: the outcome is that of one after the other.
+
+A delete by condition looks first, and takes the rows away that it has found. Meanwhile another writer can make rows that come to match, or that match no
+longer, in the file groups that it rewrites, in others, and in partitions that it has not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from itertools import permutations
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, table_world, world_with_rows
+from reliability.test_conflicts import FULL, Verb, budget, delete, insert, insert_overwrite, upsert
+
+from pyhudi_core.errors import CommitConflictError, EmptyBatchError
+from pyhudi_core.table import HudiTable
+from pyhudi_core.testing import Bounds, History, SimOptions, explore, explore_randomly
+from pyhudi_core.write.result import Commit
+
+Prices = Mapping[tuple[int, str], float]
+BASE: tuple[Row, ...] = ((1, "a", 10.0), (2, "a", 20.0), (3, "b", 30.0))
+LIMIT = 15.0
+
+
+def delete_cheap(where: str = f"price < {LIMIT}") -> Verb:
+    return Verb(
+        lambda table: table.delete(where=where),
+        lambda found: {key: price for key, price in found.items() if price >= LIMIT},
+    )
+
+
+def delete_cheap_in(day: str) -> Verb:
+    return Verb(
+        lambda table: table.delete(where=f"price < {LIMIT} and day = '{day}'"),
+        lambda found: {key: price for key, price in found.items() if price >= LIMIT or key[1] != day},
+    )
+
+
+@cache
+def setup() -> TableSetup:
+    """A world whose storage holds the base table already."""
+    empty = TableSetup(SimOptions(lease_s=60, shared=is_shared), dict(FULL))
+    made = world_with_rows(*BASE, setup=empty)
+    image, now = made.storage.image(), made.scheduler.time_ms
+    return replace(empty, sim=replace(empty.sim, image=image, start_ms=now + 1_000))
+
+
+def one_after_the_other(verbs: Mapping[str, Verb]) -> set[tuple[Row, ...]]:
+    """What the orders of the verbs, one after the other, leave behind."""
+    outcomes = set()
+    for order in permutations(verbs):
+        found: Prices = {(key, day): price for key, day, price in BASE}
+        for name in order:
+            found = verbs[name].effect(found)
+        outcomes.add(tuple(sorted((key, day, price) for (key, day), price in found.items())))
+    return outcomes
+
+
+def actor(verb: Verb) -> Callable[[TableWorld], object]:
+    def act(world: TableWorld) -> object:
+        try:
+            return verb.call(world.table())
+        except EmptyBatchError as nothing:
+            return nothing  # the other one was first, and left no row that matches
+
+    return act
+
+
+def both_done(verbs: Mapping[str, Verb]) -> Callable[[TableWorld, History], None]:
+    expected = one_after_the_other(verbs)
+
+    def check(world: TableWorld, history: History) -> None:
+        assert [history.outcome(name) for name in verbs] == ["ok"] * len(verbs), [history.error(n) for n in verbs]
+        assert rows_of(world.table()) in expected
+        assert not world.table().timeline.pending.instants
+
+    return check
+
+
+OTHERS = {
+    "a known row comes to match": upsert((2, "a", 5.0)),
+    "a known row of another partition comes to match": upsert((3, "b", 5.0)),
+    "the row that matched does no more": upsert((1, "a", 50.0)),
+    "one comes to match, one does no more": upsert((1, "a", 50.0), (2, "a", 5.0)),
+    "a new row matches": upsert((7, "a", 5.0)),
+    "a new row of a new partition matches": insert((7, "c", 5.0)),
+    "the row that matches is deleted": delete((1, "a", 0.0)),
+    "the partition is replaced by rows of which one matches": insert_overwrite((1, "a", 50.0), (2, "a", 5.0)),
+    "the same is deleted": delete_cheap(),
+    "what matches there is deleted": delete_cheap_in("a"),
+}
+QUICK = {name: OTHERS[name] for name in ("one comes to match, one does no more", "a new row matches")}
+"""With these, every order with one interruption is tried; with the others as many as the long run has time for."""
+
+
+@pytest.mark.row("K5")
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_a_delete_by_condition_beside_another_write_is_as_if_one_came_after_the_other(other: Verb) -> None:
+    verbs = {"a": delete_cheap(), "b": other}
+    actors = [actor(verb) for verb in verbs.values()]
+    world = lambda: table_world(setup())  # noqa: E731
+    check = both_done(verbs)
+    chance = explore_randomly(world, actors, check, Bounds(schedules=budget(12)), seed=7, priorities=True)
+    chance.assert_clean()
+    assert chance.complete > 6
+    if other in QUICK.values() or budget(1) > 1:
+        bounds = Bounds(preemptions=1 if budget(1) == 1 else 2, schedules=budget(200))
+        report = explore(world, actors, check, bounds).assert_clean()
+        print(f"{report.schedules} schedules, {report.complete} checked, {report.states} states, {report.exhausted=}")
+        assert report.exhausted or budget(1) > 1, "not every order was tried"
+
+
+def beside(world: TableWorld, data: pa.Table, always: bool = False, retries: int = 5) -> HudiTable:
+    """A table whose commits are overtaken by an upsert, once or always: when their files are written, and before the lock is asked for."""
+    upserts: list[Commit] = []
+
+    class Overtaken:
+        def __getattr__(self, name: str) -> Any:
+            real = getattr(world.storage, name)
+            if name != "put":
+                return real
+
+            def put(path: str, body: bytes) -> object:
+                if "/staged/" in path and not world.sim.lock.holder and (always or not upserts):
+                    upserts.append(world.table().upsert(data))
+                return real(path, body)
+
+            return put
+
+    storage: Any = Overtaken()
+    home = world.home(storage)
+    return HudiTable(replace(home, options={**home.options, "pyhudi.commit.retries": retries}))
+
+
+@pytest.mark.row("K5")
+@pytest.mark.parametrize(
+    ("data", "left"),
+    [
+        (((2, "a", 5.0),), ((3, "b", 30.0),)),
+        (((1, "a", 50.0), (2, "a", 5.0)), ((1, "a", 50.0), (3, "b", 30.0))),
+    ],
+    ids=["comes to match", "one comes to, one no longer"],
+)
+def test_a_delete_that_was_staged_before_the_rows_changed_looks_again(
+    data: tuple[Row, ...], left: tuple[Row, ...]
+) -> None:
+    """The upsert commits when the delete has found its rows and written its files, but not decided yet."""
+    world = table_world(setup())
+    commit = beside(world, orders(*data)).delete(where=f"price < {LIMIT}")
+    assert commit.retries == 1
+    assert len(world.table().timeline.commits) == 3
+    assert rows_of(world.table()) == left
+
+
+def test_a_delete_whose_rows_match_no_more_deletes_nothing_and_says_so() -> None:
+    world = table_world(setup())
+    with pytest.raises(EmptyBatchError, match="Nothing was deleted"):
+        beside(world, orders((1, "a", 50.0))).delete(where=f"price < {LIMIT}")
+    assert rows_of(world.table()) == ((1, "a", 50.0), (2, "a", 20.0), (3, "b", 30.0))
+    assert not world.table().timeline.pending.instants
+
+
+def test_a_delete_whose_rows_keep_changing_gives_up_with_nothing_deleted() -> None:
+    world = table_world(setup())
+    with pytest.raises(CommitConflictError):
+        beside(world, orders((1, "a", 1.0)), always=True, retries=2).delete(where=f"price < {LIMIT}")
+    assert rows_of(world.table()) == ((1, "a", 1.0), (2, "a", 20.0), (3, "b", 30.0))
+    assert not world.table().timeline.pending.instants

@@ -1,0 +1,88 @@
+"""The table's lock is held for a short time: the same few calls whatever has happened to the table before, and under 50 ms on a disk."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from reliability.recording import record
+from reliability.stories import SCHEMA, Story, batch
+
+import pyhudi_core as hudi
+from pyhudi_core.testing import Profile
+
+GOAL_MS, ENOUGH, AT_MOST = 50, 5, 50
+"""So many commits have to be within the goal, out of so many."""
+SHORT: dict[str, object] = {"hoodie.keep.min.commits": 4, "hoodie.keep.max.commits": 8}
+LONGER = int(os.environ.get("PYHUDI_EXPLORE", "1"))
+Shape = tuple[int, int]
+"""Commits before, and files."""
+SMALL: Shape = (18, 2)
+LONG: Shape = (60 * LONGER, 2)
+WIDE: Shape = (18, 100 * LONGER)
+
+
+def calls_under_the_lock(profile: Profile, shape: Shape) -> tuple[Counter[str], int]:
+    """What one small commit asks of the storage while it holds the lock, by kind; and how many files lie on the active timeline then."""
+    story = Story(profile)
+    commits, files = shape
+    table = story.table()
+    table.bulk_insert(batch(*((n, f"p{n}", 0) for n in range(files))))
+    steady = story.writer(options=SHORT).open()
+    for number in range(commits):
+        steady.upsert(batch((number % 2, f"p{number % 2}", number)))
+    measured = story.writer(options=SHORT)
+    measured.open().upsert(batch((0, "p0", -1)))
+    verbs = [verb for verb, _ in measured.calls]
+    held = measured.calls[verbs.index("acquire") + 1 : verbs.index("release")]
+    listed = len(story.storage.list_folder(".hoodie/timeline").objects)
+    return Counter(f"{verb} {_kind(path)}" for verb, path in held), listed
+
+
+def _kind(path: str) -> str:
+    """What a path is of, whichever instant it belongs to."""
+    if "/history/" in path:
+        return "history: " + path.rpartition("/")[2].rstrip("0123456789")
+    for kind in ("commit_record", ".heartbeat", "history", "hoodie.properties", "staged", ".temp", "timeline"):
+        if kind in path:
+            return kind
+    return "data"
+
+
+@pytest.mark.row("T15", "K12")
+@pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
+def test_what_is_done_under_the_lock_does_not_grow_with_history_or_files(profile: Profile) -> None:
+    """Call for call the same for a table with few commits and few files, with a long history, and with many files; no data file is touched."""
+    small, listed = calls_under_the_lock(profile, SMALL)
+    long, long_listed = calls_under_the_lock(profile, LONG)
+    wide, wide_listed = calls_under_the_lock(profile, WIDE)
+    assert small == long == wide
+    assert not [call for call in small if call.endswith(" data")]
+    assert sum(small.values()) <= 20
+    bound = 3 * (int(str(SHORT["hoodie.keep.max.commits"])) + 2)
+    assert max(listed, long_listed, wide_listed) <= bound, "the listing that is read under the lock has grown"
+    calls = dict(sorted(small.items()))
+    record(
+        "lock_calls",
+        {profile.name.lower(): {"commits": LONG[0], "files": WIDE[1], "calls": sum(small.values()), **calls}},
+    )
+
+
+@pytest.mark.row("T15", "K12")
+@pytest.mark.parametrize("shape", [SMALL, (60, 2), (18, 100)], ids=["small", "long", "wide"])
+def test_a_small_commit_holds_the_lock_for_less_than_50_ms_on_a_disk(tmp_path: Path, shape: Shape) -> None:
+    """With every file safe on the disk before the next step. Some commits may wait for a busy machine, but not all of them."""
+    commits, files = shape
+    location = str(tmp_path / "table")
+    quick = {"fsync": "false"}
+    table = hudi.create_table(location, SCHEMA, "id", partition_by="part", storage_options=quick, options=SHORT)
+    table.bulk_insert(batch(*((n, f"p{n}", 0) for n in range(files))))
+    for number in range(commits):
+        table.upsert(batch((0, "p0", number)))
+    safe = hudi.open_table(location, options=SHORT)
+    held: list[float] = []
+    while sum(ms < GOAL_MS for ms in held) < ENOUGH:
+        assert len(held) < AT_MOST, f"held for {sorted(held)[ENOUGH]:.1f} ms"
+        held.append(safe.upsert(batch((0, "p0", -1))).lock_held * 1000)
