@@ -28,6 +28,11 @@ class Piece:
     base: BaseFile | None
     logs: list[LogFile] = field(default_factory=list)
 
+    @property
+    def file_id(self) -> str:
+        """The file group that it belongs to."""
+        return self.logs[0].name.file_id if self.base is None else self.base.name.file_id
+
 
 def slices_of(bases: Iterable[BaseFile], logs: Iterable[LogFile], completed: Callable[[str], str]) -> list[Piece]:
     """The slices of one file group, oldest first.

@@ -6,7 +6,8 @@ earlier state filters it by visibility as it filters a listing of the storage.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import CorruptHFileError
+from pyhudi_core.file_groups.slicing import Piece
 from pyhudi_core.formats.avro_columns import decode_records
 from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.metadata_table import merging, names
@@ -93,7 +95,10 @@ class MetadataTable:
     # --- keys
 
     def record_locations(self, keys: Sequence[str]) -> pa.Table:
-        """Where record keys are: columns key, partition, file_id, instant_ms; keys that are nowhere do not show."""
+        """Where record keys are: columns key, partition, file_id, instant_ms; keys that are nowhere do not show.
+
+        An index that is kept by partition (release 1.2) may know one key in several partitions: a row for each.
+        """
         rows = self._latest(names.RECORD_INDEX, list(dict.fromkeys(keys)), "recordIndexMetadata")
         return _locations(rows)
 
@@ -109,8 +114,7 @@ class MetadataTable:
     def _records(self, partition: str, keys: Sequence[str]) -> dict[str, merging.Record]:
         """The merged records of keys, looked up in the file groups that hold them."""
         found: dict[str, merging.Record] = {}
-        for group, inside in self._by_group(partition, keys).items():
-            piece = self.slices.pieces(partition)[group]
+        for piece, inside in self._holders(partition, keys):
             found |= merging.records(self.slices.arrivals(piece, with_keys(inside)), frozenset(inside))
         return found
 
@@ -124,25 +128,29 @@ class MetadataTable:
     def _latest(self, partition: str, keys: Sequence[str], column: str) -> pa.Table:
         """For records that are replaced as a whole: the newest of each key, as a table with the key and one column."""
         tables: list[pa.Table] = []
-        for group, inside in self._by_group(partition, keys).items():
-            piece = self.slices.pieces(partition)[group]
+        for piece, inside in self._holders(partition, keys):
             tables.append(_newest(list(self.slices.arrivals(piece, with_keys(inside))), column))
         return pa.concat_tables([t for t in tables if t.num_rows], promote_options="permissive") if any(
             t.num_rows for t in tables
         ) else pa.table({_KEY: pa.array([], pa.string())})  # fmt: skip
 
-    def _by_group(self, partition: str, keys: Sequence[str]) -> dict[int, list[str]]:
-        groups = len(self.slices.pieces(partition))
-        if not groups:
+    def _holders(self, partition: str, keys: Sequence[str]) -> Iterator[tuple[Piece, list[str]]]:
+        """The file groups that can hold the keys, each with those keys."""
+        pieces = self.slices.pieces(partition)
+        if not pieces:
             raise CorruptHFileError(
                 "A partition of the metadata table is listed but has no file groups",
                 path=f"{names.FOLDER}/{partition}",
                 hint="Take it off hoodie.table.metadata.partitions; the next writer builds it anew.",
             )
-        found: dict[int, list[str]] = {}
-        for key, group in zip(keys, names.file_groups_of(keys, groups).tolist(), strict=True):
-            found.setdefault(group, []).append(key)
-        return found
+        families: dict[str, list[Piece]] = defaultdict(list)
+        for piece in pieces:
+            families[names.family_of(piece.file_id)].append(piece)
+        for family in families.values():
+            inside: dict[int, list[str]] = {}
+            for key, group in zip(keys, names.file_groups_of(keys, len(family)).tolist(), strict=True):
+                inside.setdefault(group, []).append(key)
+            yield from ((family[group], some) for group, some in inside.items())
 
     def scan(self, partition: str) -> dict[str, merging.Record]:
         """Every merged record of a partition."""

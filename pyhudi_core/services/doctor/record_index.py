@@ -43,7 +43,9 @@ def examine(exam: Examination, look: Look) -> None:
     sampled = {(piece.partition, piece.file_id): _some_keys(exam, snapshot, piece, share) for piece in chosen}
     wanted = list(dict.fromkeys(key for keys in sampled.values() for key in keys))
     found = look.table.record_locations(wanted).select(["key", "partition", "file_id"]).to_pylist() if wanted else []
-    places = {row["key"]: (row["partition"], row["file_id"]) for row in found}
+    places: dict[str, set[Group]] = {}
+    for row in found:
+        places.setdefault(row["key"], set()).add((row["partition"], row["file_id"]))
     for group, keys in sampled.items():
         _compare(exam, group, keys, places)
     exam.counts["keys looked up in the record index"] = len(wanted)
@@ -69,16 +71,16 @@ def _some_keys(exam: Examination, snapshot: Snapshot, piece: FileSlice, count: i
     return []
 
 
-def _compare(exam: Examination, group: Group, keys: list[str], places: dict[str, Group]) -> None:
+def _compare(exam: Examination, group: Group, keys: list[str], places: dict[str, set[Group]]) -> None:
     partition, file_id = group
     unknown = [key for key in keys if key not in places]
-    elsewhere = [key for key in keys if places.get(key, group) != group]
+    elsewhere = [key for key in keys if group not in places.get(key, {group})]
     where = f"{partition}/{file_id}" if partition else file_id
     if unknown:
         what = f"The record index does not know {_of(unknown, keys)} of the file group"
         exam.add(Kind.METADATA_INDEX_DIFFERS, what, where)
     if elsewhere:
-        other = places[elsewhere[0]]
+        other = min(places[elsewhere[0]])
         what = f"The record index has {_of(elsewhere, keys)} of the file group elsewhere, such as in {other[1]!r} of {other[0]!r}"
         exam.add(Kind.METADATA_INDEX_DIFFERS, what, where)
 

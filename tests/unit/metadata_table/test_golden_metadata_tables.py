@@ -124,3 +124,21 @@ def test_expression_indexes_hold_the_values_of_their_expression(opened: dict[str
         assert definition["indexFunction"] == "from_unixtime"
         ranges = golden.metadata.column_stats(["ts"], golden.metadata.data_partitions(), "expr_index_idx_bucket")
         assert {found.min for found in ranges} == {"1970-01-01"}, name
+
+
+@pytest.mark.row("I6")
+def test_a_record_index_that_is_kept_by_partition_is_read(tmp_path: Path) -> None:
+    table = hudi.open_table(unpack("hudi-1.2.0/cow_partitioned_record_index", tmp_path / "table"))
+    everything = table.scan().to_arrow()
+    assert everything.num_rows == 28
+    metadata = table.snapshot().metadata
+    assert metadata is not None
+    groups = {piece.group for piece in table.scan().slices()}
+    places = metadata.record_locations(everything.column("_hoodie_record_key").to_pylist()).to_pylist()
+    assert len(places) == 28
+    assert {(row["partition"], row["file_id"]) for row in places} == groups
+    for key in ("k00", "k07", "k29"):
+        scan = table.lookup(pa.table({"id": [key]}))
+        assert [row["id"] for row in scan.to_arrow().to_pylist()] == [key]
+        assert len(scan.slices()) == 1
+    assert table.lookup(pa.table({"id": ["k04"]})).to_arrow().num_rows == 0, "it was deleted"

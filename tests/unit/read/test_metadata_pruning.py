@@ -140,3 +140,18 @@ def test_a_semi_join_over_base_files_shows_rows_that_only_the_logs_delete(tmp_pa
     keys = base.column("id")
     assert set(ids(base)) - set(ids(table.scan())), "some of its rows are deleted in logs"
     assert ids(table.scan(mode="read_optimized", semi_join=(keys, "id"))) == ids(base)
+
+
+@pytest.mark.row("I4")
+def test_without_a_record_index_bloom_filters_say_which_files_can_hold_a_key(tmp_path: Path) -> None:
+    location = unpack("hudi-1.0.2/cow_expressions", tmp_path / "table")
+    properties = Path(location, ".hoodie", "hoodie.properties")
+    properties.write_text(properties.read_text().replace("partition_stats,record_index", "partition_stats"))
+    table = hudi.open_table(location)
+    assert table.snapshot().metadata is not None
+    everything = table.scan().to_arrow()
+    for row in everything.slice(0, 5).select(["id"]).to_pylist():
+        scan = table.lookup(pa.table({"id": [row["id"]]}))
+        assert kept(scan, "slices after bloom filters") == (1, 6)
+        assert ids(scan) == [row["id"]]
+    assert table.lookup(pa.table({"id": ["nowhere"]})).slices() == []

@@ -82,6 +82,7 @@ def test_after_a_restore_nothing_that_ran_meanwhile_may_stand(operation: Operati
         assert found.verdict is line_of(mine, Operation.RESTORE).of(mine) is Verdict.ABORT
 
 
+@pytest.mark.row("L1")
 @pytest.mark.parametrize("action", [Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.ROLLBACK])
 def test_other_services_stop_no_write(action: Action) -> None:
     beside = Concurrent(others=(Instant("2", action, State.COMPLETED, "3"),))
