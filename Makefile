@@ -11,6 +11,7 @@ UI ?= 1
 DAYS ?= 7
 PORT ?= 3000
 SECONDS ?= 600
+FUZZ ?= 100
 RECORD ?= 1
 HUDI ?=
 COMMA := ,
@@ -18,7 +19,7 @@ HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help install java check format test demo interop bench smoke35 explore reliability soak nightly docs screenshots clean
+.PHONY: help install java check format test demo interop bench smoke35 fuzz explore reliability soak nightly docs screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -61,11 +62,14 @@ smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in an environment 
 	$(PYTHON3) scripts/pyspark35.py $(SPARK35)
 	$(SPARK35)/bin/python -m pytest tests/spark -q
 
+fuzz: $(INSTALLED) ## Damaged input for every parser, 50,000 cases each (FUZZ=1: 500, as in the quick suite)
+	PYHUDI_FUZZ=$(FUZZ) $(BIN)/pytest tests/hostile/test_fuzz_formats.py tests/hostile/test_fuzz_timeline.py -q --durations=5
+
 explore: $(INSTALLED) ## Two writers under every order and crash (PYHUDI_EXPLORE=n widens the bounds)
 	$(BIN)/pytest tests/reliability -q -s -m 'not slow'
 
 reliability: $(INSTALLED) ## Slow reliability tests and the cost of commits; writes docs/reliability.md (RECORD=0 keeps no figures)
-	PYHUDI_RECORD=$(RECORD) $(BIN)/pytest tests/reliability -q --durations=10
+	PYHUDI_RECORD=$(RECORD) PYTHONPATH=.:tests $(BIN)/pytest -p reliability.counting tests/reliability -q --durations=10
 	$(BIN)/python -m benchmarks.commits
 	$(BIN)/python scripts/reliability_page.py
 

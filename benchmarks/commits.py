@@ -5,8 +5,8 @@
     python -m benchmarks.commits --quick           tiny runs, to see that they work; keeps nothing
 
 Writers are processes of their own on a local disk, with fsync on. `rates`: commits per second of 1 to 8 writers. `lock_hold`: how long the
-table's lock is held for a small commit, against the length of the active timeline and the number of files. `conflicts`: how
-many attempts are lost, against the size of file groups and the number of writers.
+table's lock is held for a small commit, against the archived history, the length of the active timeline and the number of files. `conflicts`:
+how many attempts are lost, against the size of file groups and the number of writers.
 """
 
 from __future__ import annotations
@@ -14,22 +14,26 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
-import os
-import platform
 import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.commit_writers import Work, make, rows, run, spread
-from benchmarks.workload import HOME, ROOT
+import pyhudi_core as hudi
+from benchmarks.commit_writers import OPTIONS, Work, make, rows, run, spread
+from benchmarks.machine import ROOT, occasion, sync_ms
+from pyhudi_core.formats.history_file import HistoryRow
+from pyhudi_core.timeline.history_writing import HistoryWriter
+from pyhudi_core.transaction import commit
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.publication import create_once
 
 KEPT = ROOT / "docs" / "reliability"
-TABLES = HOME / "commits"
+TABLES = ROOT / ".data" / "bench" / "commits"
 LONG = {"hoodie.keep.min.commits": 5000, "hoodie.keep.max.commits": 6000}
 Result = dict[str, Any]
 
@@ -45,7 +49,9 @@ def main() -> int:
         parser.error(f"unknown sections: {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     for name in options.sections or SECTIONS:
         shutil.rmtree(TABLES, ignore_errors=True)
-        result = SECTIONS[name](options.quick) | {"taken": _taken()}
+        before = {"load_before": occasion()["load"], "disk_sync_ms": sync_ms(TABLES)}
+        result = SECTIONS[name](options.quick)
+        result["taken"] = occasion() | before
         text = json.dumps(result, indent=1, sort_keys=True) + "\n"
         if options.quick:
             print(text)
@@ -59,7 +65,7 @@ def main() -> int:
 
 def rates(quick: bool) -> Result:
     """Commits per second: writers that have a partition each, and writers that insert into one."""
-    rounds, commits = (1, 5) if quick else (3, 120)
+    rounds, commits = (1, 5) if quick else (3, 80)
     found: list[Result] = []
     for place in ("disjoint", "same"):
         for writers in (1, 2, 4, 8):
@@ -90,20 +96,47 @@ def _rate(apart: bool, writers: int, commits: int, number: int) -> Result:
 
 def lock_hold(quick: bool) -> Result:
     """The time under the lock of a commit of one row."""
-    return {"by_instants": _by_instants(quick), "by_files": _by_files(quick)}
+    return {"by_history": _by_history(quick), "by_instants": _by_instants(quick), "by_files": _by_files(quick)}
+
+
+def _by_history(quick: bool) -> list[Result]:
+    """Archived commits of long ago, in files as archival and its merges leave them; the active timeline is as short as archival keeps it."""
+    tables: dict[int, Any] = {}
+    for archived in (0, 100) if quick else (0, 100, 1000, 10_000, 100_000):
+        table = _unsafe(TABLES / f"history-{archived}")
+        for number in range(20):
+            table.upsert(rows([0], ["p0"], number))
+        _archive(table, archived)
+        tables[archived] = table
+    return _held("archived", tables, 3 if quick else 30)
+
+
+def _archive(table: Any, archived: int) -> None:
+    folder = table._home.context().folder
+    body = folder.storage.get(folder.file(table.timeline.commits[-1]))
+    numbers = iter(range(archived + 1))
+    writer = HistoryWriter(folder.history, create_once, lambda: f"{next(numbers)}")
+    state = folder.history.state()
+    files, begun = [], 0
+    while begun < archived:
+        layer = min(4, len(str(archived - begun)) - 1)
+        moments = (dt.datetime(2020, 1, 1) + dt.timedelta(minutes=n) for n in range(begun, begun + 10**layer))
+        times = [f"{moment:%Y%m%d%H%M%S}" for moment in moments]
+        history = [HistoryRow(f"{time}000", f"{time}500", "commit", body) for time in times]
+        files.append(writer.add(history, state, max(0, layer - 1)))
+        begun += len(history)
+    if files and not writer.decide(state, files):
+        raise RuntimeError("the history was not written")
 
 
 def _by_instants(quick: bool) -> list[Result]:
     """Timelines are made long by copies of a real commit, under times that lie before it."""
-    table = make(TABLES / "instants", LONG)
-    table.upsert(rows([0], ["one"], 0))
-    found: list[Result] = []
-    sample = 3 if quick else 25
+    tables: dict[int, Any] = {}
     for length in (10, 20) if quick else (30, 100, 300, 1000):
+        table = tables[length] = _unsafe(TABLES / f"instants-{length}", LONG)
+        table.upsert(rows([0], ["p0"], 0))
         _lengthen(table, length)
-        found.append({"instants": length, **_held(table, sample)})
-        _say(f"{length} instants: {found[-1]['lock_held_ms']}")
-    return found
+    return _held("instants", tables, 3 if quick else 30, LONG)
 
 
 def _lengthen(table: Any, length: int) -> None:
@@ -120,24 +153,63 @@ def _lengthen(table: Any, length: int) -> None:
 
 
 def _by_files(quick: bool) -> list[Result]:
-    found: list[Result] = []
-    sample = 3 if quick else 25
+    tables: dict[int, Any] = {}
     for files in (10, 50) if quick else (10, 100, 1000, 10_000):
-        table = make(TABLES / f"files-{files}")
+        table = tables[files] = _unsafe(TABLES / f"files-{files}")
         table.bulk_insert(rows(list(range(100, 100 + files)), [f"p{n}" for n in range(files)], 0))
-        found.append({"files": files, **_held(table, sample, "p0")})
-        _say(f"{files} files: {found[-1]['lock_held_ms']}")
+    return _held("files", tables, 3 if quick else 30)
+
+
+def _unsafe(location: Path, options: Mapping[str, object] | None = None) -> Any:
+    """A new table that is filled without waiting for the disk."""
+    make(location)
+    return hudi.open_table(str(location), {"fsync": "false"}, {**OPTIONS, **(options or {})})
+
+
+def _held(
+    name: str, unsafe: Mapping[int, Any], commits: int, options: Mapping[str, object] | None = None
+) -> list[Result]:
+    """Small commits, each safe on the disk, to all tables in turn: what else the machine does then falls on all of them alike."""
+    known = {**OPTIONS, **(options or {})}
+    tables = {size: hudi.open_table(table.location, options=known) for size, table in unsafe.items()}
+    held: dict[int, list[float]] = {size: [] for size in tables}
+    took: dict[int, list[float]] = {size: [] for size in tables}
+    with _processor_time() as used:
+        for number in range(commits):
+            for size, table in tables.items():
+                began = time.perf_counter()
+                held[size].append(table.upsert(rows([0], ["p0"], number)).lock_held)
+                took[size].append(time.perf_counter() - began)
+    found: list[Result] = []
+    for place, size in enumerate(tables):
+        times = {
+            "lock_held_ms": spread(held[size]),
+            "lock_processor_ms": spread(used[place :: len(tables)]),
+            "commit_ms": spread(took[size]),
+        }
+        found.append({name: size, "commits": commits, **times})
+        _say(f"{size} {name}: {times}")
     return found
 
 
-def _held(table: Any, sample: int, part: str = "one") -> Result:
-    held: list[float] = []
-    took: list[float] = []
-    for number in range(sample):
-        began = time.perf_counter()
-        held.append(table.upsert(rows([number], [part], number)).lock_held)
-        took.append(time.perf_counter() - began)
-    return {"commits": sample, "lock_held_ms": spread(held), "commit_ms": spread(took)}
+@contextmanager
+def _processor_time() -> Iterator[list[float]]:
+    """Collects, for each commit, the processor's seconds under the lock, which other work on the machine does not lengthen."""
+    used: list[float] = []
+    real = commit.holding_lock
+
+    @contextmanager
+    def measured(context: TableContext, purpose: str) -> Iterator[Callable[[], float]]:
+        with real(context, purpose) as left:
+            began = time.process_time()
+            yield left
+            used.append(time.process_time() - began)
+
+    commit.holding_lock = measured
+    try:
+        yield used
+    finally:
+        commit.holding_lock = real
 
 
 def conflicts(quick: bool) -> Result:
@@ -148,7 +220,7 @@ def conflicts(quick: bool) -> Result:
         for writers in (2,) if quick else (2, 4, 8):
             table = make(TABLES / f"conflicts-{groups}-{writers}")
             table.bulk_insert(rows(list(range(keys)), [f"p{n % groups}" for n in range(keys)], 0))
-            outcome = run(Work(table.location, writers, 5 if quick else 120 // writers, keys, groups))
+            outcome = run(Work(table.location, writers, 5 if quick else 80 // writers, keys, groups))
             attempts = len(outcome.retries) + sum(outcome.retries)
             found.append(
                 {
@@ -165,19 +237,6 @@ def conflicts(quick: bool) -> Result:
 
 SECTIONS: dict[str, Callable[[bool], Result]] = {"rates": rates, "lock_hold": lock_hold, "conflicts": conflicts}
 _FILES = {"rates": "commits", "lock_hold": "lock_hold", "conflicts": "conflicts"}
-
-
-def _taken() -> Result:
-    """When, of what, and on what."""
-    head = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return {
-        "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "commit": head.stdout.strip() or "none",
-        "cores": len(os.sched_getaffinity(0)),
-        "python": platform.python_version(),
-    }
 
 
 def _say(text: str) -> None:

@@ -7,6 +7,7 @@ every command, as a job would; what a command measures starts with opening it.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -59,6 +60,7 @@ def start_spark(heap: str) -> dict[str, Verb]:
         "delete": delete,
         "scan": lambda command: scanned(lambda: hudi.open_table(command["table"]).scan().to_spark(spark)),
         "spark_scan": lambda command: scanned(lambda: _parquet(spark, command["table"])),
+        "parquet_scan": lambda command: scanned(lambda: spark.read.parquet(command["table"])),
         "spark_lookup": lambda command: found(lambda: _parquet(spark, command["table"]).where(command["where"])),
         "lookup": lambda command: found(
             lambda: hudi.open_table(command["table"]).scan(where=command["where"]).to_spark(spark)
@@ -89,10 +91,32 @@ def start_local() -> dict[str, Verb]:
             raise ValueError(f"the lookup gave {rows[0].num_rows} rows, not one")
         return answer
 
+    def copy(command: dict[str, Any]) -> dict[str, Any]:
+        """The table's rows as plain Parquet, a file for each file group."""
+        target = Path(cleared(command["target"]))
+        target.mkdir(parents=True)
+        scan = hudi.open_table(command["table"]).scan()
+        groups = [piece.group for piece in scan.slices()]
+        for number, group in enumerate(groups):
+            rows = scan.in_groups(frozenset({group})).to_arrow()
+            pq.write_table(rows, target / f"{number}.parquet", row_group_size=workload.ROW_GROUP)
+        return {"files": len(groups), "rows": ds.dataset(target).count_rows()}
+
+    def record_lookup(command: dict[str, Any]) -> dict[str, Any]:
+        rows: list[pa.Table] = []
+        key = pa.table({workload.KEY: [command["key"]]})
+        answer = measured(lambda: rows.append(hudi.open_table(command["table"]).lookup(key).to_arrow()))
+        if rows[0].num_rows != 1:
+            raise ValueError(f"the look-up gave {rows[0].num_rows} rows, not one")
+        return answer
+
     return {
         "load": load,
         "upsert": upsert,
         "delete": delete,
+        "copy": copy,
+        "record_lookup": record_lookup,
+        "arrow_copy_scan": lambda command: measured(lambda: ds.dataset(command["table"]).to_table()),
         "scan": lambda command: measured(lambda: hudi.open_table(command["table"]).scan().to_arrow()),
         "arrow_scan": lambda command: measured(lambda: ds.dataset(_names(command["table"])).to_table()),
         "lookup": lookup,

@@ -23,6 +23,7 @@ KEPT = ROOT / "docs" / "nightly.json"
 PAGE = ROOT / "docs" / "nightly.md"
 TARGETS = {
     "interop": "Apache Hudi 1.0.2, 1.1.1, 1.2.0 and hudi-rs read and continue our tables",
+    "fuzz": "damaged input for every parser: 50,000 cases each, within bounds of time and memory",
     "smoke35": "the Spark tests on PySpark 3.5",
     "explore": "two writers: every order and every crash, with three times the quick suite's bounds",
     "reliability": "slow reliability tests: two processes with 1,000 commits each, all crash points; the cost of commits (reliability.md)",

@@ -32,6 +32,13 @@ OPTIONS = {
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
 }
+# A merge-on-read table with the index that finds a row by its key, its logs left alone.
+MERGE_ON_READ = OPTIONS | {
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.compact.inline": "false",
+    "hoodie.datasource.compaction.async.enable": "false",
+}
 
 
 def start(release: str, heap: str) -> dict[str, Verb]:
@@ -43,16 +50,22 @@ def start(release: str, heap: str) -> dict[str, Verb]:
     }
     spark = session(f"hudi-{release}", heap, [f"hudi-spark3.5-bundle_2.12-{release}.jar"], settings)
 
-    def write(command: dict[str, Any], operation: str, mode: str) -> None:
-        options = OPTIONS | {"hoodie.datasource.write.operation": operation}
+    def write(command: dict[str, Any], operation: str, mode: str, base: dict[str, str] = OPTIONS) -> None:
+        options = base | {"hoodie.datasource.write.operation": operation}
         spark.read.parquet(command["data"]).write.format("hudi").options(**options).mode(mode).save(command["table"])
 
     def load(command: dict[str, Any]) -> dict[str, Any]:
         cleared(command["table"])
         return measured(lambda: write(command, "bulk_insert", "overwrite"))
 
+    def load_mor(command: dict[str, Any]) -> dict[str, Any]:
+        cleared(command["table"])
+        return measured(lambda: write(command, "bulk_insert", "overwrite", MERGE_ON_READ))
+
     return {
         "load": load,
+        "load_mor": load_mor,
+        "upsert_mor": lambda command: measured(lambda: write(command, "upsert", "append", MERGE_ON_READ)),
         "upsert": lambda command: measured(lambda: write(command, "upsert", "append")),
         "delete": lambda command: measured(lambda: write(command, "delete", "append")),
         "scan": lambda command: scanned(lambda: spark.read.format("hudi").load(command["table"])),

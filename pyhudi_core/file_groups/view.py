@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from pyhudi_core.file_groups.listing import FileListing
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.file_groups.slicing import Piece, newest_base, slices_of
 from pyhudi_core.file_groups.visibility import Visibility
-from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi_core.model.file_names import READABLE_EXTENSIONS, BaseFileName, LogFileName, parse_data_file
 
 
 @dataclass(slots=True)
@@ -45,28 +46,32 @@ class FileGroupView:
         return self._built(partition, lambda pieces: pieces[-1] if pieces else None)
 
     def _built(self, partition: str, choose: Callable[[list[Piece]], Piece | None]) -> tuple[FileSlice, ...]:
-        bases: dict[str, list[BaseFile]] = {}
-        logs: dict[str, list[LogFile]] = {}
+        bases: dict[str, list[BaseFile]] = defaultdict(list)
+        logs: dict[str, list[LogFile]] = defaultdict(list)
+        start = len(partition) + 1 if partition else 0
         for info in self.listing.files(partition):
-            name = parse_data_file(info.path.rpartition("/")[2])
-            if isinstance(name, LogFileName):
-                if not name.is_cdc and self.visibility.admits(name.requested_time, info.path):
-                    logs.setdefault(name.file_id, []).append(LogFile(partition, name, info.size))
-            elif isinstance(name, BaseFileName):
-                if name.extension != "parquet":
+            name = parse_data_file(info.path[start:])
+            if isinstance(name, BaseFileName):
+                if name.extension not in READABLE_EXTENSIONS:
                     self._refuse_unless_invisible(name.requested_time, info.path)
                 else:
-                    bases.setdefault(name.file_id, []).append(BaseFile(partition, name, info.size))
+                    bases[name.file_id].append(BaseFile(partition, name, info.size))
+            elif isinstance(name, LogFileName):
+                if not name.is_cdc and self.visibility.admits(name.requested_time, info.path):
+                    logs[name.file_id].append(LogFile(partition, name, info.size))
+        replaced = self.visibility.replaced
         visible = (
             self._chosen(bases.get(file_id, []), logs.get(file_id, []), choose)
             for file_id in sorted({*bases, *logs})
-            if (partition, file_id) not in self.visibility.replaced
+            if (partition, file_id) not in replaced
         )
         return tuple(piece for piece in visible if piece is not None)
 
     def _chosen(
         self, bases: list[BaseFile], logs: list[LogFile], choose: Callable[[list[Piece]], Piece | None]
     ) -> FileSlice | None:
+        if len(bases) == 1 and not logs:
+            return self._alone(bases[0])
         newest_first = sorted(bases, key=lambda file: file.name.requested_time, reverse=True)
         admitted = (base for base in newest_first if self.visibility.admits(base.name.requested_time, base.path))
         # Without logs the newest base file is the answer, and older commits need not be read.
@@ -78,10 +83,18 @@ class FileGroupView:
         stat = None if base is None else self.visibility.stat(base.name.requested_time, base.path)
         return FileSlice(base, stat, tuple(found.logs))
 
+    def _alone(self, base: BaseFile) -> FileSlice | None:
+        """The slice of a group that has one base file and nothing else, which most groups of a large table are."""
+        time = base.name.requested_time
+        if not self.visibility.is_active(time):
+            return FileSlice(base) if self.visibility.is_archived(time) else None
+        path = base.path
+        return FileSlice(base, self.visibility.stat(time, path)) if self.visibility.admits(time, path) else None
+
     def _refuse_unless_invisible(self, requested_time: str, path: str) -> None:
         if self.visibility.admits(requested_time, path) or self.visibility.is_archived(requested_time):
             raise UnsupportedTableError(
-                "The table holds base files other than Parquet, which this release does not read",
+                "The table holds base files of a format that this release does not read",
                 table=self.table,
                 path=path,
                 hint="Read it with Hudi, or rewrite it into Parquet base files first.",

@@ -95,6 +95,10 @@ class Visibility:
         found = self.history.find(requested_time)
         return found is not None and (found.completion_time or requested_time) <= self.completed_until
 
+    def is_active(self, requested_time: str) -> bool:
+        """Whether a time belongs to a visible instant of the active timeline."""
+        return requested_time in self._visible
+
     def admits(self, requested_time: str, path: str) -> bool:
         """Whether a reader sees a data file that this instant wrote under this path."""
         if requested_time in self._visible:

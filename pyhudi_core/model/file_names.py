@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 
 PARTITION_METAFILE = ".hoodie_partition_metadata"
-BASE_EXTENSIONS = ("parquet", "orc", "hfile")
+BASE_EXTENSIONS = ("parquet", "orc", "hfile", "lance")
+READABLE_EXTENSIONS = ("parquet", "orc", "hfile")
 TOKEN_BOUND = 1 << 31
 
 _LOG = re.compile(
@@ -56,9 +57,10 @@ def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
         return LogFileName(match["file_id"], match["time"], version, match["token"] or "", match["cdc"] is not None)
     stem, _, extension = name.rpartition(".")
     parts = stem.split("_")
-    if extension not in BASE_EXTENSIONS or len(parts) != 3 or not all(parts) or not parts[2].isdigit():
+    if extension not in BASE_EXTENSIONS or len(parts) != 3:
         return None
-    return BaseFileName(parts[0], parts[1], parts[2], extension)
+    file_id, token, time = parts
+    return BaseFileName(file_id, token, time, extension) if file_id and token and time.isdigit() else None
 
 
 def write_token(task: int, salt: int, attempt_salt: int) -> str:

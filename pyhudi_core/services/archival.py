@@ -3,7 +3,8 @@
 Nothing of it is on the timeline. Its steps, under the table's lock but for the first: sweep data files that no commit names, because files of
 archived instants count by their names alone; write the rows; make the next manifest, which is the decision; move the pointer; delete the files
 of what is archived; merge layers. A process that dies at any step leaves a table that reads the same, and the next run finishes its work. Two
-runs at once, with a lock that has expired, decide one after the other, and neither deletes what is not in the history as it is then.
+runs at once, with a lock that has expired, decide one after the other, and neither deletes what is not in the history as it is then. Of a long
+timeline a part is archived at a time, the oldest first, and in between other writers get the lock.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ from pyhudi_core.transaction.metadata_removal import FOLDER as METADATA_TABLE
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.record import record_store
 
+AT_ONCE = 100
+"""So many instants are archived while the lock is held, which bounds the time that writers wait, and the memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArchivalResult:
@@ -54,6 +58,11 @@ class ArchivalResult:
     deleted: int = 0
     merges: int = 0
     why_not: str = ""
+
+    def and_then(self, later: ArchivalResult) -> ArchivalResult:
+        """Both together; what kept more from going is what kept it in the end."""
+        instants, deleted = self.instants + later.instants, self.deleted + later.deleted
+        return ArchivalResult(instants, self.swept + later.swept, deleted, self.merges + later.merges, later.why_not)
 
     def __bool__(self) -> bool:
         return bool(self.instants)
@@ -99,16 +108,21 @@ def archive(context: TableContext, rules: ArchivalRules) -> ArchivalResult:
     swept, before = _sweep(context, planned) if planned else ((), "")
     if not planned and not _is_left_over(context):
         return ArchivalResult(why_not=planned.why_not)
-    with holding_lock(context, "archive"):
-        record = record_store(context.storage).read()
-        if record is not None:
-            publish_intent(context, record.intent)
-        done = _move(context, rules, before)
-    return replace(done, swept=swept, why_not=done.why_not or planned.why_not)
+    done = ArchivalResult(swept=swept)
+    while True:
+        with holding_lock(context, "archive"):
+            record = record_store(context.storage).read()
+            if record is not None:
+                publish_intent(context, record.intent)
+            step = _move(context, rules, before)
+        done = done.and_then(step)
+        if len(step.instants) < AT_ONCE:
+            return replace(done, why_not=done.why_not or planned.why_not)
+        rules = replace(rules, keep_max=None)  # it was due when it began
 
 
 def _move(context: TableContext, rules: ArchivalRules, before: str) -> ArchivalResult:
-    """The steps under the lock, for instants older than ``before``: up to there unnamed files are swept."""
+    """The steps under the lock, for the oldest instants before ``before``: up to there unnamed files are swept."""
     folder = context.folder
     writer = HistoryWriter(folder.history, create_once, lambda: context.runtime.ids.uuid().replace("-", ""))
     listed = folder.history.state()
@@ -117,7 +131,7 @@ def _move(context: TableContext, rules: ArchivalRules, before: str) -> ArchivalR
     if listed.number and listed.version != listed.number:
         writer.point()  # a process died before it did; nothing may be deleted before Hudi's readers know of the history
     plan = plan_now(context, rules)
-    chosen = tuple(instant for instant in plan.instants if instant.requested_time < before)
+    chosen = tuple(instant for instant in plan.instants if instant.requested_time < before)[:AT_ONCE]
     moved: tuple[Instant, ...] = ()
     if chosen:
         try:

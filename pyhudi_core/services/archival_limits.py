@@ -1,8 +1,9 @@
 """Which instants archival takes. Pure: a function of the table's state and the options.
 
-Commits leave the active timeline oldest first, down to ``hoodie.keep.min.commits``, and none of them passes a limit. Most limits are Hudi's; the last
-three are this package's: a time that a writer has reserved but not announced counts as pending; the greatest completion time stays, because the next
-one is chosen above it; and the newest commit that says what the columns are stays, because readers look for it. Completed cleans and rollbacks go
+Commits leave the active timeline oldest first, down to ``hoodie.keep.min.commits``, and none of them passes a limit. Most limits are Hudi's; four are
+this package's: a time that a writer has reserved but not announced counts as pending; the greatest completion time stays, because the next
+one is chosen above it; the newest commit that says what the columns are stays, because readers look for it; and so does the newest commit without a
+savepoint, because to readers the timeline begins with the first such one, and what is older counts as completed. Completed cleans and rollbacks go
 along with the commits that are newer than they. Savepoints, restores and indexing stay.
 """
 
@@ -131,6 +132,7 @@ def _limits(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRul
     yield from _compaction(state, commits)
     yield from _metadata_table(state, commits)
     yield from _old_names(commits)
+    yield from _unsaved(state, commits)
     newest = max(commits, key=lambda i: i.completion_time or "")
     yield Limit(newest.requested_time, f"{newest.requested_time} has the greatest completion time")
     if state.schema_commit is not None:
@@ -187,6 +189,14 @@ def _metadata_table(state: ArchivalState, commits: Sequence[Instant]) -> Iterato
         if compacted is None or (instant.completion_time or "") >= compacted:
             yield Limit(instant.requested_time, "the metadata table has not been compacted since")
             return
+
+
+def _unsaved(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:
+    """Without a commit that has no savepoint, Hudi does not know where the timeline begins, and hides the files of archived commits."""
+    saved = {i.requested_time for i in state.timeline if i.action is Action.SAVEPOINT}
+    unsaved = [i.requested_time for i in commits if i.requested_time not in saved]
+    if unsaved:
+        yield Limit(unsaved[-1], f"{unsaved[-1]} is the newest commit without a savepoint")
 
 
 def _old_names(commits: Sequence[Instant]) -> Iterator[Limit]:

@@ -30,10 +30,10 @@ LOCKED = ("first_commit", "upsert_existing", "repair", "lost_race", "archival", 
 UNLOCKED = tuple(name for name in CASES if name not in LOCK_CASES)
 
 SETUPS: dict[str, tuple[TableSetup, tuple[str, ...], float]] = {
-    "object_store": (setup_for(Profile.S3), UNLOCKED, 0.07),
-    "disk": (setup_for(Profile.LOCAL_POSIX), UNLOCKED, 0.085),
-    "object_store_with_its_lock": (with_real_lock(Profile.S3), LOCKED, 0.05),
-    "disk_with_its_lock": (with_real_lock(Profile.LOCAL_POSIX), LOCKED, 0.05),
+    "object_store": (setup_for(Profile.S3), UNLOCKED, 0.08),
+    "disk": (setup_for(Profile.LOCAL_POSIX), UNLOCKED, 0.1),
+    "object_store_with_its_lock": (with_real_lock(Profile.S3), LOCKED, 0.06),
+    "disk_with_its_lock": (with_real_lock(Profile.LOCAL_POSIX), LOCKED, 0.06),
 }
 """Kinds of tables: setup, operations, and the share of their cases in the quick suite, beside those that have to be run for every line."""
 TWICE = 0.1
@@ -125,6 +125,13 @@ def test_all_crash_points_and_all_crashes_of_some_recoveries(kind: str, name: st
     assert leaks_of([report]) <= KEPT
     DONE.setdefault(kind, []).append(report)
     record("crash_points", {kind: figures(DONE[kind])})
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("resume_rollback")])
+def test_the_doctor_calls_a_rollback_repairable_that_died_after_its_plan_was_decided(name: str) -> None:
+    world = scenarios(SETUPS["disk"][0], (name,))[0].world(None)
+    report = world.table().check()
+    assert report.repairable, report.findings
 
 
 NOT_CRASHED: dict[tuple[str, str], str] = {

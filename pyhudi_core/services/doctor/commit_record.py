@@ -102,12 +102,14 @@ def _unsafe(context: TableContext, intent: Intent) -> str | None:
             return item.staged
         if not _may_be_made(item.path, context.folder.path, intent):
             return item.path
+    # A rollback's intent names the file of the write that it ends, which may not have got to be inflight.
+    states = (State.REQUESTED, State.INFLIGHT) if intent.action == str(Action.ROLLBACK) else (State.INFLIGHT,)
     folder, _, name = intent.inflight.rpartition("/")
     instant = parse_file_name(name)
     sound = (
         folder == context.folder.path
         and instant is not None
-        and instant.state is State.INFLIGHT
+        and instant.state in states
         and is_time(intent.requested_time)
     )
     return None if sound else intent.inflight

@@ -208,7 +208,7 @@ mutations = st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(derandomize=True, max_examples=500, deadline=None)
 @given(mutations)
 def test_damaged_files_raise_a_typed_error_or_give_rows(mutation: object) -> None:
     if isinstance(mutation, list):

@@ -135,7 +135,7 @@ mutations = st.tuples(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(derandomize=True, max_examples=500, deadline=None)
 @given(mutations)
 def test_damaged_manifests_raise_a_typed_error_or_list_files_of_the_history(mutation: tuple[int, int, bytes]) -> None:
     at, cut, put = mutation

@@ -1,0 +1,57 @@
+"""What a run was made on: its figures mean nothing without the machine and what else it had to do. Names nothing that tells machines apart."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import platform
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+_SYNCS = 15
+
+
+def occasion() -> dict[str, Any]:
+    """When, of which commit, on what machine, and how many processes wanted to run in the last minute (its load average)."""
+    return {
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "commit": _commit(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
+        "load": round(os.getloadavg()[0], 1),
+        "python": platform.python_version(),
+        "explore": int(os.environ.get("PYHUDI_EXPLORE", "1")),
+    }
+
+
+def sync_ms(folder: Path) -> float:
+    """How long the disk takes to make a small file safe: median milliseconds of a write and an fsync."""
+    folder.mkdir(parents=True, exist_ok=True)
+    took: list[float] = []
+    for _ in range(_SYNCS):
+        with tempfile.TemporaryFile(dir=folder) as file:
+            began = time.perf_counter()
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+            took.append(time.perf_counter() - began)
+    return round(median(took) * 1000, 2)
+
+
+def _commit() -> str:
+    """The commit that is checked out, and whether the files are still the same."""
+    head = _git("rev-parse", "--short", "HEAD")
+    return f"{head} and changes" if head and _git("status", "--porcelain", "--untracked-files=no") else head or "none"
+
+
+def _git(*words: str) -> str:
+    asked = ["git", "--no-optional-locks", *words]
+    try:
+        return subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:
+        return ""

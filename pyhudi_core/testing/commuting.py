@@ -1,0 +1,194 @@
+"""Every interleaving of a few actors without a bound, leaving out orders of steps that do not touch each other.
+
+Sleep sets with stored states (P. Godefroid, Partial-Order Methods, chapters 5 and 6): after a step of one actor was explored, the same step need
+not be explored again behind steps of others that neither change what it looks at nor look at what it changes; it sleeps until one of them does.
+Every end that some schedule reaches is still reached. What a step touches is not declared but observed while it runs.
+
+Invariants: two steps are apart only if they share no object that one of them changes (a listing looks at all names below), do not both add to the
+history, and neither lets time pass, suffers a fault or makes a file piece by piece. Nothing may be counted but choices, because a step that sleeps
+has been tried with another count of preemptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pyhudi_core.testing.exploring import PREEMPTION, Bounds, Report, Scenario, World, _Search
+from pyhudi_core.testing.history import History
+from pyhudi_core.testing.scheduler import CRASH, PAUSE, Call, Decision, Scheduler, SimulationError
+
+W = TypeVar("W", bound=World)
+
+_LOOKS = frozenset({"get", "head", "open_input"})
+_CHANGES = frozenset({"put", "put_if_absent", "put_if_match", "delete", "delete_if_match"})
+_OF_ONE_OBJECT = frozenset({"acquire", "still_held", "release", "next_time"})
+_OF_NONE = frozenset({"start", "return", "choose"})
+
+
+@dataclass(slots=True)
+class Touched:
+    """What one step looked at and changed; ``all_of_it`` if that cannot be said."""
+
+    looked: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
+    listed: set[str] = field(default_factory=set)
+    all_of_it: bool = False
+
+    def add(self, call: Call, fault: str) -> None:
+        """A call that the step made, and what happened to it."""
+        if call.verb in _OF_NONE:
+            return
+        if fault:
+            self.all_of_it = True
+        elif call.verb in _LOOKS:
+            self.looked.add(call.name)
+        elif call.verb in _CHANGES or call.verb in _OF_ONE_OBJECT:
+            self.changed.add(call.name)
+        elif call.verb == "list":
+            self.listed.add(call.name)
+        else:
+            self.all_of_it = True
+
+    def is_apart_from(self, other: Touched) -> bool:
+        """Whether the two steps may change places without anybody noticing."""
+        if self.all_of_it or other.all_of_it:
+            return False
+        return not (self._disturbs(other) or other._disturbs(self))
+
+    def _disturbs(self, other: Touched) -> bool:
+        if self.changed & other.changed or self.changed & other.looked:
+            return True
+        return any(path.startswith(prefix) for path in self.changed for prefix in other.listed)
+
+
+class _Observer:
+    """Sees what each step of one run touches."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._touched = Touched()
+        visit, note = scheduler.visit, scheduler.note
+
+        def seen_visit(call: Call, private: bool = False) -> str:
+            before = scheduler.time_ms
+            fault = visit(call, private)
+            self._touched.add(call, fault)
+            if call.wait is not None and scheduler.time_ms != before:
+                self._touched.all_of_it = True
+            return fault
+
+        def seen_note(kind: str, value: object = None) -> None:
+            self._touched.changed.add("history")
+            note(kind, value)
+
+        scheduler.visit = seen_visit  # type: ignore[method-assign]
+        scheduler.note = seen_note  # type: ignore[method-assign]
+
+    def take(self) -> Touched:
+        """What was touched since the last time."""
+        taken, self._touched = self._touched, Touched()
+        return taken
+
+
+Sleeping = dict[str, Touched]
+"""Choices that need not be tried, and what their steps touch."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A state that was reached with so much of the budgets used; ``asleep`` are the choices that were never tried in it."""
+
+    used: tuple[int, ...]
+    asleep: frozenset[str]
+
+
+class _Run:
+    """One run: along a path, of which only the last step is new, and then on as long as there is something new."""
+
+    def __init__(self, tree: _Tree, path: list[str], before: Sleeping) -> None:
+        self._tree = tree
+        self._path = path
+        self._given = len(path)
+        # What need not be tried in the state before the path's last step; the steps that were tried there are added.
+        self._before = before
+
+    def choose(self, decision: Decision) -> str | None:
+        """The strategy of this run."""
+        touched = self._tree.observer.take()
+        if decision.step < self._given:
+            return self._path[decision.step]
+        asleep = self._still_asleep(touched) if self._path else {}
+        todo = self._tree.untried(decision, asleep)
+        if not todo:
+            return None
+        self._tree.pending.extend(([*self._path, other], asleep) for other in reversed(todo[1:]))
+        self._before = asleep
+        self._path.append(todo[0])
+        return todo[0]
+
+    def _still_asleep(self, touched: Touched) -> Sleeping:
+        """What sleeps behind the latest step: what slept before it, or was tried instead of it, and is apart from it."""
+        latest = self._path[-1]
+        others = {choice: step for choice, step in self._before.items() if _actor(choice) != _actor(latest)}
+        self._before[latest] = touched
+        return {choice: step for choice, step in others.items() if step.is_apart_from(touched)}
+
+
+def _actor(choice: str) -> str:
+    return choice.partition("!")[0]
+
+
+class _Tree:
+    """What was explored, and what is still to be explored."""
+
+    def __init__(self, budgets: Sequence[str]) -> None:
+        self.pending: list[tuple[list[str], Sleeping]] = [([], {})]
+        self.seen: dict[int, list[_Seen]] = {}
+        self.observer: _Observer
+        self._budgets = tuple(budgets)
+
+    def untried(self, decision: Decision, asleep: Sleeping) -> list[str]:
+        """The choices that have to be tried in this state; none if they all were, or sleep."""
+        awake = [choice for choice in decision.options if choice not in asleep]
+        used = tuple(decision.used.get(name, 0) for name in self._budgets)
+        known = self.seen.setdefault(decision.key, [])
+        for before in known:
+            if all(u <= v for u, v in zip(before.used, used, strict=True)):
+                untried = before.asleep - asleep.keys()
+                before.asleep = before.asleep & asleep.keys()
+                return [choice for choice in awake if choice in untried]
+        known.append(_Seen(used, frozenset(asleep)))
+        return awake
+
+
+def explore_all(
+    world: Callable[[], W],
+    actors: Sequence[Callable[[W], object]],
+    check: Callable[[W, History], None],
+    bounds: Bounds | None = None,
+) -> Report:
+    """Try every schedule, but of those that differ only in the order of steps that do not touch each other one; stop at the first violation.
+
+    Args:
+        bounds: choices (``faults`` that are no failures) and ``schedules``.
+
+    Raises `SimulationError` for bounds on anything else, and for worlds that inject faults.
+    """
+    limits = bounds or Bounds()
+    budgets = tuple(limits.of_run().budgets)
+    tree = _Tree(budgets)
+
+    def observed() -> W:
+        made = world()
+        if {PREEMPTION, CRASH, PAUSE, *made.scheduler.disturbances} & set(budgets):
+            raise SimulationError(
+                "No step may be left out where preemptions, crashes, pauses or disturbances are counted"
+            )
+        tree.observer = _Observer(made.scheduler)
+        return made
+
+    search = _Search(Scenario(observed, actors, check), limits)
+    while tree.pending and not search.over():
+        search.run(_Run(tree, *tree.pending.pop()).choose)
+    return search.report(len(tree.seen), exhausted=not tree.pending)
