@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from pyhudi_core.errors import CorruptPropertiesError, LimitExceededError
 
@@ -57,6 +58,12 @@ def parse(data: bytes, *, path: str) -> dict[str, str]:
             path=path,
             hint="Look at the file: a properties file has a few thousand bytes",
         )
+    return dict(_parsed(data, path))
+
+
+@lru_cache(maxsize=32)
+def _parsed(data: bytes, path: str) -> Mapping[str, str]:
+    """The properties of a text; every look at a table reads the same one again."""
     if b"\0" in data:
         raise CorruptPropertiesError(
             "a properties file holds a NUL byte",

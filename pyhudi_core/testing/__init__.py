@@ -3,14 +3,16 @@
 The conformance suites for storages and locks are in ``storage_kit`` and ``lock_kit``; they need pytest.
 """
 
+from pyhudi_core.testing.commuting import explore_all
 from pyhudi_core.testing.exploring import Bounds, Report, Scenario, World, explore, explore_randomly, replay
 from pyhudi_core.testing.faults import Fault
 from pyhudi_core.testing.history import Event, History
 from pyhudi_core.testing.incident import Fate, IncidentReplay, incident_world, load_incident, replay_incident
+from pyhudi_core.testing.promises import PromiseBroken, attempt, check_promises
 from pyhudi_core.testing.scheduler import ActorCrashed, Disturbance, Scheduler, SimulationError
 from pyhudi_core.testing.schedules import Violation, format_schedule, parse_schedule
 from pyhudi_core.testing.sim_clock import ActorClock, SimClock, SimIds, SimTimer
-from pyhudi_core.testing.sim_storage import Profile, SimStorage
+from pyhudi_core.testing.sim_storage import Image, Profile, SimStorage
 from pyhudi_core.testing.sim_world import SimLock, SimOptions, SimWorld
 
 __all__ = [
@@ -22,8 +24,10 @@ __all__ = [
     "Fate",
     "Fault",
     "History",
+    "Image",
     "IncidentReplay",
     "Profile",
+    "PromiseBroken",
     "Report",
     "Scenario",
     "Scheduler",
@@ -37,7 +41,10 @@ __all__ = [
     "SimulationError",
     "Violation",
     "World",
+    "attempt",
+    "check_promises",
     "explore",
+    "explore_all",
     "explore_randomly",
     "format_schedule",
     "incident_world",

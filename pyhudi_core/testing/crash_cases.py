@@ -23,7 +23,9 @@ class SimulatedTable(Protocol):
     """What is crashed: anything that lives in a simulated world."""
 
     @property
-    def sim(self) -> SimWorld: ...
+    def sim(self) -> SimWorld:
+        """The world."""
+        ...
 
 
 T = TypeVar("T", bound=SimulatedTable)
@@ -39,6 +41,7 @@ class Remains:
 
     @classmethod
     def of(cls, world: SimWorld) -> Remains:
+        """What there is in the world now."""
         return cls(world.storage.image(), dict(world.storage.unfinished), world.scheduler.time_ms)
 
 
@@ -61,9 +64,10 @@ class CrashScenario(Generic[T]):
         operate: the operation.
         read: what a new process sees; two states are the same if these are equal.
         proceed: what the next writer does. Doing it twice must be the same as doing it once.
-        audit: looks at the table after the next writer.
+        audit: looks at the table after the next writer; gets what ``read`` has just seen, too.
         status: asks what became of the commit with a token, as a new process; None if the operation has no token.
         token: finds the token in what the operation returned.
+        inspect: looks at what the crash left, before anybody writes; returns what must not be.
         settle: what any process may do to the state at the start, without the operation: publish a commit that was
             decided. A reader may see that state as well as the old one.
         expires_s: how long until leases and heartbeats of the dead have expired.
@@ -74,9 +78,10 @@ class CrashScenario(Generic[T]):
     operate: Callable[[T], object]
     read: Callable[[T], Hashable]
     proceed: Callable[[T], object]
-    audit: Callable[[T], Audit]
+    audit: Callable[[T, Hashable], Audit]
     status: Callable[[T, str], str] | None = None
     token: Callable[[object], str] = str
+    inspect: Callable[[T], Sequence[str]] | None = None
     settle: Callable[[T], object] | None = None
     expires_s: float = 3600
 

@@ -38,8 +38,12 @@ from pyhudi_core.testing.schedules import parse_schedule
 
 COMMITTED = "committed"
 UNDECIDED = "undecided"
+Recording = tuple[tuple[RecordedCall, Remains], ...]
+"""The calls of an operation, each with what there was before it."""
 Covered = set[tuple[CallSite | None, str]]
 """Lines of the package, and what has gone wrong there."""
+_INSPECTED = 5
+"""One in so many remains is looked at before the next writer, unless the plan is thorough."""
 _LOCAL_CALLS = frozenset({"start", "sleep", "acquire", "still_held", "release", "linger"})
 
 
@@ -85,21 +89,31 @@ def crash_at(scenario: CrashScenario[T], schedule: str) -> CrashReport:
     return enumeration.report
 
 
-def record(world: SimulatedTable, operate: Callable[[], object]) -> tuple[RecordedCall, ...]:
-    """Run an operation as actor ``a`` and return its calls, with the places in the package that make them."""
-    calls: list[RecordedCall] = []
+def record(world: SimulatedTable, operate: Callable[[], object]) -> Recording:
+    """Run an operation as actor ``a``; returns its calls, with the places in the package that make them, and what a
+    crash before each leaves. Raises `SimulationError` if the operation fails.
+    """
+    world.sim.scheduler.history = History()
+    calls = _recorded(world, "a", operate)
+    history = world.sim.scheduler.history
+    if history.outcome("a") != "ok":
+        raise SimulationError("The operation fails even if nothing goes wrong") from history.error("a")
+    return calls
+
+
+def _recorded(world: SimulatedTable, actor: str, work: Callable[[], object]) -> Recording:
+    calls: list[tuple[RecordedCall, Remains]] = []
     scheduler = world.sim.scheduler
 
     def on_step(choice: str, call: Call | None) -> None:
         if call is not None:
-            calls.append(RecordedCall(len(calls), call.verb, call.name, call.site, call.faults))
+            made = RecordedCall(len(calls), call.verb, call.name, call.site, call.faults)
+            calls.append((made, Remains.of(world.sim)))
 
-    scheduler.traces_sites, scheduler.on_step, scheduler.history = True, on_step, History()
+    scheduler.traces_sites, scheduler.on_step = True, on_step
     bounds = RunBounds({CRASH: 1}, every_call=True)
-    scheduler.run([("a", operate)], lambda decision: decision.options[0], bounds)
+    scheduler.run([(actor, work)], lambda decision: decision.options[0], bounds)
     scheduler.traces_sites, scheduler.on_step = False, None
-    if scheduler.history.outcome("a") != "ok":
-        raise SimulationError("The operation fails even if nothing goes wrong") from scheduler.history.error("a")
     return tuple(calls)
 
 
@@ -112,16 +126,19 @@ class _Enumeration(Generic[T]):
         self._start = Remains.of(scenario.world(None).sim)
         world = scenario.world(self._start)
         self.old = scenario.read(world)
-        settled = scenario.world(self._start)
+        self.olds: tuple[Hashable, ...] = (self.old,)
+        self.after_olds: tuple[Hashable, ...] = (self._afterwards(scenario.world(self._start)),)
         if scenario.settle is not None:
+            settled = scenario.world(self._start)
             scenario.settle(settled)
-        self.olds = (self.old, scenario.read(settled))
-        self.after_olds = (self._afterwards(scenario.world(self._start)), self._afterwards(settled))
-        calls = record(world, lambda: scenario.operate(world))
+            self.olds = (self.old, scenario.read(settled))
+            self.after_olds = (*self.after_olds, self._afterwards(settled))
+        recorded = record(world, lambda: scenario.operate(world))
         self.token = scenario.token(world.sim.scheduler.history.result("a")) if scenario.status else ""
         self.new = scenario.read(world)
         self.after_new = self._afterwards(world)
-        self.calls = tuple(call for call in calls if call.verb not in _LOCAL_CALLS)
+        self.calls = tuple(call for call, _ in recorded if call.verb not in _LOCAL_CALLS)
+        self._remains = {call.step: remains for call, remains in recorded}
         self.report = CrashReport(scenario.name, self.calls)
         self._judged: set[Hashable] = set()
 
@@ -138,8 +155,14 @@ class _Enumeration(Generic[T]):
         """Run one case and judge it; with ``twice`` the next writer is crashed too. Returns the calls that came after."""
         counts = self.report.points
         counts[case.kind] = counts.get(case.kind, 0) + 1
-        world = self.scenario.world(self._start)
-        later = self._run_with(world, case)
+        if case.kind == CRASH and case.after is None:
+            # What a crash leaves is what there was before the call: the recording has it, and nothing has to be run.
+            world = self.world_without(self._remains[case.call.step], "a")
+            later: tuple[RecordedCall, ...] = ()
+            self._hit(case, case.call)
+        else:
+            world = self.scenario.world(self._start)
+            later = self._run_with(world, case)
         verdict = _Verdict(self, case, world)
         known = verdict.key in self._judged
         self._judged.add(verdict.key)
@@ -174,7 +197,7 @@ class _Enumeration(Generic[T]):
         scheduler.on_step, scheduler.traces_sites = None, False
         return tuple(later)
 
-    def _hit(self, case: CrashCase, call: Call) -> None:
+    def _hit(self, case: CrashCase, call: Call | RecordedCall) -> None:
         if (call.verb, call.name) != (case.call.verb, case.call.name):
             raise SimulationError(f"The call is {call.verb} {call.name} now, and it was {case}")
         if call.site is not None:
@@ -182,27 +205,32 @@ class _Enumeration(Generic[T]):
 
     def _crash_again(self, remains: Remains, case: CrashCase, chance: random.Random) -> None:
         """Crash the next writer at each (or one) of its calls, too; the one after it must find a table as promised."""
-        fresh = self._reopen(remains)
+        fresh = self.world_without(remains, "a")
+        fresh.sim.clock.advance(self.scenario.expires_s)
         done = self.new not in self.olds and self.scenario.read(fresh) == self.new
         after = (self.after_new,) if done else (*self.after_olds, self.after_new)
         steps = self._next(fresh, "b")
-        for step in range(1, steps + 1) if self.thorough else [chance.randint(1, steps)]:
+        for call, left in steps if self.thorough else [chance.choice(steps)]:
             self.report.twice += 1
-            world = self._reopen(remains)
-            self._next(world, "b", crash_step=step)
-            seen = self.scenario.read(world)
-            when = f"after a second crash, of b at step {step}"
-            if seen not in (*self.olds, self.new, *after):
-                self.problem(case, f"a reader sees {seen} {when}")
-                continue
+            if call.site is not None:
+                self.report.sites.add(call.site)
+            world = self.world_without(left, "a", "b")
             key = ("twice", after, world.sim.storage.digest, tuple(world.sim.storage.unfinished))
-            if key not in self._judged:
-                self._judged.add(key)
+            if key in self._judged:
+                continue
+            self._judged.add(key)
+            seen = self.scenario.read(world)
+            when = f"after a second crash, of b before {call.verb} {call.name}, its call {call.step}"
+            if seen in (*self.olds, self.new, *after):
                 self.recover(world, case, after, when, "c")
+            else:
+                self.problem(case, f"a reader sees {seen} {when}")
 
-    def _reopen(self, remains: Remains) -> T:
+    def world_without(self, remains: Remains, *crashed: str) -> T:
+        """A world in which actors are gone."""
         world = self.scenario.world(remains)
-        world.sim.clock.advance(self.scenario.expires_s)
+        for actor in crashed:
+            world.sim.scheduler.history.add(actor, "crashed", None)
         return world
 
     def recover(self, world: T, case: CrashCase, allowed: Sequence[Hashable], when: str, actor: str) -> None:
@@ -218,7 +246,7 @@ class _Enumeration(Generic[T]):
             self.problem(
                 case, f"after the next writer ({when}) a reader sees {seen}, not {' or '.join(map(str, allowed))}"
             )
-        found = self.scenario.audit(world)
+        found = self.scenario.audit(world, seen)
         for problem in found.problems:
             self.problem(case, f"{problem} ({when})")
         for names, counts in ((found.leaks, self.report.leaks), (found.left_overs, self.report.left_overs)):
@@ -229,25 +257,9 @@ class _Enumeration(Generic[T]):
         """Report a broken promise."""
         self.report.problems.append(CrashProblem(self.scenario.name, str(case), case.schedule, what))
 
-    def _next(self, world: T, actor: str, crash_step: int | None = None) -> int:
-        """The next writer, as an actor of its own; returns how many steps it made."""
-        scheduler = world.sim.scheduler
-        steps = 0
-
-        def choose(decision: Decision) -> str:
-            nonlocal steps
-            steps = decision.step
-            return f"{actor}!{CRASH}" if decision.step == crash_step else decision.options[0]
-
-        def on_step(choice: str, call: Call | None) -> None:
-            if call is not None and call.site is not None and choice.endswith(CRASH):
-                self.report.sites.add(call.site)
-
-        scheduler.traces_sites, scheduler.on_step = crash_step is not None, on_step
-        bounds = RunBounds({CRASH: 1}, every_call=True)
-        scheduler.run([(actor, lambda: self.scenario.proceed(world))], choose, bounds)
-        scheduler.traces_sites, scheduler.on_step = False, None
-        return steps
+    def _next(self, world: T, actor: str) -> Recording:
+        """The next writer, as an actor of its own; returns its calls, and what a crash before each leaves."""
+        return _recorded(world, actor, lambda: self.scenario.proceed(world))
 
 
 class _Verdict(Generic[T]):
@@ -277,6 +289,10 @@ class _Verdict(Generic[T]):
             self._all.problem(self._case, f"the caller was told {told!r}, and a reader sees {seen}")
             return
         remains = Remains.of(self._world.sim)
+        inspect = self._all.scenario.inspect
+        if inspect is not None and (self._all.thorough or self._all.report.recoveries % _INSPECTED == 0):
+            for what in inspect(self._world):
+                self._all.problem(self._case, f"{what} (before the next writer, the operation {self.outcome})")
         after: tuple[Hashable, ...] = (*self._all.after_olds, self._all.after_new)
         if self.outcome == "failed":
             after = self._all.after_olds
@@ -295,7 +311,7 @@ class _Verdict(Generic[T]):
     def _ask(self, remains: Remains, status: Callable[[T, str], str]) -> None:
         """What the status says at first, and after the next writer, must fit each other and the rows."""
         token = self.error.token if isinstance(self.error, CommitStateUnknownError) else self._all.token
-        world = self._all.scenario.world(remains)
+        world = self._all.world_without(remains, *(["a"] if self.outcome == "crashed" else []))
         first = status(world, token)
         seen = self._all.scenario.read(world)
         if seen not in ((self._all.new,) if first == COMMITTED else self._all.olds):

@@ -23,6 +23,7 @@ class History:
     events: list[Event] = field(default_factory=list)
 
     def add(self, actor: str, kind: str, value: object) -> None:
+        """Append an event."""
         self.events.append(Event(actor, kind, value))
 
     def order(self) -> tuple[tuple[str, int], ...]:

@@ -16,32 +16,17 @@ between them. Actors must not share anything that the key does not know: only th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import greenlet
 
 from pyhudi_core.errors import HudiError
 from pyhudi_core.testing.call_sites import CallSite, calling_site
-from pyhudi_core.testing.hashing import hash_bytes, stable_hash
+from pyhudi_core.testing.hashing import stable_hash as stable_hash  # noqa: PLC0414 (values for `saw`)
 from pyhudi_core.testing.history import History
-
-__all__ = [
-    "CRASH",
-    "PAUSE",
-    "ActorCrashed",
-    "Call",
-    "Decision",
-    "Disturbance",
-    "RunBounds",
-    "Scheduler",
-    "SimulationError",
-    "Strategy",
-    "Wait",
-    "hash_bytes",
-    "stable_hash",
-]
 
 CRASH = "crash"
 PAUSE = "pause"
@@ -63,8 +48,7 @@ class Wait:
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """What a parked actor does next: verb, object, and the faults that may happen to it.
 
     ``site`` is the line of the package that makes the call; None unless the scheduler traces sites.
@@ -83,15 +67,19 @@ class Decision:
 
     Attributes:
         options: the choices, the one without a preemption first.
-        key: names the state of world and actors; equal keys have equal futures.
         used: how many preemptions, crashes, faults and disturbances there were, by name.
         step: number of choices made before.
     """
 
     options: tuple[str, ...]
-    key: int
     used: Mapping[str, int]
     step: int
+    find_key: Callable[[], int]
+
+    @property
+    def key(self) -> int:
+        """Names the state of world and actors; equal keys have equal futures. Only while this decision is being made."""
+        return self.find_key()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +187,9 @@ class Scheduler:
         if actor.crashed:
             raise ActorCrashed
         if private and not self._bounds.every_call:
+            self.saw(stable_hash(f"{call.verb} {call.name} "))
             return ""
-        actor.pending = replace(call, site=calling_site()) if self.traces_sites else call
+        actor.pending = call._replace(site=calling_site()) if self.traces_sites else call
         self._hub.switch()
         if actor.crashed:
             raise ActorCrashed
@@ -248,7 +237,7 @@ class Scheduler:
         try:
             while any(actor.alive for actor in self._actors.values()):
                 options = self._options()
-                choice = choose(Decision(options, self._key(), self._used, step))
+                choice = choose(Decision(options, self._used, step, self._key))
                 if choice is None:
                     return False
                 if choice not in options:
@@ -286,7 +275,7 @@ class Scheduler:
                 self.history.add(actor.name, "crashed", None)
 
     def _options(self) -> tuple[str, ...]:
-        alive = [actor for actor in self._actors.values() if actor.alive]
+        alive = [actor for actor in self._actors.values() if actor.pending is not None]
         ready = [actor for actor in alive if actor.is_ready()]
         running = any(actor.name == self._last for actor in ready)
         if not ready:
@@ -296,24 +285,26 @@ class Scheduler:
         names = [actor.name for actor in ready]
         if running:
             names = [self._last] + ([n for n in names if n != self._last] if self._left("preemption", True) else [])
-        options = list(names)
+        left = {name for name, budget in self._bounds.budgets.items() if self._used.get(name, 0) < budget}
+        return (*names, *self._events(names, left)) if left else tuple(names)
+
+    def _events(self, names: Sequence[str], left: AbstractSet[str]) -> Iterator[str]:
+        """What may go wrong before the next call of one of the names, as far as the budgets allow it."""
         for name in names:
             call = self._actors[name].pending
-            options.extend(f"{name}!{fault}" for fault in (call.faults if call else ()) if self._left(fault))
-        options.extend(f"{name}!{CRASH}" for name in self._may_crash())
+            yield from (f"{name}!{fault}" for fault in (call.faults if call else ()) if fault in left)
+        if CRASH in left:
+            yield from (f"{name}!{CRASH}" for name in self._may_crash())
         last = self._actors.get(self._last)
-        if last is not None and last.alive and last.is_ready() and self._left(PAUSE):
+        if PAUSE in left and last is not None and last.alive and last.is_ready():
             # Standing still from now on or from a later moment is the same, as nobody can see it.
-            options.append(f"{last.name}!{PAUSE}")
-        options.extend(f"!{n}" for n, d in self.disturbances.items() if self._left(n) and d.possible())
-        return tuple(options)
+            yield f"{last.name}!{PAUSE}"
+        yield from (f"!{n}" for n, d in self.disturbances.items() if n in left and d.possible())
 
     def _may_crash(self) -> list[str]:
         """A parked actor that crashes now or later is the same to everybody who does not look whether it lives; so only
         the one that has just parked, and those that the latest step has looked at.
         """
-        if not self._left(CRASH):
-            return []
         names = [self._last, *sorted(self._looked_at - {self._last})]
         return [name for name in names if name in self._actors and self._actors[name].alive]
 
@@ -381,16 +372,16 @@ class Scheduler:
     def _pause(self, actor: _Actor) -> None:
         until = self.time_ms + self.pause_ms
         call = actor.pending or Call("start", "")
-        actor.pending = replace(call, wait=Wait(lambda: False, until))
+        actor.pending = call._replace(wait=Wait(lambda: False, until))
         actor.digest = hash((actor.digest, stable_hash(PAUSE), until))
 
     def _key(self) -> int:
-        actors = tuple((a.digest, a.alive, a.crashed, a.is_ready(), a.wakes_ms()) for a in self._actors.values())
+        actors = tuple([(a.digest, a.alive, a.crashed, a.is_ready(), a.wakes_ms()) for a in self._actors.values()])
         # Who ran last decides what counts as a preemption, and who may crash or stand still.
         tells = {"preemption", CRASH, PAUSE} & self._bounds.budgets.keys()
-        who = (self._last, *sorted(self._looked_at)) if tells else ()
-        world = tuple(digest() for digest in self._digests)
-        return hash((actors, world, self.time_ms, stable_hash(" ".join(who))))
+        who = stable_hash(" ".join((self._last, *sorted(self._looked_at)))) if tells else 0
+        world = tuple([digest() for digest in self._digests])
+        return hash((actors, world, self.time_ms, who))
 
     def _end(self) -> None:
         for actor in self._actors.values():

@@ -78,6 +78,7 @@ class SimClock:
             scheduler.watch(lambda: hash(tuple(sorted((stable_hash(a), n) for a, n in self._jumps.items()))))
 
     def now_ms(self) -> int:
+        """Epoch milliseconds as the running actor's clock shows them; each reading moves that clock by a tick."""
         actor = self._scheduler.actor
         readings = self._readings.get(actor, 0)
         self._readings[actor] = readings + 1
@@ -88,10 +89,12 @@ class SimClock:
         return now
 
     def monotonic(self) -> float:
+        """Seconds of common time since the start."""
         self._scheduler.saw(self._scheduler.time_ms)
         return (self._scheduler.time_ms - self._start_ms) / 1000
 
     def sleep(self, seconds: float) -> None:
+        """Park the running actor; outside of a run time just passes."""
         until = self._scheduler.time_ms + max(1, round(seconds * 1000))
         if not self._scheduler.actor:
             self._scheduler.time_ms = until
@@ -125,9 +128,11 @@ class SimIds:
         self._taken: dict[str, int] = {}
 
     def uuid(self) -> str:
+        """The running actor's next identifier."""
         return str(UUID(bytes=self._next(), version=4))
 
     def below(self, bound: int) -> int:
+        """A number from 0 to below the bound."""
         return int.from_bytes(self._next()) % bound
 
     def _next(self) -> bytes:
@@ -148,6 +153,7 @@ class SimTimerHandle:
         self.error: BaseException | None = None
 
     def cancel(self) -> None:
+        """Make no more calls."""
         self._timer.forget(self)
 
 
@@ -162,6 +168,7 @@ class SimTimer:
         clock.on_wake(self.fire_due)
 
     def every(self, seconds: float, fn: Callable[[], None], name: str) -> SimTimerHandle:
+        """Call whenever the running actor wakes and so much time has passed."""
         period = max(1, round(seconds * 1000))
         handle = SimTimerHandle(self, self._scheduler.actor, period, fn, self._scheduler.time_ms + period)
         self._scheduler.saw(handle.due_ms)

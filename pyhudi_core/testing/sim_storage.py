@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache, partial
 
 import pyarrow as pa
 
@@ -83,6 +84,9 @@ class SimObject:
     digest: int
 
 
+LOCATION = "sim://table"
+"""Every simulated table's."""
+_checked = lru_cache(maxsize=4096)(partial(check_path, table=LOCATION))
 _STALE = (Fault.STALE_LIST.value, Fault.STALE_MISS.value)
 Image = Mapping[str, SimObject]
 
@@ -132,17 +136,11 @@ class SimStorage:
         for path, stored in self._objects.items():
             self._digest ^= _entry(path, stored)
             self._versions[path] = 0 if profile.tag_is_content else int(stored.etag, 16)
-        scheduler.watch(lambda: self._digest)
-        # What stale answers are made from matters only where there may be any; else it would keep equal states apart.
-        scheduler.watch(self._stale_digest)
-        scheduler.watch(lambda: hash(tuple(i.times for i in self.injections)))
-        scheduler.watch(
-            lambda: hash(tuple(sorted((stable_hash(n), u.modified_ms) for n, u in self.unfinished.items())))
-        )
+        scheduler.watch(self._whole_digest)
 
     @property
     def location(self) -> str:
-        return "sim://table"
+        return LOCATION
 
     @property
     def supports_put_if_match(self) -> bool:
@@ -183,8 +181,8 @@ class SimStorage:
         raise_before(fault, prefix)
         stale = fault is Fault.STALE_LIST
         objects = self._journal.rewound(self._objects, self.stale_operations) if stale else self._objects
-        paths = sorted(path for path in objects if path.startswith(prefix) and path > start_after)
-        self._scheduler.saw(hash(tuple(_entry(path, objects[path]) for path in paths)))
+        paths = sorted([path for path in objects if path.startswith(prefix) and path > start_after])
+        self._scheduler.saw(hash(tuple([_entry(path, objects[path]) for path in paths])))
         return [_info(path, objects[path]) for path in paths]
 
     def list_folder(self, folder: str) -> Folder:
@@ -202,7 +200,7 @@ class SimStorage:
         return self._write("put_if_absent", path, data, lambda: self._must_be_absent(path))
 
     def put_if_match(self, path: str, data: bytes, etag: str) -> ObjectInfo:
-        check_path(path, self.location)
+        _checked(path)
         if not self._profile.put_if_match:
             raise StorageError("This kind of storage has no If-Match", path=path)
         return self._write("put_if_match", path, data, lambda: self._must_match(path, etag))
@@ -220,6 +218,10 @@ class SimStorage:
     def open_output(self, path: str) -> SimOutputFile:
         raise_before(self.enter("open_output", path), path)
         return SimOutputFile(self, self._scheduler, path)
+
+    @property
+    def leaves_temporaries(self) -> bool:
+        return self._profile.tears
 
     def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> builtins.list[str]:
         """Remove hidden files that crashed writers left, as the local disk does; a bucket has rules for that."""
@@ -341,7 +343,7 @@ class SimStorage:
 
     def enter(self, verb: str, path: str) -> Fault | None:
         """Park the running actor before a call on one object; returns the fault that happens to it."""
-        check_path(path, self.location)
+        _checked(path)
         shared = self._shared(path)
         fault = self._visit(verb, path, shared)
         if not shared:
@@ -350,8 +352,10 @@ class SimStorage:
 
     def _visit(self, verb: str, path: str, shared: bool) -> Fault | None:
         happens = self._scheduler.visit(Call(verb, path, self._faults[verb]), private=not shared)
-        self._scheduler.saw(stable_hash(f"{verb} {path} {happens}"))
-        fault = Fault(happens) if happens else next((i.fault for i in self.injections if i.strikes(verb, path)), None)
+        fault = Fault(happens) if happens else None
+        if fault is None and self.injections:
+            fault = next((i.fault for i in self.injections if i.strikes(verb, path)), None)
+            self._scheduler.saw(stable_hash(str(fault)))
         if fault is Fault.SLOW:
             self.linger()
             return None
@@ -363,9 +367,13 @@ class SimStorage:
         self._scheduler.visit(Call("linger", "", wait=Wait(lambda: False, until)))
         self._scheduler.time_ms = max(self._scheduler.time_ms, until)
 
-    def _stale_digest(self) -> int:
-        possible = any(map(self._scheduler.may_happen, _STALE))
-        return self._journal.digest(self.stale_operations) if possible else 0
+    def _whole_digest(self) -> int:
+        """A hash of all that later calls can see, or that can happen to them."""
+        unfinished = sorted([(stable_hash(n), u.modified_ms) for n, u in self.unfinished.items()])
+        planned = tuple([injection.times for injection in self.injections])
+        # What stale answers are made from matters only where there may be any; else it would keep equal states apart.
+        stale = any(map(self._scheduler.may_happen, _STALE)) and self._journal.digest(self.stale_operations)
+        return hash((self._digest, stale, planned, tuple(unfinished)))
 
     def _check_privacy(self, verb: str, path: str) -> None:
         actor = self._scheduler.actor

@@ -29,7 +29,7 @@ class SimLock:
         self._holder = ""
         self._holdings: dict[str, int] = {}
         self._until_ms = 0
-        scheduler.watch(lambda: stable_hash(f"{self._holder} {self._until_ms}"))
+        scheduler.watch(lambda: hash((stable_hash(self._holder), self._until_ms)))
         scheduler.disturbances["expire_lock"] = Disturbance(lambda: bool(self._holder), self._expire)
 
     @property
@@ -42,6 +42,7 @@ class SimLock:
         return self._holder
 
     def acquire(self, timeout_s: float, note: str = "") -> SimLockSession:
+        """Wait for the lock and take it; a scheduling point. Raises `LockTimeoutError` when it was not free in time."""
         deadline = self._scheduler.time_ms + round(timeout_s * 1000)
         self._scheduler.saw(deadline)
         while True:

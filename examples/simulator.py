@@ -1,0 +1,78 @@
+"""Two writers of your own on a simulated table: every order of their steps, every crash, lost answers, and the promises checked.
+
+Runs without Spark, without a Java and without a disk; needs `pip install 'pyhudi[testing]'`.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+import pyarrow as pa
+
+import pyhudi_core as hudi
+from pyhudi_core.opening import create_at
+from pyhudi_core.testing import (
+    Bounds,
+    History,
+    Image,
+    Profile,
+    SimOptions,
+    SimWorld,
+    attempt,
+    check_promises,
+    explore,
+    explore_randomly,
+)
+from pyhudi_core.transaction.home import TableHome
+
+SCHEMA = pa.schema([("id", pa.int64()), ("value", pa.string())])
+OPTIONS = {"hoodie.time.generator.max_expected_clock_skew_ms": 1}
+
+
+def home(sim: SimWorld) -> TableHome:
+    """One process and where its table lives; make a new one for every process."""
+    return TableHome(sim.storage, sim.runtime, dict(OPTIONS), sim.lock)
+
+
+@cache
+def empty_table() -> Image:
+    """Making the table again in every run would cost more than the runs."""
+    sim = SimWorld(SimOptions(profile=Profile.S3))
+    create_at(home(sim), SCHEMA, "id", name="orders")
+    return sim.storage.image()
+
+
+def make_world() -> SimWorld:
+    return SimWorld(SimOptions(profile=Profile.S3, image=empty_table(), lease_s=60, shared=is_shared))
+
+
+def is_shared(path: str) -> bool:
+    """Data files, markers and staged commits can be named by their writer alone; leaving them out saves most of the orders."""
+    private = (".parquet", ".marker.CREATE", ".marker.MERGE")
+    return not path.endswith(private) and not path.startswith(".hoodie/.aux/.pyhudi/staged/")
+
+
+def upsert(sim: SimWorld, key: int, value: str) -> str:
+    """What one writer does. `attempt` keeps what it was told, for the check."""
+    rows = pa.table({"id": [key], "value": [value]}, schema=SCHEMA)
+    return attempt(sim.scheduler, {key: value}, lambda: hudi.HudiTable(home(sim)).upsert(rows).completion_time)
+
+
+def check(sim: SimWorld, history: History) -> None:
+    """After every run: readers see what writers were told, at every moment of the table's life."""
+    table = hudi.HudiTable(home(sim))
+
+    def read(as_of: str) -> list[tuple[int, str]]:
+        found = table.scan(columns=["id", "value"], as_of=as_of).to_arrow().to_pylist()
+        return [(row["id"], row["value"]) for row in found]
+
+    check_promises(history, [commit.completion_time or "" for commit in table.timeline.commits], read)
+
+
+ACTORS = [partial(upsert, key=1, value="a1"), partial(upsert, key=1, value="b1")]
+
+if __name__ == "__main__":
+    orders = explore(make_world, ACTORS, check, Bounds(preemptions=1, schedules=60))
+    print(orders.assert_clean())
+    broken = Bounds(preemptions=1, crashes=1, faults={"lost_ack": 1}, schedules=40)
+    print(explore_randomly(make_world, ACTORS, check, broken, seed=7).assert_clean())

@@ -1,0 +1,148 @@
+"""The history checker: what writers were told, against what readers see at every completion time.
+
+ConsistentRead and NoDuplicateKeys are the invariants of J. Vanlightly's models of Hudi; P1 to P5 are the promises of this package. Writers
+say through `attempt` what they are about to write and what came of it, in events of the run's history; `check_promises` then reads the
+table as of each of its completion times and follows the rows from commit to commit.
+
+Invariants that are checked
+- ConsistentRead, P1: as of the completion time of an acknowledged write the rows are those before it with the write applied, and nothing else;
+- P2: a write that was told to have failed is in no state;
+- P3: a write whose outcome is unknown (a crash, or a lost answer) is there from one completion time on, as a whole, or never;
+- NoDuplicateKeys, P4: no key is there twice, in no state;
+- P5: reading a state again gives the same rows;
+- a write that began after another was acknowledged has the later completion time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyhudi_core.errors import CommitStateUnknownError, HudiError
+from pyhudi_core.testing.history import Event, History
+from pyhudi_core.testing.scheduler import Scheduler
+
+Rows = Mapping[Hashable, Hashable]
+Change = Mapping[Hashable, Hashable | None]
+"""Values by key; None deletes. A value that names its writer (``"a1"``) makes writes tell apart."""
+ReadAsOf = Callable[[str], Iterable[tuple[Hashable, Hashable]]]
+BEGINS, WROTE, FAILED = "begins_write", "wrote", "write_failed"
+
+
+class PromiseBroken(AssertionError):  # noqa: N818 (an assertion of tests, not an error of the package)
+    """What readers see does not fit what writers were told.
+
+    Attributes:
+        promise: which one, such as ``P1``.
+    """
+
+    def __init__(self, promise: str, what: str) -> None:
+        super().__init__(f"{promise}: {what}")
+        self.promise = promise
+
+
+@dataclass(slots=True)
+class _Write:
+    change: Change
+    began: int
+    outcome: str = "unknown"
+    completed: str = ""
+    ended: int = 1 << 60
+
+
+def attempt(scheduler: Scheduler, change: Change, work: Callable[[], str]) -> str:
+    """Write as the running actor, and keep in the history what was to be written and what came of it.
+
+    Args:
+        change: what the write does to the table's rows.
+        work: writes; returns the completion time of its commit.
+
+    Raises whatever ``work`` raises: of the package's errors, all but `CommitStateUnknownError` mean that it has failed.
+    """
+    scheduler.note(BEGINS, dict(change))
+    try:
+        completed = work()
+    except CommitStateUnknownError:
+        raise
+    except HudiError as error:
+        scheduler.note(FAILED, str(error))
+        raise
+    scheduler.note(WROTE, completed)
+    return completed
+
+
+def check_promises(history: History, times: Sequence[str], read: ReadAsOf, before: Rows | None = None) -> None:
+    """Follow the table from commit to commit.
+
+    Args:
+        history: of the run, with the events of `attempt`.
+        times: the completion times of all commits that the run made.
+        read: the keys and values that a new reader sees as of a completion time, each row as often as it is there.
+        before: the rows at the start of the run.
+
+    Raises `PromiseBroken` with the first promise that is not kept.
+    """
+    writes = _writes(history)
+    acknowledged = {write.completed: write for write in writes if write.outcome == "ok"}
+    lost = sorted(acknowledged.keys() - set(times))
+    if lost:
+        raise PromiseBroken("P1", f"the acknowledged write at {lost[0]} is not on the timeline")
+    _check_order(list(acknowledged.values()))
+    open_writes = [write for write in writes if write.outcome == "unknown"]
+    failed = [write for write in writes if write.outcome == "failed"]
+    rows = dict(before or {})
+    for time in sorted(times):
+        seen = _seen(read, time)
+        write = acknowledged.get(time) or next((w for w in open_writes if _applied(rows, w.change) == seen), None)
+        if write is None:
+            ghost = any(_applied(rows, w.change) == seen for w in failed)
+            raise PromiseBroken("P2" if ghost else "P3", f"nobody was told of a write that gives {seen} as of {time}")
+        if write in open_writes:
+            open_writes.remove(write)
+        rows = _applied(rows, write.change)
+        if seen != rows:
+            raise PromiseBroken("P1", f"as of {time} readers see {seen}, and what was acknowledged gives {rows}")
+
+
+def _writes(history: History) -> list[_Write]:
+    """The writes of a run in the order in which they began, each with its outcome."""
+    writes: list[_Write] = []
+    current: dict[str, _Write] = {}
+    for number, event in enumerate(history.events):
+        if event.kind == BEGINS and isinstance(event.value, Mapping):
+            current[event.actor] = _Write(event.value, number)
+            writes.append(current[event.actor])
+        elif event.kind in (WROTE, FAILED) and event.actor in current:
+            _end(current.pop(event.actor), event, number)
+    return writes
+
+
+def _end(write: _Write, event: Event, number: int) -> None:
+    write.outcome = "ok" if event.kind == WROTE else "failed"
+    write.completed = str(event.value) if event.kind == WROTE else ""
+    write.ended = number
+
+
+def _check_order(writes: Sequence[_Write]) -> None:
+    for earlier in writes:
+        for later in writes:
+            if earlier.ended < later.began and not earlier.completed < later.completed:
+                raise PromiseBroken(
+                    "P6", f"the write at {later.completed} began after the one at {earlier.completed} was acknowledged"
+                )
+
+
+def _seen(read: ReadAsOf, time: str) -> dict[Hashable, Hashable]:
+    found = list(read(time))
+    keys = [key for key, _ in found]
+    twice = sorted({repr(key) for key in keys if keys.count(key) > 1})
+    if twice:
+        raise PromiseBroken("P4", f"as of {time} {', '.join(twice)} is there more than once")
+    again = list(read(time))
+    if sorted(map(repr, again)) != sorted(map(repr, found)):
+        raise PromiseBroken("P5", f"as of {time} readers saw {found}, and then {again}")
+    return dict(found)
+
+
+def _applied(rows: Rows, change: Change) -> dict[Hashable, Hashable]:
+    return {key: value for key, value in {**rows, **change}.items() if value is not None}
