@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, table_world, world_with_rows
-from reliability.test_conflicts import FULL, Verb, budget, delete, insert, insert_overwrite, upsert
+from reliability.test_conflicts_interleaved import FULL, Verb, budget, delete, insert, insert_overwrite, upsert
 
 from pyhudi_core.errors import CommitConflictError, EmptyBatchError
 from pyhudi_core.table import HudiTable

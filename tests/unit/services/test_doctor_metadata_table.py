@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,14 @@ from pyhudi_core.services.doctor import Area, CheckOptions, CheckReport, Kind, L
 from pyhudi_core.storage.base import Folder, ObjectInfo
 from pyhudi_core.transaction.home import TableHome
 
-TABLES = sorted(f"{path.parent.name}/{path.name}" for path in FIXTURES.glob("hudi-*/*"))
+
+def _has_metadata_table(folder: Path) -> bool:
+    with zipfile.ZipFile(folder / "table.zip") as archive:
+        return any(name.startswith(".hoodie/metadata/") for name in archive.namelist())
+
+
+FOLDERS = [path for path in sorted(FIXTURES.glob("hudi-*/*")) if _has_metadata_table(path)]
+TABLES = [f"{path.parent.name}/{path.name}" for path in FOLDERS]
 INDEXED = ["hudi-1.0.2/cow_indexed", "hudi-1.2.0/cow_indexed"]
 FILES = "filesystemMetadata"
 AREA = Area.METADATA_TABLE
