@@ -80,7 +80,10 @@ def _entries(known: dict[str, Any], files: int, first_write: str) -> dict[str, A
         name = f"p{number:03d}"
         listed[name] = {"size": 0, "isDeleted": False}
         found = {
-            f"{uuid.UUID(int=number * files + n)}-0_{n}-1-1_{archived}.parquet": {"size": 120_000_000, "isDeleted": False}
+            f"{uuid.UUID(int=number * files + n)}-0_{n}-1-1_{archived}.parquet": {
+                "size": 120_000_000,
+                "isDeleted": False,
+            }
             for n in range(files // PARTITIONS)
         }
         entries[name] = {**partitions, "key": name, "type": 2, "filesystemMetadata": found}

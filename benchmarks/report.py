@@ -79,7 +79,7 @@ def page(kept: dict[str, Result]) -> str:
     ]
     for verb, words in (("upsert", "Upsert"), ("load", "Load"), ("delete", "Delete")):
         parts.append(_writes(kept, verb, words))
-    parts += [_snapshot(kept), _lookup(kept), _memory(kept)]
+    parts += [_snapshot(kept), _merge_on_read(kept), _lookup(kept), _record_lookup(kept), _memory(kept)]
     return "\n".join(part for part in parts if part)
 
 
@@ -102,6 +102,7 @@ def goals(kept: dict[str, Result]) -> list[Goal]:
                 1.1,
             )
         )
+    found += _goals_of_reading(kept)
     if "memory" in kept:
         pairs = kept["memory"]["upserts"]
         large, small = ([float(pair[name]["worker"]) for pair in pairs] for name in ("large", "small"))
@@ -109,6 +110,24 @@ def goals(kept: dict[str, Result]) -> list[Goal]:
         totals = [each["total"] / 2**30 for each in kept["memory"]["loads"]]
         sums = Ratio(median(totals), min(totals), max(totals))
         found.append(Goal("Load of 10M rows: memory (PSS) of driver, JVM and workers together", sums, 2, unit=" GiB"))
+    return found
+
+
+def _goals_of_reading(kept: dict[str, Result]) -> list[Goal]:
+    found: list[Goal] = []
+    if "merge_on_read" in kept:
+        took = kept["merge_on_read"]["execution"]
+        words = "Snapshot read, 1M rows with 5% in logs: times Spark's scan of the rows as Parquet"
+        found.append(Goal(words, ratio(took[OURS], took[SPARK_SCAN]), 1.5))
+        hudi = next(name for name in took if name.startswith("Apache Hudi"))
+        found.append(
+            Goal(f"{hudi} takes this many times as long for it", ratio(took[hudi], took[OURS]), 2, at_least=True)
+        )
+    if "planning" in kept:
+        taken = kept["planning"]["seconds"]["whole table"]
+        files = kept["planning"]["files"]
+        figure = Ratio(median(taken), min(taken), max(taken))
+        found.append(Goal(f"Planning a scan over {files:,} files of the metadata table", figure, 1, unit=" s"))
     return found
 
 
@@ -195,6 +214,38 @@ def _snapshot(kept: dict[str, Result]) -> str:
             "",
         ]
     return "\n".join(lines) if len(lines) > 4 else ""
+
+
+def _merge_on_read(kept: dict[str, Result]) -> str:
+    if "merge_on_read" not in kept:
+        return ""
+    result = kept["merge_on_read"]
+    took, local = result["execution"], result["seconds"]
+    lines = [
+        "## Snapshot read of a merge-on-read table",
+        "",
+        f"A table that Apache Hudi wrote: {result['size']:,} rows, {result['updates']:,} of them with a newer version in Avro logs.",
+        "All columns of all rows.",
+        "",
+        f"| | times {SPARK_SCAN} of the same rows as Parquet |",
+        "|---|---|",
+        *[f"| {name} | {ratio(took[name], took[SPARK_SCAN])} |" for name in _ranked(took, SPARK_SCAN)],
+        "",
+    ]
+    name = next(name for name in local if name != ARROW_SCAN)
+    return "\n".join(
+        [*lines, f"{name}: {ratio(local[name], local[ARROW_SCAN])} times {ARROW_SCAN} of the same rows.", ""]
+    )
+
+
+def _record_lookup(kept: dict[str, Result]) -> str:
+    if "record_lookup" not in kept:
+        return ""
+    seconds = kept["record_lookup"]["seconds"]
+    ours = next(name for name in seconds if name.startswith("pyhudi"))
+    lines = ["## Look-up by record key", "", "One key of 1M rows, by the record index of that table.", ""]
+    lines += [f"{name}: {ratio(seconds[name], seconds[ours])} times {ours}." for name in seconds if name != ours]
+    return "\n".join([*lines, ""])
 
 
 def _lookup(kept: dict[str, Result]) -> str:

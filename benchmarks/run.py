@@ -23,12 +23,13 @@ from typing import Any
 
 import psutil
 
-from benchmarks import contestants, report, sections
+from benchmarks import contestants, merge_on_read, report, sections
+from benchmarks.planning import planning
 from benchmarks.sections import Scale
 from benchmarks.workload import HOME, ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
-SECTIONS = ["load", "upsert", "delete", "snapshot_read", "point_lookup", "memory"]
+SECTIONS = ["load", "upsert", "delete", "snapshot_read", "point_lookup", "merge_on_read", "planning", "memory"]
 WRITES = {"load", "upsert", "delete"}
 Result = dict[str, Any]
 Measure = Callable[[], dict[str, Result]]
@@ -73,6 +74,11 @@ def _plan(chosen: list[str], quick: bool, sizes: list[str]) -> list[Measure]:
     for label in sizes:
         scale = small if label == "1m" else large
         plan += _plan_of_size(chosen, label, scale, _with_rounds(scale, 1 if quick else 7))
+    if "merge_on_read" in chosen:
+        plan.append(lambda: {"merge_on_read": merge_on_read.snapshot(_with_rounds(small, 1 if quick else 5), _say)})
+        plan.append(lambda: {"record_lookup": merge_on_read.lookup(_with_rounds(small, 1 if quick else 5), _say)})
+    if "planning" in chosen:
+        plan.append(lambda: {"planning": planning(1_000 if quick else 100_000, 1 if quick else 5, _say)})
     if "memory" in chosen:
         few = 1 if quick else 3
         plan.append(lambda: {"memory": sections.memory(_with_rounds(small, few), _with_rounds(large, few), _say)})
