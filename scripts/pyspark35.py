@@ -13,13 +13,17 @@ from install import ROOT, find_python, find_uv, run
 PACKAGES = (
     "pyspark>=3.5,<3.6",
     "boto3",
+    "click",
     "fastavro",
     "hypothesis",
     "pandas",
     "pyarrow",
+    "pyroaring",
     "pytest",
     "pytest-timeout",
+    "rich",
     "sqlglot",
+    "xxhash",
 )
 
 
