@@ -1,39 +1,66 @@
-"""Parquet base files: one version of the rows of a file group (specification, "Base Files").
+"""Base files: one version of the rows of a file group (specification, "Base Files").
 
-The parts of the package use this module for all that has to do with base files. `BaseFileReader` streams any Parquet
-file that a Hudi table may hold: lists of two and of three levels, with or without footers of Hudi's. `BaseFileWriter`
-is in `base_file_writer`, what footers say is in `base_file_footer`.
+The parts of the package use this module for all that has to do with base files. `BaseFileReader` streams a file in whichever format its name says:
+Parquet, ORC or HFile, also within one file group. `BaseFileWriter` writes Parquet and is in `base_file_writer`, what footers say is in
+`base_file_footer`.
 
 Invariants
-- memory is bounded by a batch of rows and the compressed bytes of a row group;
+- memory is bounded by a batch of rows and the compressed bytes of a row group (of ORC: a stripe; of HFile: a block);
 - a damaged file raises `CorruptBaseFileError`, an error of the storage passes through as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from pyhudi_core.formats.base_file_footer import BaseFileFooter, footer_of, parsed, raw_footer, read_footer, reading
+from pyhudi_core.formats.base_file_footer import BaseFileFooter
+from pyhudi_core.formats.base_file_footer import read_footer as read_parquet_footer
+from pyhudi_core.formats.base_file_hfile import HFileBaseFile
+from pyhudi_core.formats.base_file_orc import OrcBaseFile
+from pyhudi_core.formats.base_file_parquet import ParquetBaseFile
 from pyhudi_core.formats.base_file_writer import BaseFileStats, BaseFileWriter
-from pyhudi_core.formats.parquet_statistics import ColumnRange, column_ranges
+from pyhudi_core.formats.parquet_statistics import ColumnRange
 from pyhudi_core.model.schema_cast import conform
 
 __all__ = [
     "BaseFileFooter",
+    "BaseFileFormat",
     "BaseFileReader",
     "BaseFileStats",
     "BaseFileWriter",
     "ColumnRange",
     "conform",
+    "is_parquet",
     "read_footer",
 ]
 
 
+class BaseFileFormat(Protocol):
+    """What each format offers; the methods are those of `BaseFileReader`."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def row_group_rows(self) -> list[int]: ...
+
+    def footer(self) -> BaseFileFooter: ...
+
+    def iter_batches(
+        self, row_groups: Sequence[int] | None, use_threads: bool, batch_rows: int
+    ) -> Iterator[pa.RecordBatch]: ...
+
+    def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]: ...
+
+
 class BaseFileReader:
-    """Streams the rows of one base file.
+    """Streams the rows of one base file, in the format that the end of its name says; Parquet for all names but ``.orc`` and ``.hfile``.
 
     Args:
         source: the file, which the caller closes.
@@ -45,34 +72,26 @@ class BaseFileReader:
     """
 
     def __init__(self, source: pa.NativeFile, path: str, columns: Sequence[str] | None = None) -> None:
-        self._path = path
-        with reading(path):
-            self._footer = raw_footer(source)
-            metadata = parsed(self._footer)
-            self._file = pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us", pre_buffer=True)
-            self._schema = self._file.schema_arrow.remove_metadata()
-        self._columns = None if columns is None else [name for name in columns if name in self._schema.names]
+        self._file: BaseFileFormat = _format_of(path)(source, path, columns)
 
     @property
     def schema(self) -> pa.Schema:
         """All columns of the file as pyarrow reads them."""
-        return self._schema
+        return self._file.schema
 
     @property
     def rows(self) -> int:
         """Rows of the file."""
-        return int(self._file.metadata.num_rows)
+        return self._file.rows
 
     @property
     def row_group_rows(self) -> list[int]:
         """Rows of each row group."""
-        metadata = self._file.metadata
-        return [int(metadata.row_group(number).num_rows) for number in range(metadata.num_row_groups)]
+        return self._file.row_group_rows
 
     def footer(self) -> BaseFileFooter:
         """The footer, which has been read already. Raises `CorruptBaseFileError`."""
-        with reading(self._path):
-            return footer_of(self._file.metadata, self._path)
+        return self._file.footer()
 
     def iter_batches(
         self, row_groups: Sequence[int] | None = None, *, use_threads: bool = False, batch_rows: int = 131_072
@@ -87,21 +106,29 @@ class BaseFileReader:
         Raises:
             CorruptBaseFileError: a page cannot be read.
         """
-        chosen = range(self._file.num_row_groups) if row_groups is None else row_groups
-        for number in chosen:
-            with reading(self._path):
-                batches = self._file.iter_batches(batch_rows, [number], self._columns, use_threads=use_threads)
-            while True:
-                with reading(self._path):
-                    batch = next(batches, None)
-                if batch is None:
-                    break
-                yield batch
+        return self._file.iter_batches(row_groups, use_threads, batch_rows)
 
     def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
-        """For each row group, the ranges of those of the columns that have usable statistics.
+        """For each row group, the ranges of those of the columns that have usable statistics; only Parquet has any.
 
         Only top-level columns of plain types can have them.
         """
-        with reading(self._path):
-            return column_ranges(self._footer, self._schema, columns)
+        return self._file.row_group_statistics(columns)
+
+
+def read_footer(source: pa.NativeFile, path: str) -> BaseFileFooter:
+    """The footer of the file. Raises `CorruptBaseFileError`."""
+    if is_parquet(path):
+        return read_parquet_footer(source, path)
+    return BaseFileReader(source, path, ()).footer()
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a base file is read as Parquet."""
+    return _format_of(path) is ParquetBaseFile
+
+
+def _format_of(path: str) -> type[ParquetBaseFile] | type[OrcBaseFile] | type[HFileBaseFile]:
+    if path.endswith(".orc"):
+        return OrcBaseFile
+    return HFileBaseFile if path.endswith(".hfile") else ParquetBaseFile

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,13 +25,18 @@ from pyhudi_core.formats.avro_cursor import ColumnsRefusedError, Ints
 from pyhudi_core.formats.log_format import CONTENT_VERSION
 from pyhudi_core.model.delete_records import DELETE_LIST_SCHEMA
 
+SEVERAL = "ArrayWrapper"
 _HEAD = struct.Struct(">ii")
 _LENGTH = struct.Struct(">i")
+_MOST_SCHEMA_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecord:
-    """One deleted key. ``ordering`` is None, or the ordering value in Python's type; ``kind`` names its wrapper."""
+    """One deleted key. ``ordering`` is None, or the ordering value in Python's type; ``kind`` names its wrapper.
+
+    Of tables with several ordering fields the kind is `SEVERAL`, and ``ordering`` has a pair of kind and value (or None) for each.
+    """
 
     record_key: str | None
     partition_path: str | None
@@ -45,6 +51,29 @@ def read_records(content: pa.Buffer, schema: str, path: str) -> pa.RecordBatch:
     """
     count = _count(content, path)
     starts, ends = _extents(content, count, path)
+    try:
+        return decode_records(schema, content, starts, ends)
+    except ColumnsRefusedError:
+        return _one_by_one(content, starts, ends, schema, path)
+
+
+def read_old_records(content: pa.Buffer, path: str) -> pa.RecordBatch:
+    """The records of an Avro block of format version 0: the length of their schema, the schema as zlib has it, their number, and they.
+
+    Raises `CorruptLogBlockError` or `CorruptAvroError`.
+    """
+    view = memoryview(content)
+    if content.size < 2 * _LENGTH.size or not 0 <= (length := _LENGTH.unpack_from(view)[0]) <= content.size - 8:
+        raise _corrupt("its schema does not fit", path)
+    try:
+        inflating = zlib.decompressobj()
+        schema = inflating.decompress(view[4 : 4 + length], _MOST_SCHEMA_BYTES).decode()
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise _corrupt("its schema cannot be read", path) from error
+    if not inflating.eof:
+        raise _corrupt("its schema does not end, or is larger than any that is written", path)
+    (count,) = _LENGTH.unpack_from(view, 4 + length)
+    starts, ends = _extents(content, count, path, 8 + length)
     try:
         return decode_records(schema, content, starts, ends)
     except ColumnsRefusedError:
@@ -84,7 +113,7 @@ def write_deletes(deletes: Iterable[DeleteRecord]) -> bytes:
         {
             "recordKey": item.record_key,
             "partitionPath": item.partition_path,
-            "orderingVal": None if item.kind is None else (item.kind, {"value": item.ordering}),
+            "orderingVal": None if item.kind is None else _wrapped((item.kind, item.ordering)),
         }
         for item in deletes
     ]
@@ -93,12 +122,30 @@ def write_deletes(deletes: Iterable[DeleteRecord]) -> bytes:
     return _HEAD.pack(CONTENT_VERSION, len(data)) + data
 
 
+def _wrapped(part: tuple[str, Any] | None) -> tuple[str, dict[str, Any]] | None:
+    if part is None:
+        return None
+    kind, value = part
+    name = kind if "." in kind else f"org.apache.hudi.avro.model.{kind}"
+    if name.endswith(f".{SEVERAL}"):
+        return name, {"wrappedValues": [_wrapped(one) for one in value]}
+    return name, {"value": value}
+
+
 def _delete(item: dict[str, Any]) -> DeleteRecord:
-    wrapped = item["orderingVal"]
+    kind, ordering = _unwrapped(item["orderingVal"]) or (None, None)
+    return DeleteRecord(item["recordKey"], item["partitionPath"], ordering, kind)
+
+
+def _unwrapped(wrapped: Any) -> tuple[str, Any] | None:
+    """The name of a wrapper and the value in it; the values of several ordering fields are such pairs themselves."""
     if wrapped is None:
-        return DeleteRecord(item["recordKey"], item["partitionPath"])
+        return None
     name, value = wrapped
-    return DeleteRecord(item["recordKey"], item["partitionPath"], value["value"], name.rpartition(".")[2])
+    short = name.rpartition(".")[2]
+    if short == SEVERAL:
+        return short, tuple(_unwrapped(part) for part in value["wrappedValues"] or ())
+    return short, value["value"]
 
 
 def _count(content: pa.Buffer, path: str) -> int:
@@ -116,11 +163,11 @@ def _count(content: pa.Buffer, path: str) -> int:
     return int(count)
 
 
-def _extents(content: pa.Buffer, count: int, path: str) -> tuple[Ints, Ints]:
+def _extents(content: pa.Buffer, count: int, path: str, first: int = _HEAD.size) -> tuple[Ints, Ints]:
     """Where each record lies. Each length leads to the next, so this is the one loop over records: integers only."""
-    if count > (content.size - _HEAD.size) // _LENGTH.size:
+    if not 0 <= count <= (content.size - first) // _LENGTH.size:
         raise _corrupt(f"its {count} records do not fit", path)
-    view, at, size, unpack = memoryview(content), _HEAD.size, content.size, _LENGTH.unpack_from
+    view, at, size, unpack = memoryview(content), first, content.size, _LENGTH.unpack_from
     starts = np.empty(count, np.int64)
     ends = np.empty(count, np.int64)
     for number in range(count):

@@ -7,6 +7,9 @@ integers are big-endian. A block is
 
 where ``length`` counts what follows it, and the total length at the end is ``length`` + 6, so that the file can be read backwards. A map is an
 int count and, for each entry, an int key, an int length and UTF-8 text.
+
+Version 0 of the format has no header, no footer and no total length, as its flags say; records bring their schema in the content. No release of
+table version 8 writes it.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from enum import IntEnum
 
 MAGIC = b"#HUDI#"
 FORMAT_VERSION = 1
+OLD_VERSION = 0
 CONTENT_VERSION = 3
 """The first int of the content of Avro, CDC and delete blocks."""
 LARGEST_BLOCK = (1 << 31) - 1
@@ -62,6 +66,7 @@ class LogBlock:
         headers: texts by the number of their key; numbers that no release knows are kept.
         offset, size: where the block lies in the file, from its magic to its end.
         content_offset, content_size: where its content lies.
+        version: of the format.
     """
 
     type: BlockType
@@ -70,6 +75,7 @@ class LogBlock:
     size: int
     content_offset: int
     content_size: int
+    version: int = FORMAT_VERSION
 
     @property
     def instant_time(self) -> str:

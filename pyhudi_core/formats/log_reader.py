@@ -17,7 +17,16 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pyhudi_core.errors import CorruptLogBlockError, LimitExceededError, UnsupportedTableError
-from pyhudi_core.formats.log_format import FORMAT_VERSION, MAGIC, BlockType, DamagedBlock, LogBlock
+from pyhudi_core.formats.log_format import (
+    FORMAT_VERSION,
+    MAGIC,
+    OLD_VERSION,
+    BlockType,
+    DamagedBlock,
+    Header,
+    LogBlock,
+)
+from pyhudi_core.model.file_names import parse_data_file, split
 
 _FIRST_CHUNK = 64
 _CHUNK = 1 << 20
@@ -81,6 +90,8 @@ class LogReader:
         if magic != MAGIC:
             return "there is no block"
         end = at + len(MAGIC) + 8 + length
+        if version == OLD_VERSION:
+            return self._old_block(kind, at, end)
         if not _SMALLEST <= length <= self._size - at - len(MAGIC) - 8:
             return f"its length {length} does not fit into the file"
         if struct.unpack(">q", self._read(end - 8, 8))[0] != length + len(MAGIC):
@@ -93,13 +104,29 @@ class LogReader:
                 path=self._path,
                 hint="Compact the file group with the release of Hudi that wrote it.",
             )
+        return self._parse(self._type(kind), at, end)
+
+    def _old_block(self, kind: int, at: int, end: int) -> LogBlock | str:
+        """A block of version 0: its content follows its type. It was written by the instant in the file's name."""
+        content_offset = at + _FIXED.size + 8
+        if not content_offset <= end <= self._size:
+            return "its length does not fit into the file"
+        if struct.unpack(">q", self._read(content_offset - 8, 8))[0] != end - content_offset:
+            return "its two lengths differ"
+        if end < self._size and self._read(end, len(MAGIC)) != MAGIC[: self._size - end]:
+            return "no block follows it"
+        name = parse_data_file(split(self._path)[1])
+        headers = {} if name is None else {int(Header.INSTANT_TIME): name.requested_time}
+        return LogBlock(self._type(kind), headers, at, end - at, content_offset, end - content_offset, OLD_VERSION)
+
+    def _type(self, kind: int) -> BlockType:
         if kind not in BlockType._value2member_map_:
             raise UnsupportedTableError(
                 f"A log block has type {kind}, which no release of table version 8 writes",
                 path=self._path,
                 hint="Compact the file group with the release of Hudi that wrote it.",
             )
-        return self._parse(BlockType(kind), at, end)
+        return BlockType(kind)
 
     def _parse(self, kind: BlockType, at: int, end: int) -> LogBlock:
         headers, after = self._map(at + _FIXED.size, end - 8)

@@ -16,7 +16,8 @@ from pyroaring import BitMap64
 
 from pyhudi_core.errors import CorruptLogBlockError
 
-MAX_POSITIONS = 1 << 28
+MAX_POSITIONS = 1 << 24
+"""Of one block: blocks are cut at 256 MB, and runs of positions take next to no bytes, so a small text could ask for any amount of memory."""
 
 
 def decode_positions(text: str) -> npt.NDArray[np.uint64]:

@@ -5,7 +5,8 @@ their arrival, and only the result meets the base row. So a delete may be forgot
 in rounds: the n-th round takes the n-th entry of every key that has so many, all keys at once.
 
 The state of a key is, for each column, the entry that its value comes from, so that partial updates and mergers that mix columns need no
-copies. `Rule` decides between what was there and what arrives.
+copies. `Rule` decides between what was there and what arrives. Where it is a `MergerRule`, the rows that its merger makes are entries of their own,
+put behind those of the logs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.merge.log_entries import LogEntries, Mask
 from pyhudi_core.merge.ordering import compare
+from pyhudi_core.merge.payloads import PairMerger
 
 Ints = npt.NDArray[np.int64]
 ABSENT = -1
@@ -70,6 +72,16 @@ class EventTimeRule:
         return (incoming.outright | (existing.deleted & existing.outright) | ~lower) & ~obsolete_delete
 
 
+@dataclass(frozen=True, slots=True)
+class MergerRule:
+    """A merger makes the row out of both versions; where one of them is a delete, the ordering values decide which one stands."""
+
+    merger: PairMerger
+
+    def wins(self, incoming: Side, existing: Side) -> Mask:
+        return EventTimeRule().wins(incoming, existing)
+
+
 def _known(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Java takes a missing number for 0."""
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
@@ -82,6 +94,7 @@ class Folded:
     """One state for each key.
 
     Attributes:
+        entries: those of the logs, and behind them the rows that a merger made.
         keys: the keys, each once.
         entry: the entry that decided; its ordering value is the state's.
         deleted, outright: whether the key is deleted, and whether that wins over any base row.
@@ -121,7 +134,7 @@ def fold(entries: LogEntries, rule: Rule) -> Folded:
         which = np.flatnonzero(counts > number)
         state.meet(which, order[first[which] + number], rule)
     sources = tuple(state.sources) if state.sources is not None else None
-    return Folded(entries, keys, state.entry, state.deleted, state.outright, sources)
+    return Folded(state.entries, keys, state.entry, state.deleted, state.outright, sources)
 
 
 @dataclass(slots=True)
@@ -141,6 +154,10 @@ class _State:
 
     def meet(self, which: Ints, arriving: Ints, rule: Rule) -> None:
         """One more entry for each of these keys."""
+        if isinstance(rule, MergerRule):
+            rows = ~(self.deleted[which] | self.entries.deleted[arriving])
+            self._make(which[rows], arriving[rows], rule.merger)
+            which, arriving = which[~rows], arriving[~rows]
         wins = rule.wins(self._side(arriving), self._present_side(which))
         if self.sources is not None:
             wins = self._mix(which, arriving, wins)
@@ -148,6 +165,16 @@ class _State:
         self.entry[won] = winners
         self.deleted[won] = self.entries.deleted[winners]
         self.outright[won] = self.entries.outright[winners]
+
+    def _make(self, which: Ints, arriving: Ints, merger: PairMerger) -> None:
+        """Rows meet rows. Where the merger says that they are a delete, Hudi keeps what was there."""
+        if not len(which):
+            return
+        rows = self.entries.rows
+        made = merger.merge(rows.take(pa.array(self.entry[which])), rows.take(pa.array(arriving)))
+        stays = ~made.gone
+        self.entry[which[stays]] = len(self.entries) + np.arange(int(stays.sum()))
+        self.entries = self.entries.followed_by(made.rows if stays.all() else made.rows.filter(pa.array(stays)))
 
     def _mix(self, which: Ints, arriving: Ints, wins: Mask) -> Mask:
         """Partial updates: the loser fills what the winner has not; deletes win or are forgotten whatever their ordering value."""

@@ -7,7 +7,7 @@ ordering value is of another class than the column's cannot be compared with it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.formats.log_contents import DeleteRecord
+from pyhudi_core.formats.log_contents import SEVERAL, DeleteRecord
 
 IS_DELETED = "_hoodie_is_deleted"
 Mask = npt.NDArray[np.bool_]
@@ -44,6 +44,18 @@ class LogEntries:
 
     def __len__(self) -> int:
         return self.rows.num_rows
+
+    def followed_by(self, rows: pa.Table) -> LogEntries:
+        """The same entries with rows that were made out of them behind; keys are those of the first ones only."""
+        none = np.zeros(rows.num_rows, bool)
+        orderings = rows.select(self.orderings.column_names)
+        return replace(
+            self,
+            rows=pa.concat_tables([self.rows, rows]),
+            deleted=np.concatenate([self.deleted, none]),
+            outright=np.concatenate([self.outright, none]),
+            orderings=pa.concat_tables([self.orderings, orderings]) if orderings.num_columns else self.orderings,
+        )
 
 
 @dataclass(slots=True)
@@ -81,14 +93,13 @@ class EntryCollector:
         self._rows.append(pa.table([pa.nulls(count, item.type) for item in self.schema], schema=_nullable(self.schema)))
         self._keys.append(pa.array([item.record_key for item in deletes], pa.string()))
         self._deleted.append(np.ones(count, bool))
-        single = self.schema.field(self.ordering[0]).type if len(self.ordering) == 1 else None
-        values = [_comparable(item, single) for item in deletes]
-        self._outright.append(np.array([not known for known, _ in values], bool))
+        kinds = [self.schema.field(name).type for name in self.ordering]
+        values = [_comparable(item, kinds) for item in deletes]
+        self._outright.append(np.array([known is None for known in values], bool))
         columns = {
-            name: pa.array([value for _, value in values], self.schema.field(name).type) if single is not None
-            else pa.nulls(count, self.schema.field(name).type)
-            for name in self.ordering
-        }  # fmt: skip
+            name: pa.array([None if known is None else known[number] for known in values], kind)
+            for number, (name, kind) in enumerate(zip(self.ordering, kinds, strict=True))
+        }
         self._orderings.append(pa.table(columns) if columns else pa.table({}).select([]))
         self._present.append([np.ones(count, bool) for _ in self.schema.names])
 
@@ -117,16 +128,22 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([item.with_nullable(True) for item in schema])
 
 
-def _comparable(item: DeleteRecord, column: pa.DataType | None) -> tuple[bool, Any]:
-    """Whether a delete's ordering value can be compared with the column's, and the value."""
-    if item.kind is None or column is None or (item.kind, item.ordering) == _INTEGER_ZERO:
-        return False, None
-    if item.kind not in _classes_of(column):
-        return False, None
-    try:
-        return True, pa.scalar(item.ordering).cast(column).as_py()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        return False, None
+def _comparable(item: DeleteRecord, columns: Sequence[pa.DataType]) -> tuple[Any, ...] | None:
+    """A delete's ordering values, if they can be compared with the columns'; None for a delete that wins outright."""
+    if item.kind is None or not columns:
+        return None
+    parts = item.ordering if item.kind == SEVERAL else ((item.kind, item.ordering),)
+    if len(parts) != len(columns) or parts == (_INTEGER_ZERO,):
+        return None
+    found = []
+    for part, column in zip(parts, columns, strict=True):
+        if part is not None and part[0] not in _classes_of(column):
+            return None
+        try:
+            found.append(None if part is None else pa.scalar(part[1]).cast(column).as_py())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+            return None
+    return tuple(found)
 
 
 def _classes_of(column: pa.DataType) -> frozenset[str]:
@@ -139,7 +156,7 @@ def _classes_of(column: pa.DataType) -> frozenset[str]:
     if types.is_timestamp(column):
         return frozenset({"LongWrapper", "TimestampMicrosWrapper"})
     if types.is_date32(column):
-        return frozenset({"DateWrapper", "IntWrapper"})
+        return frozenset({"DateWrapper", "LocalDateWrapper", "IntWrapper"})
     if types.is_decimal(column):
         return frozenset({"DecimalWrapper"})
     if types.is_string(column):

@@ -19,8 +19,8 @@ from pyhudi_core.file_groups.slice import LogFile
 from pyhudi_core.formats.avro_columns import decode_records
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader
-from pyhudi_core.formats.log_contents import read_deletes, read_records
-from pyhudi_core.formats.log_format import ROLLBACK_COMMAND, BlockType, DamagedBlock, Header, LogBlock
+from pyhudi_core.formats.log_contents import read_deletes, read_old_records, read_records
+from pyhudi_core.formats.log_format import OLD_VERSION, ROLLBACK_COMMAND, BlockType, DamagedBlock, Header, LogBlock
 from pyhudi_core.formats.log_reader import LogReader
 from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
 from pyhudi_core.model.meta_fields import RECORD_KEY
@@ -151,6 +151,9 @@ def _records(
         reader = BaseFileReader(pa.BufferReader(content), path, columns.schema.names)
         yield from ((batch, None) for batch in reader.iter_batches())
         return
+    if block.type is BlockType.AVRO_DATA and block.version == OLD_VERSION:
+        yield _wanted(read_old_records(content, path), columns), None
+        return
     schema = block.headers.get(Header.SCHEMA)
     if schema is None:
         raise CorruptLogBlockError(
@@ -164,10 +167,11 @@ def _records(
         return
     for part in HFileReader(pa.BufferReader(content), path).scan():
         batch = decode_records(schema, part.data, part.value_starts, part.value_ends)
-        keys = part.key_array().cast(pa.string())
-        if RECORD_KEY in batch.schema.names:
-            batch = batch.set_column(batch.schema.get_field_index(RECORD_KEY), RECORD_KEY, keys)
-        yield _wanted(batch, columns), keys
+        if RECORD_KEY in batch.schema.names and not batch.column(RECORD_KEY).null_count:
+            # Java numbers the entries instead of naming them by key, unless the records have a field of the metadata table's.
+            yield _wanted(batch, columns), None
+        else:
+            yield _wanted(batch, columns), part.key_array().cast(pa.string())
 
 
 def _wanted(batch: pa.RecordBatch, columns: LogColumns) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.merge.fold import Folded, Rule, Side, take_rows
+from pyhudi_core.merge.fold import Folded, MergerRule, Rule, Side, take_rows
 
 _BATCH_ROWS = 65_536
 KeysOf = Callable[[pa.RecordBatch], pa.Array]
@@ -48,8 +48,14 @@ def _over(
     if folded.sources is not None:
         wins = wins | above.deleted
     dropped = rows[wins & above.deleted]
-    changed = wins & ~above.deleted
-    new = take_rows(folded, states[changed], table.take(pa.array(rows[changed])))
+    if isinstance(rule, MergerRule):
+        changed = ~above.deleted
+        made = rule.merger.merge(table.take(pa.array(rows[changed])), take_rows(folded, states[changed]))
+        dropped = np.concatenate([dropped, rows[changed][made.gone]])
+        new = made.rows
+    else:
+        changed = wins & ~above.deleted
+        new = take_rows(folded, states[changed], table.take(pa.array(rows[changed])))
     # The places of the rows in the result: base rows by their number, new ones behind them.
     order = np.arange(len(table))
     order[rows[changed]] = len(table) + np.arange(int(changed.sum()))

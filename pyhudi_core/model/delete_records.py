@@ -32,7 +32,8 @@ def _wrapper(name: str, kind: Any) -> dict[str, Any]:
 def _ordering_union() -> list[Any]:
     wrappers = [_wrapper(name, kind) for name, kind in _WRAPPED]
     names = [f"{_NAMESPACE}.{name}" for name, _ in _WRAPPED]
-    several = _wrapper("ArrayWrapper", {"type": "array", "items": ["null", *names]})
+    items = {"type": "array", "items": ["null", *names, _wrapper("LocalDateWrapper", "int")]}
+    several = _wrapper("ArrayWrapper", ["null", items])
     several["fields"][0]["name"] = "wrappedValues"
     return ["null", *wrappers, several]
 

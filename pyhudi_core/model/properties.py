@@ -4,8 +4,8 @@ Format reference: timeline 1.1 to 1.6 of table version 8. ``TableConfig`` is a v
 read, unknown ones included, and ``to_properties`` gives them all back.
 
 Invariants
-- a ``TableConfig`` exists only for a table that this package can open: version 8, timeline layout 2, Parquet (or HFile, for
-  the metadata table), partition columns kept in the data files;
+- a ``TableConfig`` exists only for a table that this package can open: version 8, timeline layout 2, base files in Parquet, ORC or
+  HFile, partition columns kept in the data files;
 - folders named by properties stay below ``.hoodie``.
 """
 
@@ -252,7 +252,7 @@ class _View:
         if layout.strip() != "2":
             raise self._unsupported(f"hoodie.timeline.layout.version is {layout or 'missing'}; version 8 tables have 2")
         base_format = _first(self.props, _BASE_FORMAT, "PARQUET").upper()
-        if base_format not in ("PARQUET", "HFILE"):
+        if base_format not in ("PARQUET", "ORC", "HFILE"):
             raise self._unsupported(f"base files of format {base_format} (hoodie.table.base.file.format)")
         if self.props.get("hoodie.bootstrap.base.path", "").strip():
             raise self._unsupported("bootstrapped tables, whose rows lie elsewhere (hoodie.bootstrap.base.path)")
@@ -306,7 +306,6 @@ class _View:
 
 _REFUSED = {
     "hoodie.datasource.write.drop.partition.columns": "drop.partition.columns, partition columns left out of data files",
-    "hoodie.table.multiple.base.file.formats.enable": "several base file formats in one table",
 }
 
 _VERSION_HINTS = {

@@ -7,17 +7,19 @@ Memory is bounded by the slice's logs in the wanted columns, and a batch of base
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader, conform
-from pyhudi_core.merge.fold import CommitTimeRule, EventTimeRule, Rule, fold
+from pyhudi_core.merge.fold import CommitTimeRule, EventTimeRule, MergerRule, Rule, fold
 from pyhudi_core.merge.log_entries import IS_DELETED
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.merge.ordering import orders_by_event_time
+from pyhudi_core.merge.payloads import PairMerger
+from pyhudi_core.merge.record_merger import find_merger, unknown_merger
 from pyhudi_core.merge.slice_merge import merge_slice
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.properties import MergeMode, TableConfig
@@ -27,22 +29,31 @@ from pyhudi_core.storage.base import Storage
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """How a table's rows are merged; a value that can be sent to tasks."""
+    """How a table's rows are merged; a value that can be sent to tasks, with the merger that was registered where it was made."""
 
     config: TableConfig
+    merger: PairMerger | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "merger", find_merger(self.config))
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether a merger makes the rows."""
+        return self.config.merge_mode is MergeMode.CUSTOM
 
     @property
     def ordering(self) -> tuple[str, ...]:
         """The columns that decide; none if only the order of commits does."""
-        return tuple(self.config.ordering_fields) if orders_by_event_time(self.config) else ()
+        decides = self.is_custom or orders_by_event_time(self.config)
+        return tuple(self.config.ordering_fields) if decides else ()
 
     def rule(self) -> Rule:
         """The rule between two versions of a row. Raises `UnsupportedTableError` for mergers that are not known here."""
-        if self.config.merge_mode is MergeMode.CUSTOM:
-            raise UnsupportedTableError(
-                "The table's rows are merged by code of its own (hoodie.record.merge.mode=CUSTOM)",
-                hint="Read it with Hudi, or compact it with Hudi and read the base files.",
-            )
+        if self.is_custom:
+            if self.merger is None:
+                raise unknown_merger(self.config)
+            return MergerRule(self.merger)
         return EventTimeRule() if self.ordering else CommitTimeRule()
 
     def keys_of(self, batch: pa.RecordBatch) -> pa.Array:
@@ -52,7 +63,9 @@ class Merging:
         return record_keys(batch, self.config)
 
     def columns(self, wanted: pa.Schema, schema: pa.Schema) -> pa.Schema:
-        """What must be read to merge and then give the wanted columns; in the order of the table's schema."""
+        """What must be read to merge and then give the wanted columns; in the order of the table's schema. A merger sees all columns."""
+        if self.is_custom:
+            return schema
         keys = (RECORD_KEY,) if self.config.populate_meta_fields else tuple(self.config.record_key_fields)
         names = {*wanted.names, *keys, *self.ordering, IS_DELETED}
         return pa.schema([item for item in schema if item.name in names])
@@ -69,6 +82,12 @@ def merged_batches(
     rule = merging.rule()
     scan = LogScan(storage, piece.logs, piece.requested_times.__contains__)
     entries = scan.entries(LogColumns(columns, merging.ordering, merging.keys_of))
+    if merging.is_custom and entries is not None and entries.present is not None:
+        raise UnsupportedTableError(
+            "The logs hold partial updates of a table whose rows are merged by a merger, which no release of Hudi reads",
+            path=piece.logs[-1].path,
+            hint="Compact the table with the code that wrote them.",
+        )
     base = _base_batches(storage, piece, columns)
     if entries is None:
         yield from base

@@ -10,6 +10,9 @@ import os
 import socket
 from dataclasses import dataclass
 
+_ENDED = ("Z", "X")
+"""States of a process of which only the exit code is left."""
+
 
 @dataclass(frozen=True, slots=True)
 class SystemProcess:
@@ -24,7 +27,7 @@ class SystemProcess:
         if len(parts) != 4 or parts[:2] != [socket.gethostname(), machine()] or not parts[1]:
             return False
         pid, started = parts[2:]
-        return pid.isdigit() and bool(started) and start_time(int(pid)) != started
+        return pid.isascii() and pid.isdigit() and len(pid) <= 10 and bool(started) and has_ended(int(pid), started)
 
 
 def machine() -> str:
@@ -39,10 +42,29 @@ def machine() -> str:
 
 def start_time(pid: int) -> str | None:
     """When a living process was started, in the kernel's unit; None when there is none, or the system does not tell."""
+    fields = _stat(pid)
+    return None if fields is None or fields[0] in _ENDED else fields[19]
+
+
+def has_ended(pid: int, started: str) -> bool:
+    """Whether the process with this number and start time (empty: any) is known to have ended."""
+    fields = _stat(pid)
+    if fields is not None:
+        return fields[0] in _ENDED or (bool(started) and fields[19] != started)
+    # That it does not show may be our fault: too many open files, or a system that hides other users' processes.
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _stat(pid: int) -> list[str] | None:
+    """State, parent and so on, as the kernel lists them after the name; None where it does not."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
+            return file.read().rpartition(")")[2].split()
     except OSError:
         return None
-    # A zombie process has ended; only its exit code is left.
-    return None if fields[0] in ("Z", "X") else fields[19]

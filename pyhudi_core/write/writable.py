@@ -16,6 +16,10 @@ def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
         _refuse(context, "merge-on-read file groups (hoodie.table.type=MERGE_ON_READ)")
     if config.merge_mode is MergeMode.CUSTOM:
         _refuse(context, "a custom record merger (hoodie.record.merge.mode=CUSTOM)")
+    if config.base_file_format != "PARQUET":
+        _refuse(context, f"base files of format {config.base_file_format} (hoodie.table.base.file.format)")
+    if config.raw.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true":
+        _refuse(context, "several base file formats (hoodie.table.multiple.base.file.formats.enable)")
     if config.cdc_enabled:
         _refuse(context, "change data capture (hoodie.table.cdc.enabled), whose change files would be missing")
     if not config.populate_meta_fields:

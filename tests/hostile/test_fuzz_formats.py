@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from collections.abc import Sequence
@@ -15,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import orc
-from support.fuzzing import Fuzzed
-from support.log_files import golden_hfiles, golden_logs
+from pyroaring import BitMap64
+from support.fuzzing import MEGABYTE, Fuzzed, measured_memory
+from support.log_files import golden_hfiles, golden_logs, golden_orc_files
 
+from pyhudi_core.errors import CorruptBaseFileError, CorruptLogBlockError, HudiError
 from pyhudi_core.formats.avro_columns import decode_records
 from pyhudi_core.formats.avro_cursor import ColumnsRefusedError
 from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter, conform, read_footer
@@ -53,7 +56,9 @@ COLUMNS = with_meta_fields(pa.schema([("id", pa.int64()), ("tags", pa.list_(pa.s
 
 
 def block(kind: BlockType, content: bytes, **headers: str) -> bytes:
-    return encode_block(kind, {Header.INSTANT_TIME: TIME, **{Header[name]: text for name, text in headers.items()}}, content)
+    return encode_block(
+        kind, {Header.INSTANT_TIME: TIME, **{Header[name]: text for name, text in headers.items()}}, content
+    )
 
 
 def smallest(files: Sequence[tuple[str, bytes]], count: int) -> list[bytes]:
@@ -125,7 +130,9 @@ def hfile(codec: Codec, block_bytes: int = 300, schema: str = RECORD) -> bytes:
     writer = HFileWriter(schema, codec, block_bytes)
     for number in range(60):
         writer.add(f"key{number:06}".encode(), values[number % len(values)])
-    return writer.finish(bloom=bloom_text(), info={b"minRecordKey": b"key000000", b"bloomFilterTypeCode": b"DYNAMIC_V0"})
+    return writer.finish(
+        bloom=bloom_text(), info={b"minRecordKey": b"key000000", b"bloomFilterTypeCode": b"DYNAMIC_V0"}
+    )
 
 
 def bloom_text(kind: str = DYNAMIC) -> bytes:
@@ -148,7 +155,9 @@ def parquet() -> bytes:
     out = io.BytesIO()
     writer = BaseFileWriter(out, COLUMNS, avro_schema="{}", bloom=BloomFilter.empty(5, 0.1))
     keys = [f"key {number}" for number in range(20)]
-    writer.write(pa.table([keys] * 5 + [list(range(20)), [["a"] * (number % 3) for number in range(20)]], schema=COLUMNS))
+    writer.write(
+        pa.table([keys] * 5 + [list(range(20)), [["a"] * (number % 3) for number in range(20)]], schema=COLUMNS)
+    )
     writer.add_keys(pa.array(keys))
     writer.close()
     return out.getvalue()
@@ -156,21 +165,35 @@ def parquet() -> bytes:
 
 def orc_file() -> bytes:
     sink = pa.BufferOutputStream()
-    table = pa.table({"_hoodie_record_key": ["a", "b"], "id": [1, 2], "at": pa.array([1, 2], pa.timestamp("ns")), "tags": [["x"], []]})
+    table = pa.table(
+        {
+            "_hoodie_record_key": ["a", "b"],
+            "id": [1, 2],
+            "at": pa.array([1, 2], pa.timestamp("ns")),
+            "tags": [["x"], []],
+        }
+    )
     orc.write_table(table, sink, compression="zlib")
     return sink.getvalue().to_pybytes()
 
 
-def base_file_reader(name: str):
+def base_file_reader(name: str, schema: pa.Schema | None = None):
     def read(data: bytes) -> None:
         read_footer(pa.BufferReader(data), name).bloom()
         reader = BaseFileReader(pa.BufferReader(data), name)
         reader.row_group_statistics(reader.schema.names)
         assert len(reader.row_group_rows) >= 0
         for batch in reader.iter_batches():
-            conform(batch, COLUMNS)
+            conform(batch, reader.schema if schema is None else schema)
 
     return read
+
+
+def read_orc_tail(data: bytes) -> None:
+    """All that is read of an ORC file in this process."""
+    reader = BaseFileReader(pa.BufferReader(data), "f.orc")
+    reader.footer().bloom()
+    assert sum(reader.row_group_rows) == reader.rows
 
 
 AVRO_BLOCK = block(BlockType.AVRO_DATA, write_records(RECORD, ROWS), SCHEMA=RECORD)
@@ -189,12 +212,41 @@ PARSERS = [
     Fuzzed("bloom filter", read_bloom, [bloom_text()], [slice(0, 60)]),
     Fuzzed("simple bloom filter", lambda data: read_bloom(data, SIMPLE), [bloom_text(SIMPLE)], [slice(0, 60)]),
     Fuzzed("positions", read_positions, [encode_positions([1, 5, 70_000, 2**35]).encode(), encode_positions(range(300)).encode()]),
-    Fuzzed("Parquet base file", base_file_reader("f.parquet"), [parquet()], [slice(-2000, None)]),
+    Fuzzed("Parquet base file", base_file_reader("f.parquet", COLUMNS), [parquet()], [slice(-2000, None)]),
     Fuzzed("HFile base file", base_file_reader("f.hfile"), [hfile(Codec.NONE), hfile(Codec.GZIP)], [slice(-4096, -3900)]),
-    Fuzzed("ORC base file", base_file_reader("f.orc"), [orc_file()], [slice(-400, None)]),
+    Fuzzed("tail of an ORC file", read_orc_tail, [orc_file(), *golden_orc_files()], [slice(-400, None)]),
+    Fuzzed("ORC base file", base_file_reader("f.orc"), [orc_file(), *golden_orc_files()], [slice(-400, None)], share=50),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
 def test_damaged_bytes_are_a_value_or_a_typed_error_within_bounds(parser: Fuzzed) -> None:
     parser.check()
+
+
+def test_positions_that_unfold_to_more_than_a_block_holds_are_refused() -> None:
+    bomb = BitMap64(range(1 << 26))
+    bomb.run_optimize()
+    text = base64.b64encode(bomb.serialize()).decode()
+    assert len(text) < 64 << 10
+    with measured_memory() as memory, pytest.raises(CorruptLogBlockError, match="67108864 of them"):
+        decode_positions(text)
+    assert memory.grown < 32 * MEGABYTE
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_block_of_an_hfile_that_says_to_be_large_takes_no_memory(codec: Codec) -> None:
+    data = bytearray(hfile(codec))
+    at = data.index(b"DATABLK*") + 12
+    data[at : at + 4] = (2**31 - 1).to_bytes(4, "big")
+    with measured_memory() as memory, pytest.raises(HudiError):
+        read_hfile(bytes(data))
+    assert memory.grown < 32 * MEGABYTE
+
+
+def test_an_orc_file_that_ends_its_decoder_is_a_typed_error() -> None:
+    [data] = [bytearray(found) for found in golden_orc_files() if len(found) == 7155]
+    for at, value in ((1196, 127), (1197, 0), (1200, 0), (1201, 0)):
+        data[at] = value
+    with pytest.raises(CorruptBaseFileError, match="status -11|status -6|[Oo]rc|ORC"):
+        base_file_reader("f.orc")(bytes(data))

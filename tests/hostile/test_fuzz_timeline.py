@@ -14,7 +14,13 @@ from support.fuzzing import Fuzzed
 
 from pyhudi_core.formats.avro import decode_record
 from pyhudi_core.formats.history_file import HistoryFileReader, HistoryRow, encode_rows
-from pyhudi_core.formats.history_manifest import HistoryFile, decode_manifest, decode_version, encode_manifest, is_data_file
+from pyhudi_core.formats.history_manifest import (
+    HistoryFile,
+    decode_manifest,
+    decode_version,
+    encode_manifest,
+    is_data_file,
+)
 from pyhudi_core.lock.holder import describe_foreign, parse_holder, this_process
 from pyhudi_core.lock.storage_lock_file import LockFile
 from pyhudi_core.model.commit import CommitMetadata

@@ -10,7 +10,7 @@ from support.golden import unpack
 from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.errors import TableVersionError, UnsupportedTableError
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,45 @@ def test_a_bootstrapped_table_is_not_even_read(location: str) -> None:
     make(location)
     path = Path(location, ".hoodie/hoodie.properties")
     path.write_text(path.read_text() + "\nhoodie.bootstrap.base.path=/elsewhere\n")
-    with pytest.raises(UnsupportedTableError, match="bootstrapped"):
+    with pytest.raises(UnsupportedTableError, match="bootstrapped") as caught:
         hudi.open_table(location)
+    assert "Hudi" in (caught.value.hint or "")
+
+
+@pytest.mark.row("P4")
+@pytest.mark.parametrize(("version", "advice"), [("6", "Upgrade it with Hudi 1.0.2"), ("9", "downgrade it to 8")])
+def test_tables_of_other_versions_are_refused_with_what_to_do(location: str, version: str, advice: str) -> None:
+    make(location)
+    path = Path(location, ".hoodie/hoodie.properties")
+    path.write_text(path.read_text().replace("hoodie.table.version=8", f"hoodie.table.version={version}"))
+    before = contents(location)
+    with pytest.raises(TableVersionError, match=f"version {version}") as caught:
+        hudi.open_table(location)
+    assert advice in (caught.value.hint or "")
+    assert contents(location) == before
+
+
+@pytest.mark.row("E2")
+@pytest.mark.row("E3")
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("hoodie.table.base.file.format=ORC", "ORC"),
+        ("hoodie.table.base.file.format=HFILE", "HFILE"),
+        ("hoodie.table.multiple.base.file.formats.enable=true", "several base file formats"),
+    ],
+)
+def test_a_table_with_other_base_files_is_read_and_not_written(location: str, line: str, word: str) -> None:
+    make(location).upsert(orders((1, "a", 1.0)))
+    path = Path(location, ".hoodie/hoodie.properties")
+    kept = [old for old in path.read_text().splitlines() if old.partition("=")[0] != line.partition("=")[0]]
+    path.write_text("\n".join([*kept, line]) + "\n")
+    before = contents(location)
+    opened = hudi.open_table(location)
+    with pytest.raises(UnsupportedTableError, match=word):
+        opened.upsert(orders((1, "a", 2.0)))
+    assert contents(location) == before
+    assert rows(opened, "id", "price") == [(1, 1.0)], "each file is read as its name says"
 
 
 def test_a_table_whose_keys_hudi_made_itself_is_not_written(location: str) -> None:

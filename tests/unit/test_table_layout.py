@@ -265,8 +265,8 @@ def test_files_of_other_formats_are_refused_by_name(location: str) -> None:
     commit = table.upsert(orders((1, "a", 1.0)))
     [path] = data_files(location)
     source = Path(location, path)
-    source.rename(source.with_suffix(".orc"))
-    with pytest.raises(hudi.errors.UnsupportedTableError, match="other than Parquet") as caught:  # noqa: PT012
+    source.rename(source.with_suffix(".lance"))
+    with pytest.raises(hudi.errors.UnsupportedTableError, match="of a format") as caught:  # noqa: PT012
         # The file is older than the first active commit of this timeline, and there is a history: it counts as archived.
         Path(location, ".hoodie/timeline/history").mkdir()
         Path(location, ".hoodie/timeline/history/_version_").write_text("1")
@@ -274,7 +274,7 @@ def test_files_of_other_formats_are_refused_by_name(location: str) -> None:
             Path(location, ".hoodie/timeline", name).unlink()
         table.scan().to_arrow()
     assert caught.value.path is not None
-    assert caught.value.path.endswith(".orc")
+    assert caught.value.path.endswith(".lance")
 
 
 @pytest.mark.row("E5")

@@ -110,6 +110,7 @@ def test_the_result_is_that_of_one_entry_after_the_other(
     assert vectorised(base, entries, rule, ("ts",) if by_event else ()) == one_by_one(base, entries, by_event)
 
 
+@pytest.mark.row("J5", "H7")
 @settings(max_examples=300, deadline=None)
 @given(BASES, st.lists(RECORDS | DELETES | PARTIAL, max_size=8))
 def test_partial_updates_fill_what_the_winner_has_not(base: list[Entry], entries: list[Entry]) -> None:
@@ -136,6 +137,7 @@ def test_a_delete_whose_ordering_value_is_of_another_class_wins(kind: str | None
     assert entries.outright.tolist() == [True]
 
 
+@pytest.mark.row("J6")
 def test_rows_that_say_they_are_deleted_are_deletes_with_their_own_ordering_value() -> None:
     schema = pa.schema([*SCHEMA, ("_hoodie_is_deleted", pa.bool_())])
     found = EntryCollector(schema, ("ts",))

@@ -1,0 +1,269 @@
+"""The payload classes that Hudi ships, as mergers over Arrow tables: tables that name one of them merge as Hudi does.
+
+Rules of release 1.0.2's file group reader, which asks `combineAndGetUpdateValue` of the newer version both between entries of the logs and over the
+base row. Neither version is a delete: those are settled by the ordering columns before. A payload may turn the pair into a delete
+(``gone``); between two log entries Hudi then keeps the older one, over a base row it drops the row.
+
+Where releases differ, the rule is that of 1.0: with equal sequence numbers of MySQL the older version stays (1.2 takes the newer one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import DataError
+from pyhudi_core.merge.ordering import compare, incoming_wins
+from pyhudi_core.model.meta_fields import META_FIELDS
+
+Mask = npt.NDArray[np.bool_]
+_TOASTED = "__debezium_unavailable_value"
+_DMS_OPERATION = "Op"
+_OPERATION = "_change_operation_type"
+_SEQUENCE = "_event_seq"
+_LSN = "_event_lsn"
+
+
+@dataclass(frozen=True, slots=True)
+class MergedPairs:
+    """One row for each pair, and which pairs together are a delete."""
+
+    rows: pa.Table
+    gone: Mask
+
+
+class PairMerger(Protocol):
+    """Merges pairs of versions, meta columns included; none of them is a delete."""
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
+        """One row for each pair, in the order of the pairs, in the schema of ``newer``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NewerPayload:
+    """What was written later replaces what was there."""
+
+    ordering: tuple[str, ...]
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
+        """The newer versions."""
+        return MergedPairs(newer, _none(newer))
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimePayload:
+    """The higher ordering value wins, the newer version on equal ones."""
+
+    ordering: tuple[str, ...]
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
+        """One whole version of each pair."""
+        wins = incoming_wins(newer, older, self.ordering)
+        return MergedPairs(choose(older, newer, wins), _none(newer))
+
+
+@dataclass(frozen=True, slots=True)
+class FirstValuePayload:
+    """The higher ordering value wins, the older version on equal ones."""
+
+    ordering: tuple[str, ...]
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
+        """One whole version of each pair."""
+        wins = ~incoming_wins(older, newer, self.ordering)
+        for name in self.ordering[:1]:
+            wins |= _mask(pc.is_null(older.column(name)))
+        return MergedPairs(choose(older, newer, wins), _none(newer))
+
+
+@dataclass(frozen=True, slots=True)
+class NonDefaultsPayload:
+    """The newer version, with values of the older one where it has none."""
+
+    ordering: tuple[str, ...]
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
+        """Rows of both."""
+        return MergedPairs(_filled(newer, older), _none(newer))
+
+
+@dataclass(frozen=True, slots=True)
+class PartialUpdatePayload:
+    """The version with the higher ordering value, with values of the other one where it has none; meta columns of the newer one."""
+
+    ordering: tuple[str, ...]
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
+        """Rows of both."""
+        late = self._late(older, newer)
+        upper, lower = choose(newer, older, late), choose(older, newer, late)
+        rows = _filled(upper, lower)
+        columns = [(newer if name in META_FIELDS else rows).column(name) for name in rows.column_names]
+        return MergedPairs(pa.table(columns, schema=newer.schema), _none(newer))
+
+    def _late(self, older: pa.Table, newer: pa.Table) -> Mask:
+        """Which newer versions have a lower ordering value. Java compares values of the same class only, and takes 0 for a missing one."""
+        if not self.ordering:
+            return _none(newer)
+        new, old = newer.column(self.ordering[0]), older.column(self.ordering[0])
+        if not _same_class_in_spark(new.type):
+            return _none(newer)
+        known = pc.is_valid(new)
+        if pa.types.is_int32(new.type):
+            new, known = pc.fill_null(new, pa.scalar(0, new.type)), pc.true_unless_null(new)
+        _, higher = compare(old, new)
+        return higher & _mask(pc.is_valid(old)) & _mask(pc.fill_null(known, True))
+
+
+@dataclass(frozen=True, slots=True)
+class DmsPayload:
+    """The newer version; a ``D`` in its column ``Op`` is a delete."""
+
+    ordering: tuple[str, ...]
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
+        """The newer versions."""
+        return MergedPairs(newer, _says(newer, _DMS_OPERATION, "d"))
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlPayload:
+    """The version with the higher ``_event_seq``, file and position in the source's log; the older one on equal ones."""
+
+    ordering: tuple[str, ...]
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
+        """One whole version of each pair."""
+        _require(newer.column(_SEQUENCE), _SEQUENCE)
+        new, old = _sequences(newer), _sequences(older)
+        known = _mask(pc.is_valid(older.column(_SEQUENCE)))
+        higher = (new[0] > old[0]) | ((new[0] == old[0]) & (new[1] > old[1]))
+        wins = ~known | higher
+        return MergedPairs(choose(older, newer, wins), wins & _says(newer, _OPERATION, "d"))
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresPayload:
+    """The version with the higher ``_event_lsn``, the newer one on equal ones; values that the source left out stay as they were."""
+
+    ordering: tuple[str, ...]
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
+        """Rows of both."""
+        new, old = newer.column(_LSN), older.column(_LSN)
+        _require(new, _LSN)
+        lower, _ = compare(new, old)
+        wins = ~lower | _mask(pc.is_null(old))
+        rows = choose(older, newer, wins)
+        columns = [_toasted(rows.column(name), older.column(name)) for name in rows.column_names]
+        return MergedPairs(pa.table(columns, schema=newer.schema), wins & _says(newer, _OPERATION, "d"))
+
+
+_MODEL = "org.apache.hudi.common.model"
+PAYLOADS: Mapping[str, Callable[[tuple[str, ...]], PairMerger]] = MappingProxyType(
+    {
+        f"{_MODEL}.OverwriteWithLatestAvroPayload": NewerPayload,
+        f"{_MODEL}.HoodieAvroPayload": NewerPayload,
+        f"{_MODEL}.DefaultHoodieRecordPayload": EventTimePayload,
+        f"{_MODEL}.EventTimeAvroPayload": EventTimePayload,
+        f"{_MODEL}.FirstValueAvroPayload": FirstValuePayload,
+        f"{_MODEL}.OverwriteNonDefaultsWithLatestAvroPayload": NonDefaultsPayload,
+        f"{_MODEL}.PartialUpdateAvroPayload": PartialUpdatePayload,
+        f"{_MODEL}.AWSDmsAvroPayload": DmsPayload,
+        "org.apache.hudi.payload.AWSDmsAvroPayload": DmsPayload,
+        f"{_MODEL}.debezium.MySqlDebeziumAvroPayload": MySqlPayload,
+        f"{_MODEL}.debezium.PostgresDebeziumAvroPayload": PostgresPayload,
+    }
+)
+
+
+def choose(first: pa.Table, second: pa.Table, take_second: Mask) -> pa.Table:
+    """For each pair the row of the second table where the mask says so, else that of the first."""
+    if not take_second.any():
+        return first
+    if take_second.all():
+        return second
+    columns = [_either(a, b, take_second) for a, b in zip(first.columns, second.columns, strict=True)]
+    return pa.table(columns, schema=second.schema)
+
+
+def _either(first: pa.ChunkedArray, second: pa.ChunkedArray, take_second: Mask) -> pa.ChunkedArray:
+    both = pa.chunked_array([*first.chunks, *second.chunks], second.type)
+    places = np.arange(len(take_second))
+    return both.take(pa.array(np.where(take_second, places + len(first), places)))
+
+
+def _filled(upper: pa.Table, lower: pa.Table) -> pa.Table:
+    """The upper rows, with the lower one's value where there is none."""
+    columns = [
+        column if column.null_count == 0 else _either(column, lower.column(number), _mask(pc.is_null(column)))
+        for number, column in enumerate(upper.columns)
+    ]
+    return pa.table(columns, schema=upper.schema)
+
+
+def _toasted(values: pa.ChunkedArray, before: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values, with those from before where the source says that it does not repeat one."""
+    if not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
+        return values
+    unavailable = _mask(pc.fill_null(pc.equal(values, pa.scalar(_TOASTED).cast(values.type)), False))
+    return _either(values, before, unavailable) if unavailable.any() else values
+
+
+def _says(rows: pa.Table, column: str, word: str) -> Mask:
+    """Which rows have this word in the column, in whatever case."""
+    if column not in rows.column_names or not pa.types.is_string(rows.schema.field(column).type):
+        return _none(rows)
+    return _mask(pc.fill_null(pc.equal(pc.utf8_lower(rows.column(column)), word), False))
+
+
+def _sequences(rows: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """File and position of each sequence such as ``3.1024``; zeros where there is none."""
+    values = pc.fill_null(rows.column(_SEQUENCE), "0.0")
+    parts = pc.extract_regex(values, r"^(?P<file>[0-9]{1,18})\.(?P<position>[0-9]{1,18})(?:\..*)?$")
+    if parts.null_count:
+        wrong = values.filter(pc.is_null(parts))[0].as_py()
+        raise DataError(
+            f"{_SEQUENCE} is {wrong[:80]!r}, which is no file and position of MySQL's log",
+            hint="Mend the row with Hudi: this payload class cannot merge it there either.",
+        )
+    file, position = (pc.cast(pc.struct_field(parts, name), pa.int64()).to_numpy() for name in ("file", "position"))
+    return file, position
+
+
+def _require(values: pa.ChunkedArray, name: str) -> None:
+    if values.null_count:
+        raise DataError(
+            f"{name} is missing in {values.null_count} rows that the source sent",
+            hint="Mend the rows with Hudi: this payload class cannot merge them there either.",
+        )
+
+
+def _same_class_in_spark(kind: pa.DataType) -> bool:
+    """Whether Spark's value and Avro's value of an ordering column are of one Java class; of strings, dates and decimals they are not."""
+    types = pa.types
+    return bool(
+        types.is_int32(kind)
+        or types.is_int64(kind)
+        or types.is_floating(kind)
+        or types.is_timestamp(kind)
+        or types.is_boolean(kind)
+    )
+
+
+def _none(rows: pa.Table) -> Mask:
+    return np.zeros(rows.num_rows, bool)
+
+
+def _mask(values: pa.ChunkedArray | pa.Array) -> Mask:
+    return np.asarray(
+        values.to_numpy() if isinstance(values, pa.ChunkedArray) else values.to_numpy(zero_copy_only=False), bool
+    )

@@ -1,0 +1,167 @@
+"""Mergers: code that makes one row out of two versions of it, for tables whose merge mode is CUSTOM.
+
+Specification, "RecordMerger API". A merger sees many pairs at once, as two Arrow tables of the same schema and length, and gives one row for each
+pair. Users register theirs under the name by which tables ask for it: the merge strategy id (``hoodie.record.merge.strategy.id``), or the
+name of a payload class (``hoodie.compaction.payload.class``). What is registered has been checked against the laws of `merger_laws`.
+
+Deletes never reach a merger: they are settled by the ordering columns before it is asked, as Hudi's file group reader does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi_core.errors import ConfigError, HudiError, MergerContractError, UnsupportedTableError
+from pyhudi_core.merge.merger_laws import LAWS, Evidence, check_laws
+from pyhudi_core.merge.payloads import PAYLOADS, MergedPairs, PairMerger
+from pyhudi_core.model.meta_fields import META_FIELDS
+from pyhudi_core.model.properties import MergeMode, TableConfig
+
+BY_PAYLOAD = MergeMode.CUSTOM.strategy_id
+
+
+class RecordMerger(Protocol):
+    """Makes one row out of two versions of a row.
+
+    A merger is a value without state: it is sent to the executors of Spark as it is, so it must pickle.
+    """
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> pa.Table:
+        """One row for each pair of rows, in their order.
+
+        ``older`` and ``newer`` have the table's columns without Hudi's meta columns, and as many rows as one another; row n of both
+        has the same record key, and ``newer`` is what was written later. The result has the same columns, types and keys.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _UserMerger:
+    """A user's merger, as the fold asks mergers; the meta columns are those of the newer version."""
+
+    name: str
+    merger: RecordMerger
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
+        own = [name for name in newer.column_names if name not in META_FIELDS]
+        try:
+            made = self.merger.merge(older.select(own), newer.select(own))
+        except HudiError:
+            raise
+        except Exception as error:
+            raise MergerContractError(
+                f"The merger registered as {self.name} failed: {type(error).__name__}: {error!s:.200}",
+                hint="Mend the merger; it has to take any two versions of a row.",
+            ) from error
+        wanted = {name: newer.schema.field(name).type for name in own}
+        given = dict(zip(made.schema.names, made.schema.types, strict=True))
+        if made.num_rows != newer.num_rows or given != wanted:
+            raise MergerContractError(
+                f"The merger registered as {self.name} gave {made.num_rows} rows of {_told(given)} for {newer.num_rows} pairs of {_told(wanted)}",
+                hint="A merger gives one row for each pair, in the same columns and types.",
+            )
+        columns = [(made if name in own else newer).column(name) for name in newer.column_names]
+        return MergedPairs(pa.table(columns, schema=newer.schema), _nothing(newer))
+
+
+def _told(types: Mapping[str, pa.DataType]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in types.items())
+
+
+def _nothing(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    return np.zeros(rows.num_rows, bool)
+
+
+_REGISTERED: dict[str, _UserMerger] = {}
+
+
+def register_merger(
+    name: str,
+    merger: RecordMerger,
+    *,
+    schema: pa.Schema,
+    record_key: Sequence[str],
+    ordering: Sequence[str] = (),
+    waive: Collection[str] = (),
+    triples: int = 500,
+    seed: int = 0,
+) -> Evidence:
+    """Check a merger with generated rows and, if it keeps the laws, use it from now on in this process.
+
+    Args:
+        name: merge strategy id (a UUID) or payload class by which tables name it.
+        merger: see `RecordMerger`.
+        schema: columns of a table that it is for, without meta columns; rows of this schema are generated.
+        record_key: columns that two versions of a row have in common.
+        ordering: columns that tell which version is newer; `commutative` is asked for versions that differ in them.
+        waive: laws (names of `LAWS`) that the merger is known not to keep, and whose consequences are accepted.
+        triples: how many triples of versions to generate.
+        seed: another number generates other rows.
+
+    Returns:
+        What was checked.
+
+    Raises:
+        MergerContractError: a law is broken; the message has the smallest counterexample that was found.
+        ConfigError: a name that Hudi gives to a merger of its own, or a law or a column that is not there.
+    """
+    if name in PAYLOADS or name in {mode.strategy_id for mode in MergeMode}:
+        raise ConfigError(
+            f"{name} is Hudi's own name for a way of merging",
+            hint="Register the merger under a strategy id of its own (a new UUID).",
+        )
+    if unknown := set(waive) - set(LAWS):
+        raise ConfigError(f"There are no laws {sorted(unknown)} to waive", hint=f"The laws are {', '.join(LAWS)}.")
+    if unknown := {*record_key, *ordering} - set(schema.names):
+        raise ConfigError(
+            f"The schema has no columns {sorted(unknown)}",
+            hint="Name columns of the schema as record_key and ordering.",
+        )
+    evidence = check_laws(name, merger, schema, tuple(record_key), tuple(ordering), frozenset(waive), triples, seed)
+    _REGISTERED[name] = _UserMerger(name, merger)
+    return evidence
+
+
+def unregister_merger(name: str) -> None:
+    """Forget a merger; nothing happens if there is none of this name."""
+    _REGISTERED.pop(name, None)
+
+
+def registered_mergers() -> tuple[str, ...]:
+    """The names under which mergers are registered."""
+    return tuple(sorted(_REGISTERED))
+
+
+def merger_name(config: TableConfig) -> str:
+    """By which name a table asks for its merger: a payload class, or a merge strategy id."""
+    return config.payload_class if config.merge_strategy_id == BY_PAYLOAD else config.merge_strategy_id
+
+
+def find_merger(config: TableConfig) -> PairMerger | None:
+    """The merger of a table whose merge mode is CUSTOM; None if it is not known here, and for other tables."""
+    if config.merge_mode is not MergeMode.CUSTOM:
+        return None
+    name = merger_name(config)
+    payload = PAYLOADS.get(name)
+    return payload(tuple(config.ordering_fields)) if payload else _REGISTERED.get(name)
+
+
+def unknown_merger(config: TableConfig) -> UnsupportedTableError:
+    """The error for a table whose merger is not known here."""
+    name = merger_name(config)
+    where = (
+        "hoodie.compaction.payload.class"
+        if config.merge_strategy_id == BY_PAYLOAD
+        else "hoodie.record.merge.strategy.id"
+    )
+    return UnsupportedTableError(
+        f"The table's rows are merged by {name or 'code that it does not name'} ({where}), which is not known here",
+        hint=f"Register a merger that does the same (pyhudi_core.merge.register_merger({name!r}, ...)), or compact the table with Hudi "
+        'and read it with mode="read_optimized".',
+    )

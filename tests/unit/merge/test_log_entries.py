@@ -1,0 +1,45 @@
+"""Deletes as log blocks hold them: which can be compared with rows, and which win whatever was there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pyhudi_core.formats.log_contents import DeleteRecord, read_deletes, write_deletes
+from pyhudi_core.merge.log_entries import EntryCollector
+
+LONG, TEXT = ("LongWrapper", 7), ("StringWrapper", "x")
+
+
+@pytest.mark.row("J2")
+@pytest.mark.parametrize(
+    ("types", "kind", "ordering", "compared"),
+    [
+        ([pa.int64()], "LongWrapper", 7, (7,)),
+        ([pa.int64()], "IntWrapper", 7, None),
+        ([pa.int32()], "IntWrapper", 0, None),
+        ([pa.int64()], None, None, None),
+        ([], "LongWrapper", 7, None),
+        ([pa.int64(), pa.string()], "ArrayWrapper", (LONG, TEXT), (7, "x")),
+        ([pa.int64(), pa.string()], "ArrayWrapper", (None, TEXT), (None, "x")),
+        ([pa.int64(), pa.int64()], "ArrayWrapper", (LONG, TEXT), None),
+        ([pa.int64(), pa.string()], "ArrayWrapper", (LONG,), None),
+        ([pa.int64(), pa.string()], "IntWrapper", 0, None),
+    ],
+)
+def test_a_delete_is_compared_if_its_ordering_values_are_of_the_columns_classes(
+    types: list[pa.DataType], kind: str | None, ordering: Any, compared: tuple[Any, ...] | None
+) -> None:
+    written = [DeleteRecord("k", "p", ordering, kind)]
+    read = read_deletes(pa.py_buffer(write_deletes(written)), "f")
+    assert read == written
+    names = [f"o{number}" for number in range(len(types))]
+    found = EntryCollector(pa.schema([("k", pa.string()), *zip(names, types, strict=True)]), names)
+    found.add_deletes(read)
+    entries = found.finish()
+    assert entries is not None
+    assert entries.outright.tolist() == [compared is None]
+    if compared is not None:
+        assert [entries.orderings.column(name)[0].as_py() for name in names] == list(compared)
