@@ -157,6 +157,7 @@ ROWS: dict[str, dict[str, str]] = {
         "L7": "Snapshot isolation for readers; write levels stated",
         "L8": "Files of commits that did not complete are not read",
         "L9": "Replaced file groups are not read",
+        "L12": "Incremental reads and streams never pass a commit that completes late",
     },
     "Locks": {
         "O1": "In-process lock",

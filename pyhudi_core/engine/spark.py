@@ -194,18 +194,17 @@ def native_scan(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) ->
 
 
 def scan_in_tasks(
-    spark: SparkSession, paths: Sequence[str], read: Callable[[str], Iterable[pa.RecordBatch]], schema: pa.Schema
+    spark: SparkSession, count: int, tasks: int, read: Callable[[int], Iterable[pa.RecordBatch]], schema: pa.Schema
 ) -> DataFrame:
-    """Read files by an Arrow function in the executors, a few files a task."""
-    tasks = max(1, min(len(paths), 4 * spark.sparkContext.defaultParallelism))
-    names = spark.createDataFrame([(path,) for path in paths], "path string").repartition(tasks)
+    """Read what is numbered from 0 by an Arrow function in the executors, neighbours in one task."""
 
     def run(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for path in batch.column(0).to_pylist():
-                yield from read(path)
+            for number in batch.column(0).to_pylist():
+                yield from read(number)
 
-    return names.mapInArrow(_in_task(run, schema), spark_types.to_spark(schema))
+    numbers = spark.range(0, count, numPartitions=max(1, min(count, tasks)))
+    return numbers.mapInArrow(_in_task(run, schema), spark_types.to_spark(schema))
 
 
 def filter_in_tasks(

@@ -15,6 +15,7 @@ from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, as_text
 from pyhudi_core.read.changes import ChangeReader, Changes, GroupChange
 from pyhudi_core.read.merged import Merging
+from pyhudi_core.read.retention import refuse_cleaned_change
 from pyhudi_core.read.snapshots import Columns, archived_between, make_scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.transaction.context import TableContext
@@ -27,7 +28,7 @@ def changes(
     columns: Columns = None,
     where: object = None,
 ) -> Changes:
-    """What commits completed in (after, until] did to every row. Raises `SnapshotExpiredError` if some of them were archived."""
+    """What commits completed in (after, until] did to every row. Raises `SnapshotExpiredError` if some were archived or cleaned."""
     timeline = context.folder.load()
     upper = None if until is None else as_text(until, utc=context.utc, name="until")
     lower = "" if after is None else as_text(after, utc=context.utc, name="after")
@@ -69,9 +70,15 @@ def _changes_of(
     replaced = {(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}
     for partition, file_id in sorted(logs.keys() | replaced):
         told = logs.get((partition, file_id), ()) if both_images else ()
-        yield GroupChange(
-            instant.requested_time, _group(before, partition, file_id), _group(after, partition, file_id), told
-        )
+        old, new = _group(before, partition, file_id), _group(after, partition, file_id)
+        is_whole = True
+        try:
+            refuse_cleaned_change(last.view.listing, context.table, commit, (partition, file_id), old)
+        except SnapshotExpiredError:
+            if not told:
+                raise
+            is_whole = False
+        yield GroupChange(instant.requested_time, old, new, told, is_whole)
 
 
 def _view_at(context: TableContext, last: Snapshot, bound: str) -> FileGroupView:

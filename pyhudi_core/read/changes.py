@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import ObjectNotFoundError, SnapshotExpiredError
+from pyhudi_core.errors import SnapshotExpiredError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import conform
 from pyhudi_core.formats.log_contents import read_records
@@ -37,12 +37,20 @@ INSERT, UPDATE, DELETE = "i", "u", "d"
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """What one commit did to one file group: its slice before and after, or the change logs that tell it."""
+    """What one commit did to one file group: its slice before and after, or the change logs that tell it.
+
+    ``is_whole``: the files of both slices are there.
+    """
 
     instant: str
     before: FileSlice | None
     after: FileSlice | None
     logs: tuple[str, ...] = ()
+    is_whole: bool = True
+
+
+class _OneImageError(Exception):
+    """A change log was written in a mode that does not keep both images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +77,23 @@ class ChangeReader:
 
     def read(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch]:
         """The changes of one group, as batches of the result's columns."""
-        found = (self._logged(storage, path, change.instant) for path in change.logs)
-        for batch in found if change.logs else (self._compared(storage, change),):
+        for batch in self._told(storage, change):
             if batch is not None and batch.num_rows:
                 yield batch
+
+    def _told(self, storage: Storage, change: GroupChange) -> list[pa.RecordBatch | None]:
+        """By the change logs, or by the two slices where there are none that tell it."""
+        if change.logs:
+            try:
+                return [self._logged(storage, path, change.instant) for path in change.logs]
+            except _OneImageError as error:
+                if not change.is_whole:
+                    raise SnapshotExpiredError(
+                        "A change log does not hold the rows before and after, and their files were cleaned",
+                        path=change.logs[0],
+                        hint="Read the changes sooner; the table's logging mode was another one when it was written.",
+                    ) from error
+        return [self._compared(storage, change)]
 
     def _compared(self, storage: Storage, change: GroupChange) -> pa.RecordBatch | None:
         old, new = self._rows(storage, change.before), self._rows(storage, change.after)
@@ -93,7 +114,7 @@ class ChangeReader:
         wanted = RowFilter(tuple(full.names), full, None)
         try:
             return pa.Table.from_batches(list(wanted.read_slice(storage, piece, self.merging)), full)
-        except ObjectNotFoundError as error:
+        except SnapshotExpiredError as error:
             raise SnapshotExpiredError(
                 "A file that held the rows before a change has been cleaned",
                 path=error.path,
@@ -108,6 +129,8 @@ class ChangeReader:
             for block in reader.blocks():
                 if block.type is BlockType.CDC_DATA and block.instant_time == instant:
                     records = read_records(reader.content(block), block.headers.get(Header.SCHEMA, ""), path)
+                    if not {"before", "after"} <= set(records.schema.names):
+                        raise _OneImageError
                     parts.append(self._of_log(records, instant))
         return pa.Table.from_batches(parts).combine_chunks().to_batches()[0] if any(p.num_rows for p in parts) else None
 

@@ -9,10 +9,11 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
+from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.names import RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.partition_path import partition_paths
-from pyhudi_core.model.properties import KeyGenerator
+from pyhudi_core.model.properties import KeyGenerator, TableConfig
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema import cast_batch
 from pyhudi_core.predicates import Predicate, SemiJoin
@@ -61,8 +62,7 @@ def _record_keys(found: Scan) -> pa.Array | None:
     if not isinstance(limit, SemiJoin) or limit.values.type != pa.string():
         return None
     config = found.snapshot.config
-    # Keys of a COMPLEX generator over one field look different in different releases of Hudi.
-    plain = config.record_key_fields == (limit.column,) and config.keygenerator_type is not KeyGenerator.COMPLEX
+    plain = config.record_key_fields == (limit.column,) and not _has_two_texts(config)
     return limit.values if plain or limit.column == RECORD_KEY else None
 
 
@@ -75,7 +75,7 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
     state = snapshot(context)
     given = as_table(keys)
     if index is not None:
-        return _by_secondary_key(context, state, given, columns, index)
+        return _by_secondary_key(context, state, given, columns, index).pinned()
     config = context.config
     names = [
         name
@@ -93,11 +93,26 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
     if not isinstance(batch, pa.RecordBatch):
         return make_scan(context, state, columns, None, keys=pa.array([], pa.string()))
     typed = cast_batch(batch.select(names), pa.schema([state.schema.field(name) for name in names]))
-    wanted = pc.unique(record_keys(typed, config))
-    found = located(make_scan(context, state, columns, None, keys=wanted))
+    found = located(make_scan(context, state, columns, None, keys=_texts(typed, config)))
+    if _has_two_texts(config):
+        # The text of one key may be the other text of another key, so the value itself decides.
+        found = joined(found, (typed.column(config.record_key_fields[0]), config.record_key_fields[0]))
     if config.is_partitioned and all(name in names for name in config.partition_fields):
-        return found.in_partitions(frozenset(partition_paths(typed, config).to_pylist()))
-    return found
+        found = found.in_partitions(frozenset(partition_paths(typed, config).to_pylist()))
+    return found.pinned()
+
+
+def _has_two_texts(config: TableConfig) -> bool:
+    """Whether releases of Hudi write the record keys of the table in two ways."""
+    return len(config.record_key_fields) == 1 and config.keygenerator_type is KeyGenerator.COMPLEX
+
+
+def _texts(keys: pa.RecordBatch, config: TableConfig) -> pa.Array:
+    """The record keys as the table may have them."""
+    found = record_keys(keys, config)
+    if _has_two_texts(config):
+        found = pa.concat_arrays([found, record_keys(keys, config, complex_single_new_encoding=True)])
+    return pc.unique(found)
 
 
 def _by_secondary_key(context: TableContext, state: Snapshot, given: pa.Table, columns: Columns, index: str) -> Scan:
@@ -115,8 +130,26 @@ def _by_secondary_key(context: TableContext, state: Snapshot, given: pa.Table, c
             hint=f"The table has: {', '.join(known) or 'none'}; give keys with one column.",
         )
     column = given.schema.names[0]
-    values = [str(value) for value in pc.unique(given.column(0)).drop_null().cast(pa.string()).to_pylist()]
-    record = metadata.record_keys_of(name, values)
+    _check_indexed(context, state, name, column)
+    whole = make_scan(context, state, columns, None)
+    limit = SemiJoin.of(given.column(0), column, whole.rows.schema, None)
+    kind = limit.values.type
+    if not (pa.types.is_string(kind) or pa.types.is_integer(kind)):
+        # How the index writes other types depends on the release and the operation; statistics still leave files out.
+        return joined(whole, (limit.values, column))
+    record = metadata.record_keys_of(name, limit.values.cast(pa.string()).to_pylist())
     found = located(make_scan(context, state, columns, None, keys=pa.array(record, pa.string())))
     # The index may be ahead of or behind a row's own value for a moment, so the value itself decides.
-    return joined(found, (given.column(0), column))
+    return joined(found, (limit.values, column))
+
+
+def _check_indexed(context: TableContext, state: Snapshot, name: str, column: str) -> None:
+    """Raise `InvalidOptionError` if the table says that the index is over another column."""
+    definitions = read_definitions(context.storage, state.config.index_defs_path)
+    indexed = next((item.column for item in definitions if item.name == name), column)
+    if indexed != column:
+        raise InvalidOptionError(
+            f"The secondary index {name.removeprefix(SECONDARY_INDEX_PREFIX)!r} is over {indexed!r}, not over {column!r}",
+            table=context.table,
+            hint=f"Give keys with one column, {indexed!r}.",
+        )

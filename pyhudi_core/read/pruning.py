@@ -8,6 +8,7 @@ What is unknown about one file is unknown about its slice.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -17,31 +18,39 @@ import pyarrow as pa
 
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.bloom import BloomFilter
+from pyhudi_core.merge.payloads import PAYLOADS
+from pyhudi_core.merge.record_merger import merger_name
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.reader import ColumnRangeOfFile, MetadataTable
+from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.model.properties import MergeMode
 from pyhudi_core.predicates import ColumnStats, Condition
 from pyhudi_core.read.expression_ranges import indexed_calls
 from pyhudi_core.snapshot.snapshot import Snapshot
 
 _CUT_OFF_BYTES = 64
-Ranges = Mapping[str, Mapping[str, ColumnStats]]
-"""Statistics by file (or partition), and by column or call."""
+_MOST_SCALE = 15
+"""Digits behind the point that the metadata table's decimals have."""
+Place = tuple[str, str]
+"""Partition and file name; no file name for statistics of the whole partition."""
+Ranges = Mapping[Place, Mapping[str, ColumnStats]]
+"""Statistics by column or call."""
 
 
 def by_partition_stats(snapshot: Snapshot, predicate: Condition, partitions: Sequence[str], *, utc: bool) -> list[str]:
     """The partitions that can hold a matching row. ``utc``: expression indexes were written by sessions in UTC."""
     metadata = _usable(snapshot, predicate)
-    if metadata is None:
+    if metadata is None or not metadata.has(names.PARTITION_STATS) or _makes_values(snapshot):
         return list(partitions)
+    rows = _rows_of(snapshot, metadata, partitions)
 
     def find(columns: Sequence[str], index: str) -> list[ColumnRangeOfFile]:
-        return metadata.partition_stats(columns, partitions, index)
+        found = metadata.partition_stats(columns, partitions, index)
+        return [item for item in found if rows.get(item.partition) == _counted(item, index)]
 
     found = _ranges(snapshot, metadata, predicate, names.PARTITION_STATS, find, utc=utc)
-    return [
-        path for path in partitions if predicate.could_match(found.get(names.partition_name(path), found.get(path, {})))
-    ]
+    return [path for path in partitions if predicate.could_match(found.get((path, ""), {}))]
 
 
 def by_column_stats(
@@ -58,7 +67,12 @@ def by_column_stats(
 
     found = _ranges(snapshot, metadata, predicate, names.COLUMN_STATS, find, utc=utc)
     known = sorted({name for stats in found.values() for name in stats})
-    return [piece for piece in slices if predicate.could_match(_of_slice(piece, found, known))]
+    new_values = _makes_values(snapshot)
+    return [
+        piece
+        for piece in slices
+        if (piece.logs and new_values) or predicate.could_match(_of_slice(piece, found, known))
+    ]
 
 
 def by_bloom_filters(snapshot: Snapshot, keys: pa.Array, slices: Sequence[FileSlice]) -> list[FileSlice]:
@@ -70,7 +84,11 @@ def by_bloom_filters(snapshot: Snapshot, keys: pa.Array, slices: Sequence[FileSl
         (piece.partition, str(piece.base.name)) for piece in slices if piece.base_file is not None and not piece.logs
     ]
     filters = metadata.bloom_filters(bases)
-    return [piece for piece in slices if piece.logs or _might_contain(filters.get(str(piece.base.name)), keys)]
+    return [
+        piece
+        for piece in slices
+        if piece.logs or _might_contain(filters.get((piece.partition, str(piece.base.name))), keys)
+    ]
 
 
 def _might_contain(bloom: BloomFilter | None, keys: pa.Array) -> bool:
@@ -80,6 +98,31 @@ def _might_contain(bloom: BloomFilter | None, keys: pa.Array) -> bool:
 def _usable(snapshot: Snapshot, predicate: Condition) -> MetadataTable | None:
     """The metadata table, if it can say anything about the columns of a condition, at the snapshot's time."""
     return snapshot.metadata if snapshot.bound is None and predicate.columns else None
+
+
+def _makes_values(snapshot: Snapshot) -> bool:
+    """Whether merging may give values that are in no file: a user's merger may add numbers up."""
+    config = snapshot.config
+    return config.merge_mode is MergeMode.CUSTOM and merger_name(config) not in PAYLOADS
+
+
+def _rows_of(snapshot: Snapshot, metadata: MetadataTable, partitions: Sequence[str]) -> dict[str, int]:
+    """How many rows the statistics of each partition are about.
+
+    Every file has record keys, and the same files must be behind the statistics of another column: a column that was added, or is indexed only
+    since a while, has statistics that say nothing about the rows of older files.
+    """
+    columns = (RECORD_KEY, *snapshot.config.record_key_fields)
+    rows: dict[str, int] = defaultdict(int)
+    for item in metadata.partition_stats(columns, partitions):
+        rows[item.partition] = max(rows[item.partition], item.rows)
+    return rows
+
+
+def _counted(item: ColumnRangeOfFile, index: str) -> int:
+    """The rows behind statistics: those of columns count nulls among the values, those of expressions beside them."""
+    beside = index not in (names.PARTITION_STATS, names.COLUMN_STATS)
+    return item.rows + ((item.nulls or 0) if beside else 0)
 
 
 def _ranges(
@@ -92,21 +135,22 @@ def _ranges(
     utc: bool,
 ) -> Ranges:
     """What the index of columns and the expression indexes know of a condition's columns and calls."""
-    found: dict[str, dict[str, ColumnStats]] = defaultdict(dict)
+    found: dict[Place, dict[str, ColumnStats]] = defaultdict(dict)
     schema, columns = snapshot.schema, predicate.columns or frozenset()
     definitions = read_definitions(metadata.slices.storage, snapshot.config.index_defs_path) if predicate.calls else ()
     for call in indexed_calls(predicate.calls, columns, definitions, schema, utc=utc):
         if metadata.has(call.index):
             for item in find([call.column], call.index):
-                stats = _stats(item, call.kind)
+                stats = _stats(item, call.kind, _counted(item, call.index))
                 known = None if stats is None else call.known(stats)
                 if known is not None:
-                    found[item.file][call.name] = known
+                    found[item.partition, item.file][call.name] = known
     wanted = sorted(columns & set(schema.names))
     for item in find(wanted, index) if wanted and metadata.has(index) else ():
-        stats = _stats(item, schema.field(item.column).type) if item.column in schema.names else None
+        kind = schema.field(item.column).type if item.column in schema.names else None
+        stats = None if kind is None else _stats(item, kind, item.rows)
         if stats is not None:
-            found[item.file][item.column] = stats
+            found[item.partition, item.file][item.column] = stats
     return found
 
 
@@ -115,7 +159,7 @@ def _of_slice(piece: FileSlice, found: Ranges, known: Iterable[str]) -> dict[str
     files += [str(log.name) for log in piece.logs]
     ranges: dict[str, ColumnStats] = {}
     for name in known:
-        parts = [found.get(file, {}).get(name) for file in files]
+        parts = [found.get((piece.partition, file), {}).get(name) for file in files]
         whole = [part for part in parts if part is not None]
         if len(whole) == len(parts):
             ranges[name] = _joined(whole)
@@ -126,7 +170,8 @@ def _joined(parts: Sequence[ColumnStats]) -> ColumnStats:
     if len(parts) == 1:
         return parts[0]
     ranges = [part for part in parts if not part.all_null]
-    nulls = sum(part.null_count or 0 for part in parts)
+    counts = [part.null_count for part in parts if part.null_count is not None]
+    nulls = sum(counts) if len(counts) == len(parts) else None
     rows = sum(part.rows or 0 for part in parts)
     if not ranges:
         return ColumnStats(None, None, rows, rows)
@@ -136,11 +181,11 @@ def _joined(parts: Sequence[ColumnStats]) -> ColumnStats:
     return ColumnStats(low, high, nulls, rows, any(part.truncated for part in ranges))
 
 
-def _stats(item: ColumnRangeOfFile, kind: pa.DataType) -> ColumnStats | None:
+def _stats(item: ColumnRangeOfFile, kind: pa.DataType, rows: int) -> ColumnStats | None:
     """Statistics with values of the column's type; None if they are of no use."""
-    if item.rows and item.nulls >= item.rows:
+    if rows and item.nulls is not None and item.nulls >= rows:
         # Bounds of columns that are all null are made up.
-        return ColumnStats(None, None, item.nulls, item.rows)
+        return ColumnStats(None, None, item.nulls, rows)
     low, high = _typed(item.min, kind), _typed(item.max, kind)
     if low is None or high is None:
         return None
@@ -149,7 +194,7 @@ def _stats(item: ColumnRangeOfFile, kind: pa.DataType) -> ColumnStats | None:
         return None
     # Some writers cut long texts off, here as in Parquet's statistics; never shorter ones than this.
     cut_off = isinstance(high, str) and len(high.encode()) >= _CUT_OFF_BYTES
-    return ColumnStats(low, high, item.nulls, item.rows, truncated=cut_off)
+    return ColumnStats(low, high, item.nulls, rows, truncated=cut_off)
 
 
 def _typed(value: object, kind: pa.DataType) -> Any:
@@ -160,15 +205,26 @@ def _typed(value: object, kind: pa.DataType) -> Any:
     if types.is_timestamp(kind):
         if isinstance(value, dt.datetime):
             return value if kind.tz else value.replace(tzinfo=None)
-        return pa.scalar(value, pa.int64()).cast(kind).as_py() if isinstance(value, int) else None
+        return _moment(value, pa.int64(), kind)
     if types.is_date32(kind) and type(value) is int:
-        return pa.scalar(value, pa.int32()).cast(kind).as_py()
+        return _moment(value, pa.int32(), kind)
     fits = (
         (types.is_boolean(kind) and isinstance(value, bool))
         or (types.is_integer(kind) and type(value) is int)
-        or (types.is_floating(kind) and isinstance(value, float))
+        or (types.is_floating(kind) and isinstance(value, float) and not math.isnan(value))
         or (types.is_string(kind) and isinstance(value, str))
         or (types.is_date32(kind) and type(value) is dt.date)
-        or (types.is_decimal(kind) and isinstance(value, Decimal))
+        or (types.is_decimal(kind) and isinstance(value, Decimal) and kind.scale <= _MOST_SCALE)
     )
     return value if fits else None
+
+
+def _moment(value: object, number: pa.DataType, kind: pa.DataType) -> Any:
+    """A number of days or of microseconds as a date or a moment; None beyond what Python knows, and for other units."""
+    if not isinstance(value, int) or (pa.types.is_timestamp(kind) and kind.unit != "us"):
+        # Whether the number of a coarser column is in its unit depends on the writer.
+        return None
+    try:
+        return pa.scalar(value, number).cast(kind).as_py()
+    except (ValueError, OverflowError, pa.ArrowInvalid):
+        return None

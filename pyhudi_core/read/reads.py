@@ -15,6 +15,7 @@ from pyhudi_core.model.instant import Instant, State, time_after
 from pyhudi_core.read.bounds import TimePoint, as_text
 from pyhudi_core.read.lookups import SemiJoinOn, joined, located
 from pyhudi_core.read.read_optimized import refuse_pending_deletes, without_logs
+from pyhudi_core.read.retention import refuse_cleaned
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, snapshot
 from pyhudi_core.snapshot.snapshot import Snapshot, build
@@ -32,7 +33,7 @@ def scan(
 ) -> Scan:
     """Read a snapshot; of a semi-join on the record key, only the file groups that the record index names."""
     found = joined(make_scan(context, snapshot(context, as_of), columns, where), semi_join)
-    return found if semi_join is None else located(found)
+    return (found if semi_join is None else located(found)).pinned()
 
 
 def read_optimized(
@@ -48,7 +49,7 @@ def read_optimized(
     if refuse_deletes:
         refuse_pending_deletes(state, context.storage)
     # No record index here: it does not know rows that logs have deleted, and base files still show them.
-    return joined(make_scan(context, without_logs(state), columns, where), semi_join)
+    return joined(make_scan(context, without_logs(state), columns, where), semi_join).pinned()
 
 
 def pinned(context: TableContext, timeline: Timeline, columns: Columns, where: object) -> Scan:
@@ -65,18 +66,21 @@ def incremental(
 ) -> Scan:
     """The latest state, as of ``until``, of the rows that commits completed in (after, until] changed.
 
-    Deleted rows do not show. Raises `SnapshotExpiredError` if commits after ``after`` were archived and the history cannot be read.
+    Deleted rows do not show. Raises `SnapshotExpiredError` if commits after ``after`` were archived and the history cannot be read, or if files
+    that held the rows at ``until`` were cleaned.
     """
     timeline = context.folder.load()
     upper = None if until is None else as_text(until, utc=context.utc, name="until")
     state = build(context.storage, context.folder, context.config, timeline, upper)
     if after is None:
-        return make_scan(context, state, columns, where)
+        refuse_cleaned(state, context.table)
+        return make_scan(context, state, columns, where).pinned()
     lower = as_text(after, utc=context.utc, name="after")
     commits = state.visibility.commits
     changed = {i.requested_time for i in commits if (i.completion_time or i.requested_time) > lower}
     changed.update(archived_between(context, state, lower))
-    return make_scan(context, state, columns, where, frozenset(changed))
+    refuse_cleaned(state, context.table, frozenset(changed))
+    return make_scan(context, state, columns, where, frozenset(changed)).pinned()
 
 
 class Staged(Protocol):

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi_core.errors import ObjectNotFoundError, SnapshotExpiredError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
@@ -71,14 +72,22 @@ class RowFilter:
                     yield kept.select(list(self.columns))
 
     def read_slice(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
-        """The wanted rows of one slice, with its logs."""
-        if not piece.logs:
-            yield from self.read(storage, piece.base.path)
-            return
-        for batch in merged_batches(storage, piece, merging, self.read_schema, self.schema):
-            kept = self._keep(batch)
-            if kept.num_rows:
-                yield kept.select(list(self.columns))
+        """The wanted rows of one slice, with its logs. Raises `SnapshotExpiredError` if a file of it is gone."""
+        try:
+            if not piece.logs:
+                yield from self.read(storage, piece.base.path)
+                return
+            for batch in merged_batches(storage, piece, merging, self.read_schema, self.schema):
+                kept = self._keep(batch)
+                if kept.num_rows:
+                    yield kept.select(list(self.columns))
+        except ObjectNotFoundError as error:
+            raise SnapshotExpiredError(
+                "A file of the state that is read is gone: it was cleaned after the read began",
+                table=storage.location,
+                path=error.path,
+                hint="Read the newest state, and let cleans keep more commits (hoodie.clean.commits.retained).",
+            ) from error
 
     def may_hold_keys(self, reader: BaseFileReader) -> bool:
         """Whether a file can hold any wanted key, by its key range and its bloom filter."""
@@ -155,6 +164,11 @@ class Scan:
             chosen, _ = self._choose()
             self._chosen.append([piece for piece in chosen if self._is_wanted(piece)])
         return self._chosen[0]
+
+    def pinned(self) -> Scan:
+        """The same scan, with its files chosen now: what is written or cleaned afterwards does not change what it reads."""
+        self.slices()
+        return self
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, a batch at a time; memory is bounded by one row group of one file, and by the logs of one slice."""

@@ -20,6 +20,7 @@ from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, completion_bound, token_of
+from pyhudi_core.read.retention import refuse_cleaned
 from pyhudi_core.read.scan import RowFilter, Scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.transaction.context import TableContext
@@ -30,7 +31,7 @@ Columns = Sequence[str] | None
 def snapshot(context: TableContext, as_of: TimePoint | None = None) -> Snapshot:
     """The table's state now, or as of a time, an instant or a token.
 
-    Raises `SnapshotExpiredError` if the files of a token's state are not all there any more.
+    Raises `SnapshotExpiredError` if the files of an older state are not all there any more.
     """
     timeline = context.folder.load()
 
@@ -50,6 +51,7 @@ def snapshot(context: TableContext, as_of: TimePoint | None = None) -> Snapshot:
             table=context.table,
             hint="Read the newest state, and keep older ones by a savepoint before a clean can take them.",
         )
+    refuse_cleaned(found, context.table)
     return found
 
 
@@ -86,6 +88,10 @@ def make_scan(
     changed: frozenset[str] | None = None,
     keys: pa.Array | None = None,
 ) -> Scan:
+    """The scan of a state: ``changed`` limits it to rows that these instants wrote, ``keys`` to record keys.
+
+    Raises `SchemaMismatchError`, `PredicateError`, `InvalidOptionError` if the table has no such columns, or the condition does not fit them.
+    """
     if not context.config.populate_meta_fields and (changed is not None or keys is not None):
         raise UnsupportedTableError(
             "The table has no meta columns (hoodie.populate.meta.fields=false), which this read needs",

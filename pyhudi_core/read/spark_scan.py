@@ -7,6 +7,7 @@ the executors.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,16 +16,16 @@ import pyarrow as pa
 
 from pyhudi_core.engine import spark as engine
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.formats.base_file import read_footer
+from pyhudi_core.formats.base_file import is_parquet, read_footer
 from pyhudi_core.model.meta_fields import COMMIT_TIME, META_SCHEMA
 from pyhudi_core.model.schema import from_avro
-from pyhudi_core.read.changes import ChangeReader, Changes, GroupChange
-from pyhudi_core.read.merged import Merging
-from pyhudi_core.read.scan import RowFilter, Scan
-from pyhudi_core.storage.base import StorageSpec
-from pyhudi_core.storage.opening import storage_from_spec
+from pyhudi_core.read.changes import Changes
+from pyhudi_core.read.scan import Scan
+from pyhudi_core.read.tasks import Task, change_tasks, scan_tasks
 
 _PATTERNS = frozenset("[]{}*?\\")
+_TASK_BYTES, _MOST_TASKS = 32 << 20, 16
+"""Of one task, and for each core."""
 
 
 def to_spark(scan: Scan, spark: Any) -> Any:
@@ -35,9 +36,7 @@ def to_spark(scan: Scan, spark: Any) -> Any:
     if native:
         frames.append(_native(scan, spark, native))
     if others:
-        pieces = {str(number): piece for number, piece in enumerate(others)}
-        read = _SliceReader(scan.storage.spec(), scan.rows, scan.merging, pieces)
-        frames.append(engine.scan_in_tasks(spark, list(pieces), read, scan.schema))
+        frames.append(_in_tasks(spark, scan_tasks(scan, slices=others), scan.schema))
     if not frames:
         return engine.empty_frame(spark, scan.schema)
     return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
@@ -49,7 +48,10 @@ def _split(scan: Scan) -> tuple[list[FileSlice], list[FileSlice]]:
     if not local.startswith("/") or _PATTERNS & set(local) or scan.rows.keys is not None:
         return [], pieces
     types = _FileTypes(scan)
-    native = [p for p in pieces if not p.logs and not _PATTERNS & set(p.base.path) and types.are_current(p)]
+    native = [
+        p for p in pieces
+        if not p.logs and is_parquet(p.base.path) and not _PATTERNS & set(p.base.path) and types.are_current(p)
+    ]  # fmt: skip
     chosen = {piece.group for piece in native}
     return native, [piece for piece in pieces if piece.group not in chosen]
 
@@ -109,36 +111,26 @@ def _matching(expression: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.filter(expression)
 
 
-@dataclass(frozen=True, slots=True)
-class _SliceReader:
-    """Reads one slice, named by its number, inside a task."""
-
-    spec: StorageSpec
-    rows: RowFilter
-    merging: Merging
-    pieces: dict[str, FileSlice]
-
-    def __call__(self, number: str) -> list[pa.RecordBatch]:
-        return list(self.rows.read_slice(storage_from_spec(self.spec), self.pieces[number], self.merging))
-
-
 def changes_to_spark(changes: Changes, spark: Any) -> Any:
     """The changes as a DataFrame of the session; a few file groups a task."""
     engine.use_own_python(spark)
     if not changes.groups:
         return engine.empty_frame(spark, changes.schema)
-    groups = {str(number): group for number, group in enumerate(changes.groups)}
-    read = _ChangeTask(changes.storage.spec(), changes.reader, groups)
-    return engine.scan_in_tasks(spark, list(groups), read, changes.schema)
+    return _in_tasks(spark, change_tasks(changes), changes.schema)
+
+
+def _in_tasks(spark: Any, tasks: Sequence[Task], schema: pa.Schema) -> Any:
+    """Read in the executors; a little work is not worth more of Spark's tasks than there are cores."""
+    cores = int(spark.sparkContext.defaultParallelism)
+    wanted = max(cores, min(_MOST_TASKS * cores, sum(task.size for task in tasks) // _TASK_BYTES))
+    return engine.scan_in_tasks(spark, len(tasks), wanted, _Numbered(tuple(tasks)), schema)
 
 
 @dataclass(frozen=True, slots=True)
-class _ChangeTask:
-    """Reads the changes of one file group, named by its number, inside a task."""
+class _Numbered:
+    """Reads the task with a number, inside one of Spark's."""
 
-    spec: StorageSpec
-    reader: ChangeReader
-    groups: dict[str, GroupChange]
+    tasks: tuple[Task, ...]
 
-    def __call__(self, number: str) -> list[pa.RecordBatch]:
-        return list(self.reader.read(storage_from_spec(self.spec), self.groups[number]))
+    def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
+        return self.tasks[number].batches()

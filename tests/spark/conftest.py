@@ -29,6 +29,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .appName("pyhudi tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "1g")
+        # Small jobs end before the better compiler has paid for itself.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(place / "warehouse"))

@@ -13,6 +13,7 @@ from pyhudi_core.engine.spark import collect_arrow
 
 WITHOUT_LOGS = (
     "hudi-1.0.2/cow_archived",
+    "hudi-1.0.2/cow_orc_base",
     "hudi-1.0.2/cow_rich_types",
     "hudi-1.2.0/cow_cdc_data_before_after",
     "hudi-1.2.0/cow_hive_services",

@@ -28,7 +28,7 @@ def test_a_scan_whose_files_were_cleaned_before_it_was_read_says_so(location: st
     table.upsert(orders((1, "a", 1.0), (2, "b", 1.0)))
     old = files_of(table)
     scan = {
-        "scan": lambda: table.scan(),
+        "scan": table.scan,
         "incremental": lambda: table.incremental(after="0"),
         "read_optimized": lambda: table.scan(mode="read_optimized"),
         "lookup": lambda: table.lookup(orders((1, "a"), (2, "b")).select(["id", "day"])),

@@ -1,0 +1,75 @@
+"""Filters that Spark hands down, as conditions of this package.
+
+What a condition means here and in Spark is the same (floating-point order, nulls in lists, escapes in patterns), so a filter that is understood is
+not evaluated by Spark again. All others stay with Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyspark.sql import datasource as spark
+
+from pyhudi_core.errors import PredicateError
+from pyhudi_core.predicates import Predicate
+from pyhudi_core.predicates.arrow import to_expression
+from pyhudi_core.predicates.binding import bind
+from pyhudi_core.predicates.opaque import check_expression
+from pyhudi_core.predicates.tree import And, Column, Compare, In, IsNull, Like, Literal, Node, Not
+
+_COMPARISONS: dict[str, str] = {
+    "EqualTo": "=",
+    "EqualNullSafe": "<=>",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+}
+_PATTERNS: dict[str, str] = {"StringStartsWith": "{}%", "StringEndsWith": "%{}", "StringContains": "%{}%"}
+
+
+def condition(found: spark.Filter, schema: pa.Schema) -> Node | None:
+    """The filter as a bound condition on rows of the schema; None if it has to stay with Spark."""
+    node = _node(found)
+    if node is None:
+        return None
+    try:
+        bound = bind(node, schema)
+        check_expression(to_expression(bound), schema)
+    except (PredicateError, TypeError, pa.ArrowException):
+        return None
+    return bound
+
+
+def joined(where: Predicate | None, conditions: Iterable[Node], schema: pa.Schema) -> Predicate | None:
+    """A ``where`` and further bound conditions as one."""
+    nodes = tuple(conditions)
+    if not nodes:
+        return where
+    if where is not None and where.tree is not None:
+        nodes = (where.tree, *nodes)
+    tree = nodes[0] if len(nodes) == 1 else And(nodes)
+    return Predicate(to_expression(tree), schema, tree)
+
+
+def _node(found: spark.Filter) -> Node | None:
+    name = type(found).__name__
+    if isinstance(found, spark.Not):
+        child = _node(found.child)
+        return None if child is None else Not(child)
+    column = Column(tuple(getattr(found, "attribute", ())))
+    if name in _COMPARISONS:
+        return Compare(_COMPARISONS[name], column, Literal(found.value))
+    if name in _PATTERNS and isinstance(found.value, str):
+        return Like(column, _PATTERNS[name].format(_escaped(found.value)))
+    if isinstance(found, spark.In):
+        return In(column, tuple(Literal(value) for value in found.value))
+    if isinstance(found, spark.IsNull | spark.IsNotNull):
+        return IsNull(column, negated=isinstance(found, spark.IsNotNull))
+    return None
+
+
+def _escaped(text: str) -> str:
+    """The text as a pattern that matches itself only."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -1,0 +1,117 @@
+"""What a batch read or a batch of a stream reads: a scan of one state, or a feed of changes; and the tasks of it.
+
+A DataFrame sees one state of the table, the newest when it was made, however often it is evaluated. That state is named by its newest instant. As
+long as no commit has been added the whole snapshot is read, with all indexes; later the state as of that instant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.predicates import Predicate
+from pyhudi_core.read.changes import ChangeReader, Changes
+from pyhudi_core.read.scan import Scan
+from pyhudi_core.read.tasks import Task, change_tasks, scan_tasks
+from pyhudi_core.spark.settings import CHANGES, INCREMENTAL, READ_OPTIMIZED, Settings
+from pyhudi_core.table import HudiTable
+
+TASK_BYTES = 32 << 20
+"""Slices are read together up to this size; a larger one alone."""
+
+Read = Scan | Changes
+_FOREVER = "99991231235959999"
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A table as it was when a DataFrame was made; ``newest`` is its last instant, None if it had none."""
+
+    settings: Settings
+    newest: Instant | None
+
+    @classmethod
+    def now(cls, settings: Settings) -> Pinned:
+        """Look for the newest state. Raises as `open_table`."""
+        commits = settings.open().timeline.commits
+        return cls(settings, commits[-1] if len(commits) else None)
+
+    def schema(self) -> pa.Schema:
+        """The columns of a read, also of a stream; reads no data file."""
+        settings, table = self.settings, self.settings.open()
+        if settings.mode not in (INCREMENTAL, CHANGES) and not settings.until:
+            return table.scan(settings.columns, settings.where, settings.as_of or self._added_since(table)).schema
+        until = settings.until or self._bound(table)
+        # A range without commits: only the columns are of interest.
+        state = table.incremental(until or _FOREVER, until, None if settings.mode == CHANGES else settings.columns)
+        if settings.mode != CHANGES:
+            return state.schema
+        known = state.snapshot.schema
+        return ChangeReader(settings.columns or tuple(known.names), known, None, state.merging).result_schema
+
+    def read(self, mode: str, columns: tuple[str, ...]) -> Read | None:
+        """The scan or the changes of a batch read; None if the table had no commit."""
+        if self.newest is None:
+            return None
+        settings, table = self.settings, self.settings.open()
+        if mode == CHANGES:
+            until = settings.until or self._bound(table)
+            return table.changes(settings.after, until, settings.columns, settings.where)
+        if mode == INCREMENTAL:
+            return table.incremental(settings.after, settings.until or self._bound(table), columns, settings.where)
+        return table.scan(
+            columns,
+            settings.where,
+            settings.as_of or self._added_since(table),
+            mode="read_optimized" if mode == READ_OPTIMIZED else "snapshot",
+            refuse_pending_deletes=settings.refuse_pending_deletes,
+        )
+
+    def _added_since(self, table: HudiTable) -> Instant | None:
+        """The newest instant if it is not the newest any more."""
+        commits = table.timeline.commits
+        return None if self.newest is None or (len(commits) and commits[-1] == self.newest) else self.newest
+
+    def _bound(self, table: HudiTable) -> str | None:
+        added_since = self._added_since(table)
+        return None if added_since is None else added_since.completion_time
+
+
+def stream_read(table: HudiTable, settings: Settings, mode: str, after: str, until: str) -> Read:
+    """What a batch of a stream reads: the commits completed in (after, until]; an empty ``after`` is the table's beginning."""
+    if mode == CHANGES:
+        return table.changes(after or None, until, settings.columns, settings.where)
+    return table.incremental(after or None, until, settings.columns, settings.where)
+
+
+def narrowed(read: Read, schema: pa.Schema) -> Read:
+    """The read without columns that a stream, which began with these columns, does not have."""
+    if isinstance(read, Changes):
+        return read
+    kept = tuple(name for name in schema.names if name in read.schema.names)
+    return replace(read, rows=replace(read.rows, columns=kept), _chosen=[])
+
+
+def with_predicate(read: Scan, predicate: Predicate | None) -> Scan:
+    """The same scan with another condition."""
+    return replace(read, rows=replace(read.rows, predicate=predicate), _chosen=[])
+
+
+def tasks_of(read: Read) -> list[Task]:
+    """The tasks of a read: a few small slices, or one large one, each."""
+    return change_tasks(read, TASK_BYTES) if isinstance(read, Changes) else scan_tasks(read, TASK_BYTES)
+
+
+def refuse_other_types(given: pa.Schema, known: pa.Schema, table: str) -> None:
+    """Raise `SchemaMismatchError` if a schema names a column that there is not, or with another type."""
+    for item in given:
+        found = known.field(item.name).type if item.name in known.names else None
+        if found != item.type:
+            raise SchemaMismatchError(
+                f"The schema that was given has {item.name!r} as {item.type}, the table has {found or 'no such column'}",
+                table=table,
+                hint="Leave schema() away, or name columns of the table with their own types.",
+            )

@@ -1,0 +1,167 @@
+"""The options of ``spark.read.format("pyhudi")`` and ``spark.readStream.format("pyhudi")``, read and checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
+from pyhudi_core.opening import open_table
+from pyhudi_core.table import HudiTable
+
+SNAPSHOT, READ_OPTIMIZED, INCREMENTAL, CHANGES = "snapshot", "read_optimized", "incremental", "changes"
+EARLIEST, LATEST = "earliest", "latest"
+_STORAGE = "storage."
+_TABLE = ("hoodie.", "pyhudi.")
+_OF_READS = {
+    SNAPSHOT: frozenset({"as_of"}),
+    READ_OPTIMIZED: frozenset({"as_of", "refuse_pending_deletes"}),
+    INCREMENTAL: frozenset({"after", "until"}),
+    CHANGES: frozenset({"after", "until"}),
+}
+_OF_STREAMS = frozenset({"starting", "max_commits_per_batch", "max_bytes_per_batch"})
+_OF_BATCHES = frozenset({"push_filters"})
+_ALWAYS = frozenset({"path", "mode", "columns", "where"})
+_KNOWN = _ALWAYS.union(_OF_STREAMS, _OF_BATCHES, *_OF_READS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is read.
+
+    Attributes:
+        path: the table's location.
+        mode: snapshot, read_optimized, incremental or changes; empty if it was not given.
+        columns: the columns, or None for all.
+        where: a condition as SQL text.
+        as_of: a time, an instant's requested time or a snapshot token.
+        after, until: a range of completion times; ``after`` is not part of it.
+        refuse_pending_deletes: for read-optimized reads.
+        push_filters: whether Spark may hand filters down, for frames that are used in one query only.
+        starting: where a new stream begins: earliest, latest or a completion time, which is not part of it.
+        max_commits_per_batch, max_bytes_per_batch: limits for batches of a stream; None for no limit.
+        storage_options, table_options: for `open_table`.
+        given: names of the options that were given.
+    """
+
+    path: str
+    mode: str = ""
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    as_of: str | None = None
+    after: str | None = None
+    until: str | None = None
+    refuse_pending_deletes: bool = False
+    push_filters: bool = False
+    starting: str = EARLIEST
+    max_commits_per_batch: int | None = None
+    max_bytes_per_batch: int | None = None
+    storage_options: tuple[tuple[str, str], ...] = ()
+    table_options: tuple[tuple[str, str], ...] = ()
+    given: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Settings:
+        """Read Spark's options; names in any case.
+
+        Raises:
+            UnknownOptionError: an option that nobody reads.
+            InvalidOptionError: a value that cannot be.
+        """
+        named = {name.lower(): value for name, value in options.items()}
+        own = {name: value for name, value in named.items() if not name.startswith((_STORAGE, *_TABLE))}
+        _refuse_unknown(own)
+        if not own.get("path"):
+            raise InvalidOptionError(
+                "The table's location is missing",
+                hint='Name it: load("/lake/orders") or option("path", "/lake/orders").',
+            )
+        return cls(
+            path=own["path"],
+            mode=_one_of(own, "mode", tuple(_OF_READS)),
+            columns=_columns(own.get("columns")),
+            where=own.get("where"),
+            as_of=own.get("as_of"),
+            after=own.get("after"),
+            until=own.get("until"),
+            refuse_pending_deletes=_one_of(own, "refuse_pending_deletes", ("true", "false")) == "true",
+            push_filters=_one_of(own, "push_filters", ("true", "false")) == "true",
+            starting=own.get("starting", EARLIEST),
+            max_commits_per_batch=_count(own, "max_commits_per_batch"),
+            max_bytes_per_batch=_count(own, "max_bytes_per_batch"),
+            storage_options=tuple((k.removeprefix(_STORAGE), v) for k, v in named.items() if k.startswith(_STORAGE)),
+            table_options=tuple((k, v) for k, v in named.items() if k.startswith(_TABLE)),
+            given=frozenset(own),
+        )
+
+    def of_read(self) -> str:
+        """The mode of a batch read. Raises `InvalidOptionError` if an option does not go with it."""
+        mode = self.mode or (INCREMENTAL if {"after", "until"} & self.given else SNAPSHOT)
+        self._refuse(self.given - _ALWAYS - _OF_BATCHES - _OF_READS[mode], f"a read with mode={mode}")
+        return mode
+
+    def of_stream(self) -> str:
+        """The mode of a stream: incremental or changes. Raises `InvalidOptionError` as `of_read` does."""
+        mode = self.mode or INCREMENTAL
+        if mode not in (INCREMENTAL, CHANGES):
+            self._refuse(frozenset({"mode"}), "a stream")
+        self._refuse(self.given - _ALWAYS - _OF_STREAMS, "a stream")
+        return mode
+
+    def open(self) -> HudiTable:
+        """Open the table. Raises as `open_table`."""
+        return open_table(self.path, dict(self.storage_options), dict(self.table_options))
+
+    def _refuse(self, names: frozenset[str], what: str) -> None:
+        if names:
+            raise InvalidOptionError(
+                f"The option {', '.join(map(repr, sorted(names)))} does not go with {what}",
+                table=self.path,
+                hint="snapshot: as_of; read_optimized: as_of, refuse_pending_deletes; incremental and changes: after, until; all of them "
+                "push_filters; streams are incremental or changes: starting, max_commits_per_batch, max_bytes_per_batch.",
+            )
+
+
+def _refuse_unknown(own: Mapping[str, str]) -> None:
+    unknown = sorted(own.keys() - _KNOWN)
+    if unknown:
+        raise UnknownOptionError(
+            f"The option {unknown[0]!r} is unknown",
+            table=own.get("path"),
+            hint=f"Known: {', '.join(sorted(_KNOWN))}; storage.* for the storage; hoodie.* and pyhudi.* for the table.",
+        )
+
+
+def _one_of(own: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
+    word = own.get(name, "").lower()
+    if name in own and word not in words:
+        raise _invalid(own, name, f"Use {', '.join(words[:-1])} or {words[-1]}.")
+    return word
+
+
+def _count(own: Mapping[str, str], name: str) -> int | None:
+    text = own.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise _invalid(own, name, "Use a whole number from 1.")
+    return int(text)
+
+
+def _columns(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    if not text.lstrip().startswith("["):
+        return tuple(name.strip() for name in text.split(","))
+    try:
+        names = json.loads(text)
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _invalid({"columns": text}, "columns", 'Use id, price or, for names with commas, ["id", "a,b"].')
+    return tuple(names)
+
+
+def _invalid(own: Mapping[str, str], name: str, hint: str) -> InvalidOptionError:
+    return InvalidOptionError(f"{name}={own[name]!r} cannot be", table=own.get("path"), hint=hint)

@@ -1,0 +1,100 @@
+"""``spark.read.format("pyhudi")``: a table as a Python data source of Spark 4.
+
+Spark makes the source, asks for its schema and plans its partitions in Python processes beside the driver, and reads the partitions in its Python
+workers; pickles travel between them, and rows as Arrow batches. So nothing here may live longer than one call but what a pickle can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from pyhudi_core.engine.spark_types import to_arrow, to_spark
+from pyhudi_core.engine.task_errors import raised_in_task
+from pyhudi_core.predicates import Predicate
+from pyhudi_core.read.scan import Scan
+from pyhudi_core.spark.filters import condition, joined
+from pyhudi_core.spark.partitions import partitions_of, rows_of
+from pyhudi_core.spark.plans import Pinned, Read, refuse_other_types, tasks_of, with_predicate
+from pyhudi_core.spark.settings import CHANGES, Settings
+from pyhudi_core.spark.stream import StreamReader
+
+
+class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types here
+    """The source, as Spark knows it."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(dict(options))
+        with raised_in_task():
+            self.pinned = Pinned.now(Settings.parse(options))
+
+    @classmethod
+    def name(cls) -> str:
+        return "pyhudi"
+
+    def schema(self) -> StructType:
+        """The table's columns, the meta columns first; with mode=changes op, ts_ms, before and after."""
+        with raised_in_task():
+            return to_spark(self.pinned.schema())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read; one that takes filters only if that was asked for."""
+        with raised_in_task():
+            made = FilteringReader if self.pinned.settings.push_filters else BatchReader
+            return made(self.pinned, schema)
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802  (Spark's name)
+        """A stream."""
+        with raised_in_task():
+            return StreamReader(self.pinned.settings, schema)
+
+
+class BatchReader(DataSourceReader):  # type: ignore[misc]
+    """Plans a batch read and reads its partitions."""
+
+    def __init__(self, pinned: Pinned, schema: StructType) -> None:
+        self.pinned = pinned
+        self.mode = pinned.settings.of_read()
+        self.wanted = to_arrow(schema)
+        self.predicate: Predicate | None = None
+
+    def partitions(self) -> list[InputPartition]:
+        """The slices to read, small ones together."""
+        with raised_in_task():
+            read = self._read()
+            if read is None:
+                return []
+            if isinstance(read, Scan) and self.predicate is not None:
+                read = with_predicate(read, self.predicate)
+            return partitions_of(tasks_of(read))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition."""
+        return rows_of(partition, self.wanted)
+
+    def _read(self) -> Read | None:
+        refuse_other_types(self.wanted, self.pinned.schema(), self.pinned.settings.path)
+        return self.pinned.read(self.mode, tuple(self.wanted.names))
+
+
+class FilteringReader(BatchReader):
+    """Also filters what Spark hands down, and leaves out files that cannot match.
+
+    Spark up to 4.3 keeps the partitions that this reader has planned for one query of a DataFrame for every later one, so a frame with it is good
+    for one query only. Hence nobody gets it who has not asked.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)
+        """Take the filters that mean the same here; return the others."""
+        with raised_in_task():
+            read = None if self.mode == CHANGES else self._read()
+        if not isinstance(read, Scan):
+            return filters
+        known = read.rows.schema
+        conditions = [condition(found, known) for found in filters]
+        where = read.rows.predicate if isinstance(read.rows.predicate, Predicate) else None
+        self.predicate = joined(where, [node for node in conditions if node is not None], known)
+        return [found for found, node in zip(filters, conditions, strict=True) if node is None]

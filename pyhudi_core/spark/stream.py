@@ -1,0 +1,121 @@
+"""``spark.readStream.format("pyhudi")``: the commits of a table as a stream.
+
+An offset is a completion time: everything that completed until then has been given. Completion times rise in the order in which commits become
+visible, whatever their requested times are, so a commit that was requested early and completes late lies after the offset and is not lost, and
+none is given twice. A batch (start, end] is read as of ``end``, so it gives the same rows when it is repeated after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from pyhudi_core.engine.spark_types import to_arrow
+from pyhudi_core.engine.task_errors import raised_in_task
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.read.bounds import as_text
+from pyhudi_core.spark.partitions import partitions_of, rows_of
+from pyhudi_core.spark.plans import narrowed, stream_read, tasks_of
+from pyhudi_core.spark.settings import CHANGES, EARLIEST, LATEST, Settings
+from pyhudi_core.table import HudiTable
+
+Offset = dict[str, str]
+_COMPLETED = "completed"
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # PySpark has no types here
+    """Follows a table."""
+
+    def __init__(self, settings: Settings, schema: StructType) -> None:
+        self.settings = settings
+        self.mode = settings.of_stream()
+        self.wanted = to_arrow(schema)
+        self.last: str | None = None
+        self._table: HudiTable | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802  (Spark's names, here and below)
+        """Where a new stream begins."""
+        with raised_in_task():
+            starting = self.settings.starting
+            if starting == EARLIEST:
+                return _offset("")
+            if starting == LATEST:
+                return _offset(self._newest(""))
+            utc = self._open().config.timeline_timezone == "UTC"
+            return _offset(as_text(starting, utc=utc, name="starting"))
+
+    def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:  # noqa: N802
+        """The end of the next batch; ``start`` if nothing has completed since."""
+        with raised_in_task():
+            after = (start or {}).get(_COMPLETED, "")
+            commits = [i for i in self._open().timeline.commits if _completed(i) > after]
+            if self.last is not None:
+                commits = [i for i in commits if _completed(i) <= self.last]
+            if not commits:
+                return _offset(after)
+            whole_table = not after and self.mode != CHANGES
+            limited = start is not None and not whole_table and not isinstance(limit, ReadAllAvailable)
+            return _offset(_completed(commits[self._most(commits) - 1 if limited else -1]))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Spark hands this back; what is limited, and how far, the settings say."""
+        settings = self.settings
+        if settings.max_commits_per_batch is None and settings.max_bytes_per_batch is None:
+            return ReadAllAvailable()
+        return ReadMaxBytes(settings.max_bytes_per_batch or 0)
+
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802
+        """For the progress reports of the query."""
+        with raised_in_task():
+            return _offset(self._newest(""))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """From now on commits that complete later do not count."""
+        with raised_in_task():
+            self.last = self._newest("")
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """The slices, or the file groups, that the commits between the offsets changed. Raises `SnapshotExpiredError` if they are gone."""
+        after, until = start[_COMPLETED], end[_COMPLETED]
+        if after >= until:
+            return []
+        with raised_in_task():
+            read = stream_read(self._open(), self.settings, self.mode, after, until)
+            return partitions_of(tasks_of(narrowed(read, self.wanted)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition."""
+        return rows_of(partition, self.wanted)
+
+    def _open(self) -> HudiTable:
+        if self._table is None:
+            self._table = self.settings.open()
+        return self._table
+
+    def _newest(self, default: str) -> str:
+        commits = self._open().timeline.commits
+        return _completed(commits[-1]) if len(commits) else default
+
+    def _most(self, commits: list[Instant]) -> int:
+        """How many of the commits the limits allow, at least one."""
+        count = min(len(commits), self.settings.max_commits_per_batch or len(commits))
+        room = self.settings.max_bytes_per_batch
+        if room is None:
+            return count
+        for number, instant in enumerate(commits[:count]):
+            room -= sum(stat.size for stat in self._open().commit_metadata(instant).stats)
+            if room < 0:
+                return max(1, number)
+        return count
+
+
+def _completed(instant: Instant) -> str:
+    return instant.completion_time or instant.requested_time
+
+
+def _offset(completed: str) -> Offset:
+    return {_COMPLETED: completed}
