@@ -148,6 +148,7 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "head",
     ): "after two archivals at one moment, which a single process cannot be",
     ("transaction/publication.py:overwrite", "put"): "only with protections switched off by tests",
+    ("transaction/heartbeat.py:revive", "put"): "only of a process that slept while others swept its reservation",
     (
         "transaction/running.py:pending_operation",
         "get",
