@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pyhudi_core.errors import SnapshotExpiredError
 from pyhudi_core.file_groups.listing import FileListing
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.commit import WriteStat
@@ -37,12 +38,22 @@ class NamedFiles:
         return tuple(sorted([*listed, *new])) if new else listed
 
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
-        """All files that lie directly in a partition."""
+        """All files that lie directly in a partition. Raises `SnapshotExpiredError` if the newest state has lost one of its own."""
         listed = self.listing.files(partition)
         named = self._by_partition().get(partition, frozenset())
         hidden = named - {info.path for info in listed} if named else frozenset()
-        found = [info for info in map(self.head, sorted(hidden)) if info is not None]
+        asked = {path: self.head(path) for path in sorted(hidden)}
+        found = [info for info in asked.values() if info is not None]
+        if len(found) < len(asked) and self.visibility.bound is None:
+            self._refuse(next(path for path, info in asked.items() if info is None))
         return tuple(sorted([*listed, *found], key=lambda info: info.path)) if found else listed
+
+    def _refuse(self, path: str) -> None:
+        raise SnapshotExpiredError(
+            "A file that the newest state of the table consists of is gone",
+            path=path,
+            hint="Read again, if writers and cleans were faster than this read; else somebody deleted it: the doctor tells more.",
+        )
 
     def _by_partition(self) -> dict[str, frozenset[str]]:
         """The files of the newest slices, as far as the newest commits name them; older slices may have been cleaned."""

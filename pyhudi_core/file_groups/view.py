@@ -11,7 +11,7 @@ from pyhudi_core.file_groups.listing import FileListing
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.file_groups.slicing import Piece, newest_base, slices_of
 from pyhudi_core.file_groups.visibility import Visibility
-from pyhudi_core.model.file_names import READABLE_EXTENSIONS, BaseFileName, LogFileName, parse_data_file
+from pyhudi_core.model.file_names import READABLE_EXTENSIONS, BaseFileName, parse_data_file
 
 
 @dataclass(slots=True)
@@ -56,9 +56,8 @@ class FileGroupView:
                     self._refuse_unless_invisible(name.requested_time, info.path)
                 else:
                     bases[name.file_id].append(BaseFile(partition, name, info.size))
-            elif isinstance(name, LogFileName):
-                if not name.is_cdc and self.visibility.admits(name.requested_time, info.path):
-                    logs[name.file_id].append(LogFile(partition, name, info.size))
+            elif name is not None and not name.is_cdc and self.visibility.admits(name.requested_time, info.path):
+                logs[name.file_id].append(LogFile(partition, name, info.size))
         replaced = self.visibility.replaced
         visible = (
             self._chosen(bases.get(file_id, []), logs.get(file_id, []), choose)

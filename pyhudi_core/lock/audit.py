@@ -133,7 +133,12 @@ class AuditedLock:
         return self.inner.identity
 
     def acquire(self, timeout_s: float, note: str = "") -> AuditedSession:
-        return AuditedSession(self, self.inner.acquire(timeout_s, note), note)
+        session = self.inner.acquire(timeout_s, note)
+        try:
+            return AuditedSession(self, session, note)
+        except BaseException:  # Ctrl-C: nobody would give the lock back
+            session.release()
+            raise
 
     def sweep(self) -> None:
         """Remove the oldest files beyond the number that is kept; looks at every fiftieth holding only."""

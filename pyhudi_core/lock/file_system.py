@@ -12,10 +12,13 @@ therefore rests elsewhere.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from pyhudi_core.errors import (
     LockTimeoutError,
     ObjectNotFoundError,
     PreconditionFailedError,
+    StorageError,
     StorageStateUnknownError,
 )
 from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder, this_process
@@ -85,6 +88,11 @@ class FileSystemLockProvider:
         except (PreconditionFailedError, StorageStateUnknownError):
             # The file may be ours: an answer can get lost, and a hidden retry then finds what the first try has made.
             return session if session.still_held() else None
+        except BaseException:
+            # A lock that nobody knows of would be held for as long as this process lives, and a notebook outlives Ctrl-C.
+            with suppress(StorageError):
+                session.release()
+            raise
         return session
 
     def _remove_if_left_behind(self) -> bool:
@@ -138,6 +146,16 @@ class FileSystemLockSession:
         return not self._released and self._is_ours(self._storage.head(self._path))
 
     def release(self) -> None:
+        try:
+            self._remove()
+        except StorageError:
+            raise
+        except BaseException:  # Ctrl-C: the file would name a process that lives on
+            with suppress(StorageError):
+                self._remove()
+            raise
+
+    def _remove(self) -> None:
         while not self._released:
             found = self._storage.head(self._path)
             if found is None or not self._is_ours(found):

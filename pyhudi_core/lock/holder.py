@@ -12,7 +12,7 @@ import socket
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from pyhudi_core.runtime.process import machine, start_time
+from pyhudi_core.runtime.process import has_ended, machine, start_time
 
 _LAST_MS = 253_402_300_799_999
 """The end of the year 9999, beyond which there are no dates to show."""
@@ -83,12 +83,4 @@ def is_gone(holder: Holder) -> bool:
     """Whether the holder's process is known to have ended."""
     if holder.host != socket.gethostname() or holder.machine != machine():
         return False
-    if holder.started:
-        return start_time(holder.pid) != holder.started
-    try:
-        os.kill(holder.pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
+    return has_ended(holder.pid, holder.started)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -79,9 +80,10 @@ def _files(old: Record, new: Record) -> Record:
 
 def _widened(old: Record, new: Record) -> Record:
     counts = {
-        name: (old[name] or 0) + (new[name] or 0)
-        for name in ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
+        name: (old[name] or 0) + (new[name] or 0) for name in ("valueCount", "totalSize", "totalUncompressedSize")
     }
+    nulls = (old["nullCount"], new["nullCount"])
+    counts["nullCount"] = None if None in nulls or min(nulls) < 0 else sum(nulls)
     low = _extreme(old["minValue"], new["minValue"], min)
     high = _extreme(old["maxValue"], new["maxValue"], max)
     return {**new, **counts, "minValue": low, "maxValue": high}
@@ -90,7 +92,17 @@ def _widened(old: Record, new: Record) -> Record:
 def _extreme(one: Any, other: Any, choose: Any) -> Any:
     if one is None or other is None:
         return one if other is None else other
-    return choose(one, other, key=wrapped_value)
+    try:
+        return choose(one, other, key=_order)
+    except TypeError:
+        # Values of a column whose type has changed cannot be compared; a NaN is a bound that nobody uses.
+        return {"value": math.nan}
+
+
+def _order(wrapped: Any) -> tuple[bool, Any]:
+    """As Java orders values: NaN is greater than all others."""
+    value = wrapped_value(wrapped)
+    return (isinstance(value, float) and math.isnan(value), value)
 
 
 def wrapped_value(wrapped: Any) -> Any:

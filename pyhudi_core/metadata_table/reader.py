@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -68,23 +68,32 @@ class MetadataTable:
         self, columns: Sequence[str], partitions: Iterable[str], index: str = names.COLUMN_STATS
     ) -> list[ColumnRangeOfFile]:
         """What is known about columns of the files of some partitions."""
-        prefixes = [names.column_stats_key(column, partition) for column in columns for partition in partitions]
-        found = self._merged(index, with_prefixes(prefixes), None)
-        return [_range(record[STATS_FIELD]) for record in found.values() if not record[STATS_FIELD]["isDeleted"]]
+        prefixes = {names.column_stats_key(column, path): path for path in partitions for column in columns}
+        found = self._merged(index, with_prefixes(list(prefixes)), None)
+        length = len(names.column_stats_key("", ""))
+        return [
+            _range(record[STATS_FIELD], prefixes[key[:length]])
+            for key, record in found.items()
+            if not record[STATS_FIELD]["isDeleted"]
+        ]
 
     def partition_stats(
         self, columns: Sequence[str], partitions: Iterable[str], index: str = names.PARTITION_STATS
     ) -> list[ColumnRangeOfFile]:
-        """What is known about columns of whole partitions; ``file`` is the partition's path. ``index`` may be an expression index."""
+        """What is known about columns of whole partitions; ``file`` is empty. ``index`` may be an expression index."""
         key_of = names.partition_stats_key if index == names.PARTITION_STATS else names.expression_partition_key
-        keys = [key_of(column, partition) for column in columns for partition in partitions]
-        found = self._records(index, keys)
-        return [_range(record[STATS_FIELD]) for record in found.values() if not record[STATS_FIELD]["isDeleted"]]
+        keys = {key_of(column, path): path for path in partitions for column in columns}
+        found = self._records(index, list(keys))
+        return [
+            replace(_range(record[STATS_FIELD], keys[key]), file="")
+            for key, record in found.items()
+            if not record[STATS_FIELD]["isDeleted"]
+        ]
 
-    def bloom_filters(self, files: Sequence[tuple[str, str]]) -> dict[str, BloomFilter]:
-        """The bloom filters of base files, given by partition and name, by name; files that have none do not show."""
-        keys = {names.bloom_filter_key(partition, name): name for partition, name in files}
-        found: dict[str, BloomFilter] = {}
+    def bloom_filters(self, files: Sequence[tuple[str, str]]) -> dict[tuple[str, str], BloomFilter]:
+        """The bloom filters of base files, given by partition and name, by both; files that have none do not show."""
+        keys = {names.bloom_filter_key(*file): file for file in files}
+        found: dict[tuple[str, str], BloomFilter] = {}
         for key, record in self._records(names.BLOOM_FILTERS, list(keys)).items():
             bloom = record[BLOOM_FIELD]
             if bloom and not bloom["isDeleted"]:
@@ -159,13 +168,17 @@ class MetadataTable:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRangeOfFile:
-    """Statistics of one column in one file (or partition): Python values as Avro has them, None where unknown."""
+    """Statistics of one column in one file (or partition): Python values as Avro has them, None where unknown.
 
+    File names are not unique: buckets of a bucket index may have the same one in every partition.
+    """
+
+    partition: str
     file: str
     column: str
     min: object
     max: object
-    nulls: int
+    nulls: int | None
     rows: int
 
 
@@ -198,13 +211,15 @@ class MetadataListing:
         return self._files[partition]
 
 
-def _range(stats: merging.Record) -> ColumnRangeOfFile:
+def _range(stats: merging.Record, partition: str) -> ColumnRangeOfFile:
+    nulls = stats["nullCount"]
     return ColumnRangeOfFile(
+        partition,
         stats["fileName"] or "",
         stats["columnName"] or "",
         wrapped_value(stats["minValue"]),
         wrapped_value(stats["maxValue"]),
-        stats["nullCount"] or 0,
+        None if nulls is None or nulls < 0 else nulls,
         stats["valueCount"] or 0,
     )
 

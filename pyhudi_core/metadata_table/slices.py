@@ -22,7 +22,7 @@ from pyhudi_core.formats.log_format import BlockType, Header, LogBlock
 from pyhudi_core.formats.log_reader import LogReader
 from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
-from pyhudi_core.model.instant import DATA_ACTIONS, Instant
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
@@ -103,6 +103,19 @@ class MetadataSlices:
             if not known and (commit.completion_time or "") > built and commit.requested_time >= oldest:
                 return False
         return True
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether it holds a commit that began and completed since the data table's timeline was read.
+
+        Its statistics and its index of keys are those of a later state then: a row that the commit deleted or moved would not be found.
+        """
+        newest = max((i.completion_time or "" for i in self.data), default="")
+        return any(
+            (i.completion_time or "") > newest and self.data.find(i.requested_time) is None
+            for i in self.own
+            if i.action is Action.DELTACOMMIT and not i.requested_time.startswith(INITIAL_INSTANTS)
+        )
 
     def _is_older(self, requested_time: str) -> bool:
         """Instants that have left the active timeline had completed."""

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates.coercion import TIMESTAMP, is_bytes, is_number, is_string
+from pyhudi_core.predicates.letter_case import in_case
 from pyhudi_core.predicates.tree import Call, Literal, text_of
 
 _DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")
@@ -110,7 +111,7 @@ def compute(call: Call, args: list[pc.Expression], kinds: list[pa.DataType]) -> 
     if name in _DATE_PARTS:
         return _PARTS[name](_cast(args[0], kinds[0], TIMESTAMP) if pa.types.is_date(kinds[0]) else args[0])
     text = args[0].cast(pa.string())
-    return pc.utf8_length(text).cast(pa.int64()) if name == "length" else _TEXT[name](text)
+    return pc.utf8_length(text).cast(pa.int64()) if name == "length" else in_case(name, text)
 
 
 def _holds_decimal(target: pa.DataType, source: pa.DataType) -> bool:
@@ -123,9 +124,10 @@ def _literal_text(call: Call, index: int) -> str:
     rest = text if isinstance(text, str) else "%"
     for part in _TIME_FORMAT_PARTS:
         rest = rest.replace(part, "")
-    if "%" in rest:
+    if any(character.isascii() and (character.isalpha() or character in "%'[]{}#") for character in rest):
         raise PredicateError(
-            f"the time format of {text_of(call)[:120]} is not understood", hint="Use yyyy, MM, dd, HH, mm and ss"
+            f"the time format of {text_of(call)[:120]} is not understood",
+            hint="Use yyyy, MM, dd, HH, mm and ss, with signs between them",
         )
     return str(text)
 
@@ -231,4 +233,3 @@ _PARTS = {
     "minute": pc.minute,
     "second": pc.second,
 }
-_TEXT = {"lower": pc.utf8_lower, "upper": pc.utf8_upper}

@@ -183,7 +183,11 @@ def _bounds(node: Node, stats: Mapping[str, ColumnStats]) -> ColumnStats:
     if isinstance(node, Literal):
         return ColumnStats(node.value, node.value, 0, None)
     if isinstance(node, Column):
-        return _usable(stats.get(node.name, UNKNOWN))
+        known = _usable(stats.get(node.name, UNKNOWN))
+        if isinstance(known.min, int) and pa.types.is_floating(type_of(node)):
+            # The column held whole numbers in that file, which are rounded when they are read.
+            return ColumnStats(None, None, known.null_count, known.rows)
+        return known
     if not isinstance(node, Call):
         return UNKNOWN
     indexed = stats.get(text_of(node))

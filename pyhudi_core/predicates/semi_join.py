@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import PredicateError
+from pyhudi_core.predicates.coercion import common_type, is_string
 from pyhudi_core.predicates.predicate import Predicate
 from pyhudi_core.predicates.pruning import ColumnStats
 from pyhudi_core.predicates.tree import Call
@@ -42,13 +43,14 @@ class SemiJoin:
         kind = schema.field(on).type
         try:
             given = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-            array = given.cast(kind) if isinstance(given, pa.Array) else pa.array(given, kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            array = _as_type(given, kind) if isinstance(given, pa.Array) else pa.array(given, kind)
+            values = _both_zeros(pc.unique(array.drop_null()))
+            ordered = values.take(pc.sort_indices(values))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, PredicateError) as error:
             raise PredicateError(
                 f"The join keys are not of the type of {on!r}, {kind}", hint="Cast them first."
             ) from error
-        values = pc.unique(array.drop_null())
-        return cls(on, values.take(pc.sort_indices(values)), schema, also)
+        return cls(on, ordered, schema, also)
 
     @property
     def expression(self) -> pc.Expression:
@@ -84,11 +86,44 @@ class SemiJoin:
             return False
         if known.min is None or pa.types.is_floating(self.values.type):
             return True
-        place = bisect_left(_Values(self.values), known.min)
-        if place == len(self.values):
-            return False
-        cut_off = known.truncated and isinstance(known.max, str | bytes)
-        return known.max is None or cut_off or bool(self.values[place].as_py() <= known.max)
+        try:
+            place = bisect_left(_Values(self.values), known.min)
+            if place == len(self.values):
+                return False
+            cut_off = known.truncated and isinstance(known.max, str | bytes)
+            return known.max is None or cut_off or bool(self.values[place].as_py() <= known.max)
+        except (TypeError, ValueError, OverflowError):
+            # The file's column had another type then, or a key has no Python value.
+            return True
+
+
+def _as_type(keys: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Keys in the column's type, where that keeps what they are equal to. Raises `PredicateError` and Arrow's errors."""
+    if pa.types.is_dictionary(keys.type):
+        keys = keys.dictionary_decode()
+    source, test = keys.type, pa.types
+    if source == kind or test.is_null(source):
+        return keys.cast(kind)
+    if test.is_timestamp(source) and test.is_timestamp(kind):
+        if source.tz is not None and kind.tz is None:
+            raise PredicateError("a moment is no local time", hint="Cast it.")
+    elif test.is_timestamp(source) and test.is_date(kind):
+        raise PredicateError("a moment is no day", hint="Cast it.")
+    elif not (is_string(source) and test.is_date(kind)):
+        common_type(source, kind)
+    if test.is_floating(source) and not test.is_floating(kind) and not test.is_integer(kind):
+        raise PredicateError("a floating-point number is no exact decimal", hint="Cast it.")
+    if test.is_floating(source) and test.is_float32(kind):
+        narrow = keys.cast(kind, safe=False)
+        return narrow.filter(pc.or_(pc.equal(narrow.cast(source), keys), pc.is_nan(keys)))
+    return keys.cast(kind)
+
+
+def _both_zeros(values: pa.Array) -> pa.Array:
+    """With 0.0 also -0.0, which is equal to it, but not for Arrow's search in a set."""
+    if not pa.types.is_floating(values.type) or not pc.any(pc.equal(values, pa.scalar(0.0, values.type))).as_py():
+        return values
+    return pc.unique(pa.concat_arrays([values, pa.array([0.0, -0.0], values.type)]))
 
 
 @dataclass(frozen=True, slots=True)

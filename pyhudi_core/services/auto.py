@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from pyhudi_core.errors import HudiError
 from pyhudi_core.services.archival import archive, rules_of
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
@@ -22,7 +21,7 @@ def after_commit(context: TableContext) -> None:
     try:
         if len(context.folder.load().commits) > options.keep_max_commits:
             archive(context, rules_of(context, triggered=True))
-    except HudiError as error:
+    except Exception as error:  # noqa: BLE001  (whatever it is: an error here would make a commit that stands look undone)
         _log.warning("archival of %s did not finish, the next commit goes on with it: %s", context.table, error)
 
 

@@ -102,6 +102,11 @@ def _metadata_table(
             "the metadata table of %s does not know all commits; its files are listed instead", storage.location
         )
         return None
+    if found.slices.is_ahead:
+        _log.info(
+            "the metadata table of %s is newer than its timeline was; its files are listed instead", storage.location
+        )
+        return None
     return found
 
 

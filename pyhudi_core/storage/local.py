@@ -11,7 +11,7 @@ import builtins
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from pyhudi_core.storage.base import Folder, ObjectInfo, StorageSpec
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
 
 _WRITE_BUFFER = 1 << 20
+_SWEPT = 4
 
 
 class LocalStorage:
@@ -110,20 +111,14 @@ class LocalStorage:
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
         with self._errors(path):
-            target, temporary = self._write_beside(path, data)
-            found = os.stat(temporary)
-            files.publish_replacing(temporary, target, self._fsync)
-            return _info(path, found)
+            return self._publish(path, data, files.publish_replacing)
 
     def put_if_absent(self, path: str, data: bytes) -> ObjectInfo:
         with self._errors(path):
-            target, temporary = self._write_beside(path, data)
-            found = os.stat(temporary)
             try:
-                files.publish_if_absent(temporary, target, self._fsync)
+                return self._publish(path, data, files.publish_if_absent)
             except FileExistsError:
                 raise PreconditionFailedError("The object is already there", table=self._location, path=path) from None
-            return _info(path, found)
 
     def put_if_match(self, path: str, data: bytes, etag: str) -> ObjectInfo:
         check_path(path, self._location)
@@ -215,6 +210,20 @@ class LocalStorage:
         if os.path.isdir(target):
             raise StorageError("A folder is where the object should be", table=self._location, path=path)
 
+    def _publish(self, path: str, data: bytes, publish: Callable[[str, str, bool], None]) -> ObjectInfo:
+        """Write the bytes beside the target and give them its name."""
+        for _ in range(_SWEPT):
+            try:
+                target, temporary = self._write_beside(path, data)
+                found = os.stat(temporary)
+                publish(temporary, target, self._fsync)
+                return _info(path, found)
+            except FileNotFoundError:
+                continue  # this process stood still, and somebody swept what he took for a dead one's; nothing has happened yet
+        raise StorageError(
+            f"The hidden file was swept {_SWEPT} times before it had its name", table=self._location, path=path
+        )
+
     def _write_beside(self, path: str, data: bytes) -> tuple[str, str]:
         target = self._resolve(path)
         try:
@@ -281,9 +290,13 @@ class LocalOutputFile:
         self._path = path
         self._target = target
         self._fsync = fsync
-        self._temporary = files.temporary_beside(target)
-        self._stream = pa.output_stream(self._temporary, compression=None, buffer_size=_WRITE_BUFFER)
-        self._guard = files.mark_open(self._temporary)
+        self._temporary, self._guard = files.begin_temporary(target)
+        try:
+            self._stream = pa.output_stream(self._temporary, compression=None, buffer_size=_WRITE_BUFFER)
+        except BaseException:
+            os.close(self._guard)
+            files.remove_quietly(self._temporary)
+            raise
         self._open = True
 
     @property

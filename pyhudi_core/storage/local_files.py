@@ -47,12 +47,18 @@ def is_temporary(name: str) -> bool:
     return name.startswith(_TEMPORARY[0]) and name.endswith(_TEMPORARY[1])
 
 
-def mark_open(path: str) -> int:
-    """Tell other processes that the file is being written; until the descriptor that is returned is closed, or this process ends."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    with suppress(OSError):  # where there are no such locks, nothing is swept either
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-    return descriptor
+def begin_temporary(path: str) -> tuple[str, int]:
+    """Create an empty temporary file beside the path, and tell other processes that it is being written; until the descriptor that is returned
+    with its name is closed, or this process ends. The folder must be there.
+    """
+    while True:
+        temporary = temporary_beside(path)
+        descriptor = os.open(temporary, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with suppress(OSError):  # where there are no such locks, nothing is swept either
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if os.fstat(descriptor).st_nlink:
+            return temporary, descriptor
+        os.close(descriptor)  # this process stood still before it had marked the file, and somebody swept it
 
 
 def remove_if_abandoned(path: str, before_ns: int) -> bool:

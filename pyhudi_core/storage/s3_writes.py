@@ -2,7 +2,8 @@
 
 Every write carries a nonce of its own in the object's metadata. When an answer is lost, the object is looked at: the
 nonce says whether it is ours. What stays open raises `StorageStateUnknownError`. A "409 ConditionalRequestConflict"
-means that nothing was done: it is repeated, and is no lost race.
+means that nothing was done: it is repeated, and is no lost race. So is "429 Too Many Requests", which some stores answer when one object
+is written more often than once a second.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ NONCE = "pyhudi-write"
 _ATTEMPTS = 8
 _FIRST_WAIT_MS = 50
 _LONGEST_WAIT_MS = 2000
+_NOT_DONE = (409, 429)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class ConditionalWriter:
         if may_have_happened(error):
             return True
         status = status_of(error) if isinstance(error, ClientError) else 0
-        if status == 409 or isinstance(error, NotConnectedError):
+        if status in _NOT_DONE or isinstance(error, NotConnectedError):
             return in_doubt
         if status in (404, 412) and _is_about_the_object(error):
             if not in_doubt:

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
-FaultKind = Literal["lost_ack", "refused", "503_after", "503_before", "409"]
+FaultKind = Literal["lost_ack", "refused", "503_after", "503_before", "409", "429"]
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class PlannedFault:
 
     ``lost_ack``: the store does it, the answer is lost. ``refused``: the connection breaks before the store sees the
     request. ``503_after`` and ``503_before``: the same two with an answer that says "503 Slow Down". ``409``: the
-    store is not asked, the answer is "409 ConditionalRequestConflict".
+    store is not asked, the answer is "409 ConditionalRequestConflict". ``429``: the same with "429 Too Many Requests".
     """
 
     kind: FaultKind
@@ -105,7 +105,7 @@ class LostAckProxy:
                 fault = proxy.next_fault(self.command, self.path)
                 if fault == "refused":
                     return self.break_off()
-                if fault in ("503_before", "409"):
+                if fault in ("503_before", "409", "429"):
                     return self.answer_fault(fault)
                 # The body is passed on whole, so the client's wish to be asked before it sends one is not.
                 skipped = ("expect", "connection", "content-length")
@@ -123,7 +123,8 @@ class LostAckProxy:
                 self.close_connection = True
 
             def answer_fault(self, fault: str) -> None:
-                code, name = (409, "ConditionalRequestConflict") if fault == "409" else (503, "SlowDown")
+                refusals = {"409": (409, "ConditionalRequestConflict"), "429": (429, "TooManyRequests")}
+                code, name = refusals.get(fault, (503, "SlowDown"))
                 body = f"<Error><Code>{name}</Code><Message>planned</Message></Error>".encode()
                 self.answer(code, [("Content-Type", "application/xml")], body)
 

@@ -23,6 +23,8 @@ from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.timeline.history import History
 
 _SHOWN = 20
+_KEPT_COMMITS = 1_000
+"""So many commits' content is kept beyond what is on the active timeline, for readers of older states."""
 Names = tuple[tuple[str, ...], tuple[str, ...]]
 """Of the files and of the folders in a folder."""
 
@@ -147,6 +149,7 @@ class TimelineFolder:
         if self._latest is not None and self._latest[0] == listed:
             return self._latest[1]
         files, has_history = self._instants(listed)
+        self._forget_archived(listed)
         timeline = Timeline.of(files, has_history)
         pending = {file.group for file in files if file.is_pending}
         alone = {i for i in timeline.completed if i.action in DATA_ACTIONS and i.group not in pending}
@@ -156,6 +159,14 @@ class TimelineFolder:
             return timeline
         archived = self.history.among(alone)
         return replace(timeline, instants=tuple(i for i in timeline if i not in archived)) if archived else timeline
+
+    def _forget_archived(self, listed: Names) -> None:
+        """Let go of the content of files that are gone: a process that writes for months would keep every commit it ever looked at."""
+        if len(self._commits) > _KEPT_COMMITS + len(listed[0]):
+            shown = set(listed[0])
+            for path in list(self._commits):
+                if _name(path) not in shown:
+                    self._commits.pop(path, None)
 
     def files(self) -> tuple[list[Instant], bool]:
         """Every file of the active timeline, also those of archived instants; and whether there is a folder for archived ones."""

@@ -80,6 +80,7 @@ class History:
         # The pointer comes first: a manifest that it names is older than the listing, so it must be there.
         pointed, version = self._version()
         listed = {info.path.rpartition("/")[2]: info for info in self.storage.list_folder(self.path).objects}
+        self._forget_gone(listed)
         numbers = sorted((n for n in map(manifest_number, listed) if n is not None), reverse=True)
         problem = None
         if version is not None and version > (numbers[0] if numbers else -1):
@@ -97,6 +98,12 @@ class History:
                 problem = problem or found
                 _log.warning("the history of %s: %s", self.storage.location, found)
         return HistoryState(numbers[0] if numbers else 0, version, (), listed, problem)
+
+    def _forget_gone(self, listed: Collection[str]) -> None:
+        """Let go of what was read from files that a merge or a newer manifest has taken the place of."""
+        _drop_gone(self._manifests, listed)
+        _drop_gone(self._times, listed)
+        _drop_gone(self._completions, listed)
 
     # --- questions
 
@@ -287,6 +294,12 @@ def _was_never_in_force(number: int, version: int | None, pointed: bool, numbers
 
 def _may_hold(files: Iterable[HistoryFile], first: str, last: str) -> list[HistoryFile]:
     return [file for file in files if file.may_hold(first, last)]
+
+
+def _drop_gone(kept: dict[tuple[str, str], T], listed: Collection[str]) -> None:
+    for key in list(kept):  # other threads may add to it meanwhile
+        if key[0].rpartition("/")[2] not in listed:
+            kept.pop(key, None)
 
 
 def _completion(instant: Instant) -> str:

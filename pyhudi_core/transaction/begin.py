@@ -99,6 +99,7 @@ def announce(transaction: Transaction, requested_body: bytes, inflight_body: byt
                 instant=transaction.requested_time,
                 hint="Try again; if it recurs, give all writers of the table the same clock or lock provider.",
             )
+    transaction.heartbeat.revive(context)
 
 
 def begin_write(context: TableContext, action: Action, operation: str) -> Transaction:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from pyhudi_core.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
+    CorruptionError,
     HudiError,
     ObjectNotFoundError,
     StorageError,
@@ -265,9 +266,9 @@ def _publish(transaction: Transaction, intent: Intent) -> Instant:
             return replace(transaction.requested, state=State.COMPLETED, completion_time=intent.completion_time)
         named = published(publication.path for publication in intent.publications)
         completed = _completed(transaction, load_showing(context, named))
-    except StorageError as error:
+    except (StorageError, CorruptionError) as error:
         raise CommitStateUnknownError(
-            "The commit is decided, but the storage failed while it was published",
+            f"The commit is decided, but could not be published: {error.message}",
             token=transaction.token,
             table=context.table,
             instant=transaction.requested_time,

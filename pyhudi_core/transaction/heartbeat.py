@@ -26,6 +26,13 @@ class Heartbeat:
     body: bytes
     handle: TimerHandle
 
+    def revive(self, context: TableContext) -> None:
+        """Put the file back if somebody took the reservation of a process that slept for a dead one's: without it nobody would ever find out
+        that the writer of an announced instant is gone.
+        """
+        if context.storage.head(self.path) is None:
+            context.storage.put(self.path, self.body)
+
     def stop(self, context: TableContext) -> None:
         """End it and remove the file."""
         self.handle.cancel()

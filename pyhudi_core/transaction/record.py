@@ -25,6 +25,7 @@ from pyhudi_core.transaction.layout import COMMIT_RECORD
 
 _log = logging.getLogger(__name__)
 _KEPT = 8
+_SENDS = 3
 _FORMAT = 1
 
 
@@ -172,16 +173,45 @@ class NumberedRecordStore:
 
 
 def swap_settled(store: RecordStore, previous: Record | None, record: Record) -> bool:
-    """Swap and find out what happened: True if our intent was decided and is still the record, False if it was not found there.
+    """Swap and find out what happened: True if our intent was decided and is still the record, False if ours can never stand.
 
-    Raises `StorageStateUnknownError` if the storage does not let it be found out.
+    As long as the record is what it was, a swap without an answer may still arrive. So it is sent again, which decides nothing twice, until one
+    of them shows; else a commit could be called undone, and stand a moment later.
+
+    Raises `StorageStateUnknownError` if the storage does not let it be found out, and `StorageError` if it refused and nothing happened.
     """
-    try:
-        store.swap(previous, record)
-    except (PreconditionFailedError, StorageStateUnknownError):
+    in_doubt = False
+    for _ in range(_SENDS):
+        refusal: StorageError | None = None
         try:
-            found = store.read()
+            store.swap(previous, record)
+        except PreconditionFailedError:
+            pass  # by somebody else's swap, or by an earlier one of ours: the record tells
+        except StorageStateUnknownError:
+            in_doubt = True
         except StorageError as error:
-            raise StorageStateUnknownError("The commit record could not be read back") from error
-        return found is not None and found.intent == record.intent
-    return True
+            refusal = error
+        else:
+            return True
+        found = _read_back(store)
+        if found is not None and found.intent == record.intent:
+            if refusal is not None:
+                # It is there, but a disk that fails while it makes it durable does not say that it stays.
+                raise StorageStateUnknownError("The commit record was changed, but perhaps not for good") from refusal
+            return True
+        if _position(found) != _position(previous) or not (in_doubt or refusal):
+            return False
+        if refusal is not None and not in_doubt:
+            raise refusal
+    raise StorageStateUnknownError("The storage does not say whether the commit record was changed")
+
+
+def _read_back(store: RecordStore) -> Record | None:
+    try:
+        return store.read()
+    except StorageError as error:
+        raise StorageStateUnknownError("The commit record could not be read back") from error
+
+
+def _position(record: Record | None) -> str:
+    return record.position if record is not None else ""

@@ -126,6 +126,8 @@ def _put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
     """
     context = transaction.context
     store = record_store(context.storage)
+    # Before the lock: without markers the whole table is listed. Whoever executes the plan looks again.
+    files = _by_partition(context, _files(context, requested_time))
     with holding_lock(context, f"roll back {requested_time}"):
         for _ in range(_DECISIONS):
             record = store.read()
@@ -140,7 +142,7 @@ def _put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
             )
             if victim is None or requested_time in names_rolled_back(context, timeline, requested_time):
                 return None
-            plan = encode_record("HoodieRollbackPlan", _plan(context, victim), sync_marker=transaction.sync_marker)
+            plan = encode_record("HoodieRollbackPlan", _plan(victim, files), sync_marker=transaction.sync_marker)
             if _is_fenced(transaction, victim, record, plan):
                 begin.announce(transaction, plan, b"")
                 return victim
@@ -213,9 +215,13 @@ def _resume(context: TableContext, timeline: Timeline, rollback: Instant) -> Non
     beat = heartbeat.start(context, rollback.requested_time, body)
     requested = Instant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
     transaction = Transaction(context, requested, nonce, timeline, beat)
-    if rollback.state is State.REQUESTED:
-        context.storage.put(context.folder.file(transaction.inflight), b"")
-    _execute(transaction, victim)
+    try:
+        if rollback.state is State.REQUESTED:
+            context.storage.put(context.folder.file(transaction.inflight), b"")
+        _execute(transaction, victim)
+    except BaseException:
+        beat.handle.cancel()  # nobody would end it, and this process may live on; the file expires
+        raise
 
 
 def _files(context: TableContext, requested_time: str) -> list[str]:
@@ -232,10 +238,15 @@ def _is_of(path: str, requested_time: str) -> bool:
     return name is not None and name.requested_time == requested_time
 
 
-def _plan(context: TableContext, victim: Instant) -> dict[str, Any]:
-    requests: dict[str, list[str]] = {}
-    for path in _files(context, victim.requested_time):
-        requests.setdefault(split(path)[0], []).append(f"{context.table}/{path}")
+def _by_partition(context: TableContext, paths: list[str]) -> dict[str, list[str]]:
+    """Absolute paths of files, by partition."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(split(path)[0], []).append(f"{context.table}/{path}")
+    return found
+
+
+def _plan(victim: Instant, files: dict[str, list[str]]) -> dict[str, Any]:
     return {
         "instantToRollback": {"commitTime": victim.requested_time, "action": str(victim.action)},
         "RollbackRequests": [
@@ -243,18 +254,15 @@ def _plan(context: TableContext, victim: Instant) -> dict[str, Any]:
                 "partitionPath": partition,
                 "fileId": "",
                 "latestBaseInstant": "",
-                "filesToBeDeleted": files,
+                "filesToBeDeleted": named,
                 "logBlocksToBeDeleted": {},  # Hudi fails over a null when it goes on with the plan
             }
-            for partition, files in sorted(requests.items())
+            for partition, named in sorted(files.items())
         ],
     }
 
 
 def _metadata(context: TableContext, victim: Instant, paths: list[str]) -> dict[str, Any]:
-    partitions: dict[str, list[str]] = {}
-    for path in paths:
-        partitions.setdefault(split(path)[0], []).append(f"{context.table}/{path}")
     return {
         "startRollbackTime": context.now(),
         "timeTakenInMillis": 0,
@@ -268,7 +276,7 @@ def _metadata(context: TableContext, victim: Instant, paths: list[str]) -> dict[
                 "rollbackLogFiles": {},
                 "logFilesFromFailedCommit": {},
             }
-            for partition, files in sorted(partitions.items())
+            for partition, files in sorted(_by_partition(context, paths).items())
         },
         "instantsRollback": [{"commitTime": victim.requested_time, "action": str(victim.action)}],
     }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.model.instant import is_time
+from pyhudi_core.model.instant import DATA_ACTIONS, Instant, State, is_time
 from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.commit import publish_intent
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.record import record_store
 
 
@@ -26,9 +27,12 @@ def commit_status(context: TableContext, token: str) -> CommitStatus:
     if not is_time(requested_time) or len(nonce) != 32:
         raise InvalidOptionError(f"{token!r} is not a commit token", table=context.table, hint="Use commit.token.")
     record = record_store(context.storage).read()
+    # The write's pending file stays as long as the write may be decided, so a listing without it may only be an old one.
+    expected = [Instant(requested_time, action, State.INFLIGHT) for action in sorted(DATA_ACTIONS)]
     if record is not None and record.intent.token == token:
         publish_intent(context, record.intent)
-    timeline = context.folder.load()
+        expected += published(publication.path for publication in record.intent.publications)
+    timeline = load_showing(context, expected)
     found = timeline.find(requested_time) or context.folder.archived(timeline, requested_time)
     if found is None:
         return CommitStatus.NOT_COMMITTED

@@ -27,7 +27,7 @@ from pyhudi_core.model.schema import to_avro
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import concurrent, markers, removal
-from pyhudi_core.transaction.begin import Transaction, begin_write
+from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, begin_write
 from pyhudi_core.transaction.commit import Gate, finish
 from pyhudi_core.transaction.conflict import is_final
 from pyhudi_core.transaction.context import TableContext
@@ -46,8 +46,6 @@ from pyhudi_core.write.touching import checked_extra, fitted, replaced_by, touch
 from pyhudi_core.write.writable import refuse_unwritable
 
 _log = logging.getLogger(__name__)
-
-TOKEN_KEY = "pyhudi.commit_token"  # noqa: S105  (a name, not a secret)
 
 
 class Write:

@@ -30,7 +30,17 @@ def test_there_are_tables_of_both_releases() -> None:
     assert {query.release for query in QUERIES} == {"hudi-1.0.2", "hudi-1.2.0"}
 
 
-ACTIONS = ["clean", "clustering", "commit", "compaction", "deltacommit", "indexing", "logcompaction", "replacecommit", "restore"]
+ACTIONS = [
+    "clean",
+    "clustering",
+    "commit",
+    "compaction",
+    "deltacommit",
+    "indexing",
+    "logcompaction",
+    "replacecommit",
+    "restore",
+]
 
 
 @pytest.mark.row("B6", "C1", "C2", "C3", "C5", "C6", "C7", "C8", "C9", "C10", "C11")

@@ -18,7 +18,6 @@ from pyhudi_core.errors import CommitStateUnknownError, HudiError, StorageError,
 from pyhudi_core.lock.audit import AuditedLock
 from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.runtime.clock import RandomIds, SystemClock
-from pyhudi_core.storage import local_files
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Fault, Profile
@@ -371,25 +370,3 @@ def test_a_rollback_does_not_list_the_table_while_it_holds_the_lock(profile: Pro
         assert not (held and verb.startswith("list") and not path.startswith(".hoodie")), (
             f"{verb} {path!r} under the lock"
         )
-
-
-def test_a_file_that_was_swept_before_it_was_marked_is_begun_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process that stands still between the creation of a hidden file and its mark comes back to a name that is gone."""
-    storage = LocalStorage(str(tmp_path), fsync=False)
-    real, swept = local_files.fcntl.flock, []
-
-    def sleeping(descriptor: int, operation: int) -> None:
-        if operation == local_files.fcntl.LOCK_SH and not swept:
-            swept.append(1)  # first: the sweeper marks what it looks at, too
-            swept.extend(storage.sweep_temporaries("", -60_000, SystemClock().now_ms()))
-        real(descriptor, operation)
-
-    monkeypatch.setattr(local_files.fcntl, "flock", sleeping)
-    file = storage.open_output("part/file")
-    assert len(swept) == 2
-    file.stream.write(b"all")
-    assert not storage.sweep_temporaries("", -60_000, SystemClock().now_ms()), "a file that is being written"
-    file.close()
-    assert storage.get("part/file") == b"all"

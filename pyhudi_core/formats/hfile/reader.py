@@ -1,7 +1,8 @@
 """Read an HFile: all of it, some keys, or the keys with some prefixes; only the blocks on the way are read.
 
 Facts of HFile version 3 as Hudi writes it (HBase's writer in release 1.0, its own since 1.1). The trailer is the last 4,096 bytes; the index of
-data blocks may have several levels. Keys are compared by their bytes.
+data blocks may have several levels. Keys are in the order of their bytes, or in that of Java's strings, which release 1.0 sorts them by; the
+two differ from U+E000 on.
 
 Invariants
 - sizes and offsets are checked against the file before anything is read by them, payloads are bounded by a limit;
@@ -134,10 +135,15 @@ class HFileReader:
         """The entries whose key begins with one of these."""
         wanted = set(prefixes)
         lengths = sorted({len(prefix) for prefix in wanted})
+        doubtful = [prefix for prefix in wanted if _depends_on_order(prefix)]
         leaves = list(self._leaves(self._root, self._levels))
         for number, leaf in enumerate(leaves):
             after = leaves[number + 1].key if number + 1 < len(leaves) else None
-            if not any(_may_hold(prefix, leaf.key if number else b"", after) for prefix in wanted):
+            first = leaf.key if number else b""
+            if not any(_may_hold(prefix, first, after) for prefix in wanted) and not any(
+                _may_hold(_java_order(prefix), _java_order(first), None if after is None else _java_order(after))
+                for prefix in doubtful
+            ):
                 continue
             found = self._entries(leaf)
             which = [n for n, key in enumerate(found.key_list()) if any(key[:size] in wanted for size in lengths)]
@@ -151,8 +157,10 @@ class HFileReader:
             starts = [entry.key for entry in entries]
             groups: dict[int, list[bytes]] = {}
             for key in keys:
-                place = bisect_right(starts, key) - 1
-                if place >= 0:
+                places = {bisect_right(starts, key) - 1}
+                if _depends_on_order(key):
+                    places.add(bisect_right(starts, _java_order(key), key=_java_order) - 1)
+                for place in places - {-1}:
                     groups.setdefault(place, []).append(key)
             for place, inside in groups.items():
                 if level == 1:
@@ -301,3 +309,13 @@ def _file_info(payload: bytes) -> dict[bytes, bytes]:
 def _may_hold(prefix: bytes, first: bytes, after: bytes | None) -> bool:
     """Whether a block from ``first`` up to (not including) ``after`` can hold a key with the prefix."""
     return (after is None or prefix < after) and (prefix >= first or first.startswith(prefix))
+
+
+def _depends_on_order(key: bytes) -> bool:
+    """Whether a key has characters from U+E000 on."""
+    return max(key, default=0) >= 0xEE
+
+
+def _java_order(key: bytes) -> bytes:
+    """What sorts as Java sorts strings: UTF-16 units. Index keys may be cut inside of a character."""
+    return key.decode("utf-8", "ignore").encode("utf-16-be")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -15,8 +16,11 @@ from hypothesis import strategies as st
 
 from pyhudi_core.errors import LockTimeoutError
 from pyhudi_core.lock import FileSystemLockProvider
+from pyhudi_core.lock import holder as holders
 from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder, this_process
 from pyhudi_core.runtime import RandomIds, SystemClock
+from pyhudi_core.runtime import process as processes_of_system
+from pyhudi_core.runtime.process import SystemProcess
 from pyhudi_core.storage import LocalStorage
 
 JAVA_LOCK = b"""{
@@ -106,6 +110,29 @@ def test_only_a_process_of_this_machine_can_be_known_to_be_gone() -> None:
     assert is_gone(replace(me, pid=2**22 + 5))
     assert not is_gone(replace(me, pid=2**22 + 5, host="elsewhere"))
     assert not is_gone(replace(me, pid=2**22 + 5, machine="after a reboot"))
+
+
+def test_a_living_process_that_cannot_be_looked_at_is_not_taken_for_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With too many open files, or where other users' processes are hidden, the system shows nothing; that says nothing of the process."""
+    me, identity = this_process("n", 0, ""), SystemProcess().identity()
+
+    def refused(*_: object, **__: object) -> object:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    place = processes_of_system.machine()
+    monkeypatch.setattr(processes_of_system, "machine", lambda: place)
+    monkeypatch.setattr(holders, "machine", lambda: place)
+    monkeypatch.setattr("builtins.open", refused)
+    assert not is_gone(me)
+    assert not SystemProcess().is_gone(identity)
+    gone = identity.replace(f"|{me.pid}|", f"|{2**22 + 5}|")
+    assert SystemProcess().is_gone(gone)
+
+
+@pytest.mark.parametrize("pid", ["\u00b2", "9" * 5000, "-1", "", "0x1"])
+def test_a_hostile_process_number_is_no_process(pid: str) -> None:
+    host, place, _, started = SystemProcess().identity().split("|")
+    assert not SystemProcess().is_gone(f"{host}|{place}|{pid}|{started}")
 
 
 def test_a_holder_reads_back_as_it_was_written() -> None:

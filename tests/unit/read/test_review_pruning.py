@@ -55,7 +55,7 @@ def test_no_condition_on_any_column_loses_a_row(name: str, tmp_path: Path) -> No
     for column in table.snapshot().schema.names:
         values = everything.column(column)
         wheres = [f"{column} IS NULL", f"{column} IS NOT NULL"]
-        plain = [] if pa.types.is_nested(values.type) else pc.unique(values.drop_null()).to_pylist()[:2]
+        plain = [] if pa.types.is_nested(values.type) else pc.unique(values.drop_null()).to_pylist()[:1]
         wheres += [f"{column} {op} {text}" for value in plain if (text := sql(value)) for op in ("=", "<", ">=", "!=")]
         for where in wheres:
             assert_same_rows(table, where, everything)
@@ -135,7 +135,7 @@ def test_a_nan_in_a_log_hides_no_number(tmp_path: Path) -> None:
     rewrite_metadata(location, "column_stats", changed_stats("price", with_nan))
     table = hudi.open_table(location)
     everything = table.scan().to_arrow()
-    for price in pc.unique(everything.column("price").drop_null()).to_pylist()[:60]:
+    for price in pc.unique(everything.column("price").drop_null()).to_pylist()[:25]:
         assert_same_rows(table, f"price = {price!r}", everything)
 
 

@@ -87,7 +87,7 @@ def test_put_if_absent_that_won_says_so(storage: S3Storage, proxy: LostAckProxy,
         storage.put_if_absent("once", b"ours")
 
 
-@pytest.mark.parametrize("kind", ["refused", "503_before", "409"])
+@pytest.mark.parametrize("kind", ["refused", "503_before", "409", "429"])
 def test_put_if_absent_that_did_not_happen_is_repeated(storage: S3Storage, proxy: LostAckProxy, kind: str) -> None:
     proxy.plan(kind, "PUT", "/once", times=2)  # type: ignore[arg-type]
     storage.put_if_absent("once", b"ours")

@@ -1,0 +1,51 @@
+"""Upper and lower case as Java and Spark have them (Unicode, "Special Casing"): one letter may become several, and a last sigma differs.
+
+Arrow maps letter by letter, so the two functions are added to Arrow's under names of their own. Text of ASCII letters only, as most is, is
+left to Arrow.
+
+Invariant: importing this module is enough for an expression that calls the functions, also one that another process made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_NAMES = {"lower": "pyhudi_lower", "upper": "pyhudi_upper"}
+_LETTERS: dict[str, tuple[Callable[[Any], Any], Callable[[str], str]]] = {
+    "lower": (pc.utf8_lower, str.lower),
+    "upper": (pc.utf8_upper, str.upper),
+}
+
+
+def in_case(function: str, text: pc.Expression) -> pc.Expression:
+    """The expression of ``lower`` or ``upper`` of a text."""
+    return pc.Expression._call(_NAMES[function], [text])
+
+
+def _function(name: str) -> Callable[[Any, Any], Any]:
+    simple, exact = _LETTERS[name]
+
+    def run(_context: Any, text: Any) -> Any:
+        if isinstance(text, pa.Scalar):
+            return pa.scalar(None if text.as_py() is None else exact(text.as_py()), pa.string())
+        plain = pc.fill_null(pc.string_is_ascii(text), True)
+        if pc.all(plain, min_count=0).as_py():
+            return simple(text)
+        others = text.filter(pc.invert(plain)).to_pylist()
+        return pc.replace_with_mask(simple(text), pc.invert(plain), pa.array(map(exact, others), pa.string()))
+
+    return run
+
+
+def _register(name: str) -> None:
+    if _NAMES[name] not in pc.list_functions():
+        told = {"summary": f"{name} case as in Java", "description": "Full case mapping of Unicode."}
+        pc.register_scalar_function(_function(name), _NAMES[name], told, {"text": pa.string()}, pa.string())
+
+
+for _name in _NAMES:
+    _register(_name)
