@@ -12,6 +12,7 @@ from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.file_groups.slicing import Piece, newest_base, slices_of
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.file_names import READABLE_EXTENSIONS, BaseFileName, parse_data_file
+from pyhudi_core.runtime.collection import collector_paused
 
 
 @dataclass(slots=True)
@@ -35,8 +36,9 @@ class FileGroupView:
 
     def all_slices(self, partitions: Iterable[str] | None = None) -> list[FileSlice]:
         """The same for several partitions (all by default)."""
-        chosen = self.partitions() if partitions is None else partitions
-        return [piece for partition in chosen for piece in self.slices(partition)]
+        with collector_paused():
+            chosen = self.partitions() if partitions is None else partitions
+            return [piece for partition in chosen for piece in self.slices(partition)]
 
     def base_slices(self, partition: str) -> tuple[FileSlice, ...]:
         """For read-optimized queries: the newest visible base file of each group; ``logs`` are those that such a query leaves out."""
