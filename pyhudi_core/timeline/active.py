@@ -25,6 +25,8 @@ from pyhudi_core.timeline.history import History
 _SHOWN = 20
 _KEPT_COMMITS = 1_000
 """So many commits' content is kept beyond what is on the active timeline, for readers of older states."""
+_ONE_PAGE = 250
+"""So many names a storage lists at one moment: a disk more than this, object stores a thousand."""
 Names = tuple[tuple[str, ...], tuple[str, ...]]
 """Of the files and of the folders in a folder."""
 
@@ -173,7 +175,21 @@ class TimelineFolder:
         return self._instants(self._names())
 
     def _names(self) -> Names:
-        """The names of files and folders. A disk tells them without a look at each file, which is most of the work."""
+        """The names of files and folders at one moment.
+
+        A listing of several pages shows a later moment on each page, so it may show a commit and not another one that completed before it. What
+        completed until the end of a first listing shows in a second one, whatever its pages; newer ones are left out.
+        """
+        first = self._listed()
+        if len(first[0]) <= _ONE_PAGE:
+            return first
+        newest = max((i.completion_time or "" for i in self._instants(first)[0]), default="")
+        names, folders = self._listed()
+        parsed = ((name, parse_file_name(name)) for name in names)
+        return tuple(name for name, i in parsed if i is None or (i.completion_time or "") <= newest), folders
+
+    def _listed(self) -> Names:
+        """The names as the storage lists them. A disk tells them without a look at each file, which is most of the work."""
         if isinstance(self.storage, LocalStorage):
             return self.storage.list_names(self.path)
         folder = self.storage.list_folder(self.path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -223,3 +224,9 @@ def test_no_test_is_skipped_without_a_reason() -> None:
         if "reason" not in ast.unparse(node) and not (node.args and isinstance(node.args[0], ast.Constant | ast.JoinedStr))
     ]  # fmt: skip
     assert silent == []
+
+
+def test_files_of_tests_have_names_of_their_own() -> None:
+    outside = [path for path in (ROOT / "tests").rglob("test_*.py") if not (path.parent / "__init__.py").exists()]
+    seen = Counter(path.name for path in outside)
+    assert [name for name, times in seen.items() if times > 1] == [], "pytest cannot collect two of one name together"
