@@ -9,11 +9,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import reduce
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates.functions import compute
 from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, Like, Literal, Node, Or, text_of
 
@@ -103,3 +105,17 @@ def _in(node: In) -> pc.Expression:
     values = pa.array([literal.value for literal in node.values], node.values[0].type)
     found = operand.isin(values)
     return ~found & operand.is_valid() if node.negated else found
+
+
+RowsT = TypeVar("RowsT", pa.RecordBatch, pa.Table)
+
+
+def matching(batch: RowsT, expression: pc.Expression) -> RowsT:
+    """The rows for which a condition is true. Raises `PredicateError` if it cannot be computed of a row: an overflow, a text that is no number."""
+    try:
+        return batch.filter(expression)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise PredicateError(
+            f"The condition cannot be computed of a row: {str(error).splitlines()[0]:.200}",
+            hint="Leave out the rows it is not made for with another condition, or cast to a wider type.",
+        ) from error

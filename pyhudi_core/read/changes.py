@@ -27,6 +27,7 @@ from pyhudi_core.formats.log_format import BlockType, Header
 from pyhudi_core.formats.log_reader import LogReader
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY, with_meta_fields
 from pyhudi_core.predicates import Predicate
+from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.read.merged import Merging
 from pyhudi_core.read.scan import RowFilter
 from pyhudi_core.runtime.base import Executor
@@ -162,7 +163,7 @@ class ChangeReader:
         if self.predicate is None:
             return np.ones(rows.num_rows, bool)
         numbered = rows.append_column("__row", pa.array(np.arange(rows.num_rows)))
-        kept = numbered.filter(self.predicate.expression).column("__row").to_numpy()
+        kept = matching(numbered, self.predicate.expression).column("__row").to_numpy()
         found = np.zeros(rows.num_rows, bool)
         found[kept] = True
         return found & (present >= 0)

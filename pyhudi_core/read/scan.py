@@ -18,6 +18,7 @@ from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
 from pyhudi_core.model.schema import conform
 from pyhudi_core.predicates import Condition
+from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.read.merged import Merging, merged_batches
 from pyhudi_core.read.plan import Explanation, Step, choose_row_groups, choose_slices, may_match
 from pyhudi_core.read.read_optimized import Staleness, staleness
@@ -108,7 +109,7 @@ class RowFilter:
         if self.changed_by is not None:
             times = pa.array(sorted(self.changed_by), pa.string())
             batch = batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=times))
-        return batch if self.predicate is None else batch.filter(self.predicate.expression)
+        return batch if self.predicate is None else matching(batch, self.predicate.expression)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import is_parquet, read_footer
 from pyhudi_core.model.meta_fields import COMMIT_TIME, META_SCHEMA
 from pyhudi_core.model.schema import from_avro
+from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.read.changes import Changes
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.tasks import Task, change_tasks, scan_tasks
@@ -108,7 +109,7 @@ def _quoted(name: str) -> str:
 
 
 def _matching(expression: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch.filter(expression)
+    return matching(batch, expression)
 
 
 def changes_to_spark(changes: Changes, spark: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a stranger who trusted nothing tried: outcomes that are not what the caller was told, and what an interruption leaves behind (P2, P3, P7)."""
+"""Outcomes that are not what the caller was told, and what an interruption leaves behind: promises P2, P3 and P7 at unclear moments."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import pytest
 
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates import Predicate
+from pyhudi_core.predicates.arrow import matching
 
 SCHEMA = pa.schema([("ts", pa.int64())])
 
@@ -69,3 +70,13 @@ def test_a_condition_on_letters_is_understood_in_another_process() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(predicate), capture_output=True, check=True)
     assert done.stdout.strip() == b"1"
+
+
+@pytest.mark.parametrize("where", ["CAST(ts AS TINYINT) = 1", "ts * 9223372036854775807 > 5"])
+def test_a_condition_that_cannot_be_computed_of_a_row_is_a_typed_error(where: str) -> None:
+    predicate = Predicate.of(where, SCHEMA)
+    assert predicate is not None
+    batch = pa.record_batch({"ts": [1, 1000]}, SCHEMA)
+    with pytest.raises(PredicateError, match="cannot be computed of a row"):
+        matching(batch, predicate.expression)
+    assert matching(batch.slice(0, 1), predicate.expression).num_rows == 1
