@@ -17,6 +17,7 @@ from pyhudi_core.errors import (
     HudiError,
     InvalidOptionError,
     SchemaMismatchError,
+    SnapshotExpiredError,
     TableExistsError,
     TableNotFoundError,
     TableVersionError,
@@ -273,8 +274,10 @@ def test_a_missing_base_file_is_not_silently_less_rows(location: str) -> None:
     scan = table.scan()
     assert len(scan.slices()) == 2
     Path(location, scan.slices()[0].base.path).unlink()
-    with pytest.raises(hudi.errors.ObjectNotFoundError):
+    with pytest.raises(SnapshotExpiredError, match="is gone"):
         scan.to_arrow()
+    with pytest.raises(SnapshotExpiredError, match="is gone"):
+        table.scan().to_arrow()
 
 
 @pytest.mark.parametrize("location_text", ["ftp://host/x", "", "s3://", "relative\0nul"])
