@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from pyhudi_core.errors import CorruptBaseFileError, HudiError
 from pyhudi_core.formats.bloom import BloomFilter
+from pyhudi_core.model.java_order import sorts_as_in_java
 
 BLOOM_FILTER = "org.apache.hudi.bloomfilter"
 BLOOM_TYPE = "hoodie_bloom_filter_type_code"
@@ -58,8 +59,7 @@ class BaseFileFooter:
 
 
 def _sure(bound: str | None) -> str | None:
-    """Java compares UTF-16 code units, everybody else code points or UTF-8 bytes; they differ only beyond this character."""
-    return bound if bound is not None and max(bound, default="") < "\ud800" else None
+    return bound if bound is not None and sorts_as_in_java(bound) else None
 
 
 def read_footer(source: pa.NativeFile, path: str) -> BaseFileFooter:

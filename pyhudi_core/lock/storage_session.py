@@ -148,7 +148,9 @@ class StorageBasedLockSession:
             if seen.lock == content:
                 return Grant(owner, seen.info.etag, content.valid_until_ms)
             tag = seen.info.etag  # an earlier write of ours arrived late
-        raise StorageStateUnknownError("The lock file does not settle", path=LOCK_FILE)
+        raise StorageStateUnknownError(
+            "The lock file does not settle", path=LOCK_FILE, hint="Try again when the storage answers steadily."
+        )
 
     def _is_mine(self, seen: SeenLock | None) -> bool:
         owner = seen.owner if seen is not None else None

@@ -10,7 +10,6 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -25,14 +24,6 @@ Record = Mapping[str, Any]
 FILES_FIELD = "filesystemMetadata"
 STATS_FIELD = "ColumnStatsMetadata"
 BLOOM_FIELD = "BloomFilterMetadata"
-
-
-@dataclass(frozen=True, slots=True)
-class FileInfo:
-    """A file in a list: its size in bytes, or a mark that it is gone."""
-
-    size: int
-    is_deleted: bool
 
 
 def records(arrivals: Iterable[Arrival], wanted: frozenset[str] | None = None) -> dict[str, Record]:

@@ -25,6 +25,10 @@ from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.active import Timeline
 
 _KEY, _ORDER = "key", "order"
+_SECONDARY = "SecondaryIndexMetadata"
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_UUID_LENGTH = 36
+_UUID_DIGITS = [place for place in range(_UUID_LENGTH) if place not in (8, 13, 18, 23)]
 
 
 @dataclass(slots=True)
@@ -113,10 +117,14 @@ class MetadataTable:
 
     def record_keys_of(self, index: str, values: Sequence[str]) -> list[str]:
         """The record keys of the rows in which a secondary key has one of these values."""
-        prefixes = [names.secondary_key(value) for value in dict.fromkeys(values)]
-        found = self._merged(index, with_prefixes(prefixes), None)
-        live = (key for key, record in found.items() if not record["SecondaryIndexMetadata"]["isDeleted"])
-        return [names.split_secondary_key(key)[1] for key in live]
+        find = with_prefixes([names.secondary_key(value) for value in dict.fromkeys(values)])
+        keys: list[str] = []
+        for piece in self.slices.pieces(index):
+            newest = _newest(list(self.slices.arrivals(piece, find)), _SECONDARY)
+            if newest.num_rows:
+                deleted = newest.column(_SECONDARY).combine_chunks().field("isDeleted")
+                keys.extend(newest.column(_KEY).filter(pc.invert(pc.fill_null(deleted, False))).to_pylist())
+        return [names.split_secondary_key(key)[1] for key in keys]
 
     # --- entries
 
@@ -184,7 +192,7 @@ class ColumnRangeOfFile:
 
 @dataclass(slots=True)
 class MetadataListing:
-    """Lists a data table's files from the metadata table. All partitions are read at once when the first is asked for."""
+    """Lists a data table's files from the metadata table: the first partition that is asked for alone, then all others at once."""
 
     table: MetadataTable
     _files: dict[str, tuple[ObjectInfo, ...]] = field(default_factory=dict)
@@ -199,8 +207,7 @@ class MetadataListing:
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
         """All files that the metadata table lists in a partition."""
         if partition not in self._files:
-            known = self.partitions()
-            wanted = known if partition in known else (*known, partition)
+            wanted = (partition,) if not self._files else tuple({*self.partitions(), partition} - self._files.keys())
             for path, found in self.table.files(wanted).items():
                 prefix = f"{path}/" if path else ""
                 self._files[path] = tuple(
@@ -255,7 +262,8 @@ def _locations(rows: pa.Table) -> pa.Table:
         return pa.table({"key": empty, "partition": empty, "file_id": empty, "instant_ms": pa.array([], pa.int64())})
     found = rows.column("recordIndexMetadata").combine_chunks()
     high, low, index = (found.field(name) for name in ("fileIdHighBits", "fileIdLowBits", "fileIndex"))
-    partitions = [names.partition_path(name or "") for name in found.field("partitionName").to_pylist()]
+    listed = pc.fill_null(found.field("partitionName"), "")
+    partitions = pc.if_else(pc.equal(listed, names.NON_PARTITIONED), "", listed)
     raw = pc.equal(found.field("fileIdEncoding"), 1)
     file_ids = pc.if_else(raw, found.field("fileId"), _uuid_texts(high, low, index))
     instants = found.field("instantTime")
@@ -264,15 +272,14 @@ def _locations(rows: pa.Table) -> pa.Table:
 
 def _uuid_texts(high: pa.Array, low: pa.Array, index: pa.Array) -> pa.Array:
     """File ids that are a UUID in two longs and a number behind it; -1 for no number."""
-    words = np.stack([_unsigned(high), _unsigned(low)], axis=1).astype(">u8")
-    texts = words.tobytes().hex()
-    numbers = pc.fill_null(index, -1).to_pylist()
-    out = []
-    for place, number in enumerate(numbers):
-        t = texts[place * 32 : place * 32 + 32]
-        uuid = f"{t[:8]}-{t[8:12]}-{t[12:16]}-{t[16:20]}-{t[20:]}"
-        out.append(uuid if number < 0 else f"{uuid}-{number}")
-    return pa.array(out, pa.string())
+    octets = np.stack([_unsigned(high), _unsigned(low)], axis=1).astype(">u8").view(np.uint8).reshape(len(high), 16)
+    texts = np.full((len(high), _UUID_LENGTH), ord("-"), np.uint8)
+    texts[:, _UUID_DIGITS] = _HEX[np.stack([octets >> 4, octets & 15], axis=2).reshape(len(high), 32)]
+    offsets = np.arange(len(high) + 1, dtype=np.int32) * _UUID_LENGTH
+    uuids = pa.StringArray.from_buffers(len(high), pa.py_buffer(offsets), pa.py_buffer(texts))
+    numbers = pc.fill_null(index, -1)
+    numbered = pc.binary_join_element_wise(uuids, pc.cast(numbers, pa.string()), "-")
+    return pc.if_else(pc.less(numbers, 0), uuids, numbered)
 
 
 def _unsigned(values: pa.Array) -> np.ndarray:

@@ -172,7 +172,8 @@ WRITE_OPTIONS = (
            "Milliseconds by which the clocks of two writers may differ; every new instant waits that long.", minimum=0,
            maximum=600_000),
     Option("pyhudi.clock.max.ahead.ms", "max_clock_ahead_ms", int, 300_000,
-           "Milliseconds by which the timeline may be ahead of this machine's clock before a write is refused.", minimum=0),
+           "Milliseconds by which the timeline may be ahead of this machine's clock. Beyond it a write is refused if a writer of Hudi's is on the "
+           "timeline, or the storage has no put-if-absent; among this package's own writers times go on from there, with a warning.", minimum=0),
     Option("pyhudi.commit.retries", "commit_retries", int, 5,
            "How often a write that lost to another commit is planned anew before it is an error.", minimum=0, maximum=1000),
     Option("pyhudi.commit.reserve.after", "commit_reserve_after", int, 3,

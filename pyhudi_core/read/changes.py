@@ -10,7 +10,7 @@ Commits are told in the order of their completion; table services change no rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -34,6 +34,8 @@ from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import Storage
 
 INSERT, UPDATE, DELETE = "i", "u", "d"
+_PLACE = "_hoodie_place"
+"""A column's name that no table has: Hudi keeps the prefix to itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,9 @@ class ChangeReader:
         old_rows = np.concatenate([at[changed], np.flatnonzero(gone)])
         new_rows = np.concatenate([changed, np.full(int(gone.sum()), -1)])
         ops = np.where(old_rows < 0, INSERT, np.where(new_rows < 0, DELETE, UPDATE))
-        return self._batch(ops.tolist(), change.instant, _take(old, old_rows), _take(new, new_rows), new_rows, old_rows)
+        return self._batch(
+            pa.array(ops, pa.string()), change.instant, _take(old, old_rows), _take(new, new_rows), new_rows, old_rows
+        )
 
     def _rows(self, storage: Storage, piece: FileSlice | None) -> pa.Table:
         full = with_meta_fields(self.schema)
@@ -146,15 +150,15 @@ class ChangeReader:
                 (pa.Table.from_batches([rows]), np.where(image.is_valid().to_numpy(zero_copy_only=False), 0, -1))
             )
         (old, had), (new, has) = images
-        return self._batch(records.column("op").to_pylist(), instant, old, new, has, had)
+        return self._batch(records.column("op"), instant, old, new, has, had)
 
     def _batch(
-        self, ops: Sequence[str], instant: str, old: pa.Table, new: pa.Table, has: np.ndarray, had: np.ndarray
+        self, ops: pa.Array, instant: str, old: pa.Table, new: pa.Table, has: np.ndarray, had: np.ndarray
     ) -> pa.RecordBatch:
         """Put the columns together; ``had`` and ``has`` are negative where there is no row before or after."""
         keep = self._matching(old, had) | self._matching(new, has)
         columns = [
-            pa.array(ops, pa.string()), pa.array([instant] * len(ops), pa.string()),
+            ops.cast(pa.string()), pa.repeat(pa.scalar(instant), len(ops)),
             self._image(old, had), self._image(new, has),
         ]  # fmt: skip
         return pa.RecordBatch.from_arrays(columns, schema=self.result_schema).filter(pa.array(keep))
@@ -162,8 +166,8 @@ class ChangeReader:
     def _matching(self, rows: pa.Table, present: np.ndarray) -> np.ndarray:
         if self.predicate is None:
             return np.ones(rows.num_rows, bool)
-        numbered = rows.append_column("__row", pa.array(np.arange(rows.num_rows)))
-        kept = matching(numbered, self.predicate.expression).column("__row").to_numpy()
+        numbered = rows.append_column(_PLACE, pa.array(np.arange(rows.num_rows)))
+        kept = matching(numbered, self.predicate.expression).column(_PLACE).to_numpy()
         found = np.zeros(rows.num_rows, bool)
         found[kept] = True
         return found & (present >= 0)

@@ -98,7 +98,7 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
         # The text of one key may be the other text of another key, so the value itself decides.
         found = joined(found, (typed.column(config.record_key_fields[0]), config.record_key_fields[0]))
     if config.is_partitioned and all(name in names for name in config.partition_fields):
-        found = found.in_partitions(frozenset(partition_paths(typed, config).to_pylist()))
+        found = found.in_partitions(frozenset(pc.unique(partition_paths(typed, config)).to_pylist()))
     return found.pinned()
 
 

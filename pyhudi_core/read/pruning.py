@@ -23,6 +23,7 @@ from pyhudi_core.merge.record_merger import merger_name
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.reader import ColumnRangeOfFile, MetadataTable
+from pyhudi_core.model.java_order import sorts_as_in_java
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.properties import MergeMode
 from pyhudi_core.predicates import ColumnStats, Condition
@@ -189,8 +190,7 @@ def _stats(item: ColumnRangeOfFile, kind: pa.DataType, rows: int) -> ColumnStats
     low, high = _typed(item.min, kind), _typed(item.max, kind)
     if low is None or high is None:
         return None
-    if any(isinstance(bound, str) and max(bound, default="") >= "\ud800" for bound in (low, high)):
-        # Java may have compared UTF-16 units, which differs from here beyond this character only.
+    if any(isinstance(bound, str) and not sorts_as_in_java(bound) for bound in (low, high)):
         return None
     # Some writers cut long texts off, here as in Parquet's statistics; never shorter ones than this.
     cut_off = isinstance(high, str) and len(high.encode()) >= _CUT_OFF_BYTES

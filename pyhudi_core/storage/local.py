@@ -221,7 +221,10 @@ class LocalStorage:
             except FileNotFoundError:
                 continue  # this process stood still, and somebody swept what he took for a dead one's; nothing has happened yet
         raise StorageError(
-            f"The hidden file was swept {_SWEPT} times before it had its name", table=self._location, path=path
+            f"The hidden file was swept {_SWEPT} times before it had its name",
+            table=self._location,
+            path=path,
+            hint="Write again; this process stands still for longer than its heartbeats may be missing.",
         )
 
     def _write_beside(self, path: str, data: bytes) -> tuple[str, str]:

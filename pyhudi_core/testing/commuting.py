@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from pyhudi_core.testing.exploring import PREEMPTION, Bounds, Report, Scenario, World, _Search
+from pyhudi_core.testing.exploring import PREEMPTION, Bounds, Report, Scenario, Search, World
 from pyhudi_core.testing.history import History
 from pyhudi_core.testing.scheduler import CRASH, PAUSE, Call, Decision, Scheduler, SimulationError
 
@@ -173,7 +173,7 @@ def explore_all(
     Args:
         bounds: choices (``faults`` that are no failures) and ``schedules``.
 
-    Raises `SimulationError` for bounds on anything else, and for worlds that inject faults.
+    Raises `SimulationError` for bounds on anything else.
     """
     limits = bounds or Bounds()
     budgets = tuple(limits.of_run().budgets)
@@ -188,7 +188,7 @@ def explore_all(
         tree.observer = _Observer(made.scheduler)
         return made
 
-    search = _Search(Scenario(observed, actors, check), limits)
+    search = Search(Scenario(observed, actors, check), limits)
     while tree.pending and not search.over():
         search.run(_Run(tree, *tree.pending.pop()).choose)
     return search.report(len(tree.seen), exhausted=not tree.pending)

@@ -116,7 +116,7 @@ def explore(
     bounds: Bounds | None = None,
 ) -> Report:
     """Try every schedule within the bounds; stop at the first violation."""
-    search = _Search(Scenario(world, actors, check), bounds or Bounds())
+    search = Search(Scenario(world, actors, check), bounds or Bounds())
     visited: dict[int, list[tuple[int, ...]]] = {}
     budgets = tuple(search.bounds.budgets)
     pending: list[tuple[str, ...]] = [()]
@@ -153,7 +153,7 @@ def explore_randomly(
     With ``priorities`` the actors get random priorities that change at few random steps (probabilistic concurrency
     testing), which finds bugs that need few switches at the right places; else a coin is tossed at every step.
     """
-    search = _Search(Scenario(world, actors, check), bounds)
+    search = Search(Scenario(world, actors, check), bounds)
     chance = random.Random(seed)
     chooser = Priorities(chance) if priorities else CoinTosses(chance)
     for _ in range(bounds.schedules or 1000):
@@ -172,12 +172,12 @@ def replay(
     bounds: Bounds | None = None,
 ) -> Report:
     """Run one schedule, as a violation prints it, and then on without preemption to the end."""
-    search = _Search(Scenario(world, actors, check), bounds or Bounds())
+    search = Search(Scenario(world, actors, check), bounds or Bounds())
     search.run_listed(parse_schedule(schedule))
     return search.report(0, exhausted=False, shrinking=False)
 
 
-class _Search(Generic[W]):
+class Search(Generic[W]):
     """Runs schedules, keeps count, and holds the first violation."""
 
     def __init__(self, scenario: Scenario[W], bounds: Bounds) -> None:

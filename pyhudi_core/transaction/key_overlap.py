@@ -35,6 +35,7 @@ HASHES = 4 << 20
 """Hashes that are held at once: 32 MB."""
 
 _SHOWN = 10
+_HINT = "Keys cannot be compared with this file's; write when its writer has ended, or run the doctor (table.check())."
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -46,11 +47,11 @@ def written_keys(storage: Storage, path: str, requested_time: str) -> Iterator[p
     """
     name = parse_data_file(split(path)[1])
     if not isinstance(name, BaseFileName) or name.extension != "parquet":
-        raise CorruptBaseFileError("Its keys are not in a Parquet base file", path=path)
+        raise CorruptBaseFileError("Its keys are not in a Parquet base file", path=path, hint=_HINT)
     with storage.open_input(path) as source:
         reader = BaseFileReader(source, path, (COMMIT_TIME, RECORD_KEY))
         if not {COMMIT_TIME, RECORD_KEY} <= set(reader.schema.names):
-            raise CorruptBaseFileError("It has no meta columns, so its keys are not known", path=path)
+            raise CorruptBaseFileError("It has no meta columns, so its keys are not known", path=path, hint=_HINT)
         ranges = reader.row_group_statistics([COMMIT_TIME])
         chosen = [number for number, found in enumerate(ranges) if _may_hold(found, requested_time)]
         for batch in reader.iter_batches(chosen):
