@@ -34,11 +34,13 @@ $(INSTALLED): requirements.lock pyproject.toml scripts/install.py
 java: ## See to a Java 17 or newer, or say how to get one
 	@$(PYTHON3) scripts/java.py
 
-check: $(INSTALLED) ## Formatting, lint, types and the layers of the house
+check: $(INSTALLED) ## Formatting, lint, types, the layers of the house, generated pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict pyhudi_core pyhudi_dagster definitions.py
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/generate_docs.py --check
+	$(BIN)/python scripts/coverage_table.py --check
 
 format: $(INSTALLED) ## Format the code and mend what lint can mend
 	$(BIN)/ruff format .

@@ -69,6 +69,35 @@ def start_spark(heap: str) -> dict[str, Verb]:
     }
 
 
+def _arrow_lookup(command: dict[str, Any]) -> dict[str, Any]:
+    rows: list[pa.Table] = []
+    answer = measured(lambda: rows.append(hudi.open_table(command["table"]).scan(where=command["where"]).to_arrow()))
+    if rows[0].num_rows != 1:
+        raise ValueError(f"the lookup gave {rows[0].num_rows} rows, not one")
+    return answer
+
+
+def _arrow_copy(command: dict[str, Any]) -> dict[str, Any]:
+    """The table's rows as plain Parquet, a file for each file group."""
+    target = Path(cleared(command["target"]))
+    target.mkdir(parents=True)
+    scan = hudi.open_table(command["table"]).scan()
+    groups = [piece.group for piece in scan.slices()]
+    for number, group in enumerate(groups):
+        rows = scan.in_groups(frozenset({group})).to_arrow()
+        pq.write_table(rows, target / f"{number}.parquet", row_group_size=workload.ROW_GROUP)
+    return {"files": len(groups), "rows": ds.dataset(target).count_rows()}
+
+
+def _arrow_record_lookup(command: dict[str, Any]) -> dict[str, Any]:
+    rows: list[pa.Table] = []
+    key = pa.table({workload.KEY: [command["key"]]})
+    answer = measured(lambda: rows.append(hudi.open_table(command["table"]).lookup(key).to_arrow()))
+    if rows[0].num_rows != 1:
+        raise ValueError(f"the look-up gave {rows[0].num_rows} rows, not one")
+    return answer
+
+
 def start_local() -> dict[str, Verb]:
     """The verbs of the local engine, on Arrow data."""
 
@@ -82,44 +111,16 @@ def start_local() -> dict[str, Verb]:
     def delete(command: dict[str, Any]) -> dict[str, Any]:
         return measured(lambda: hudi.open_table(command["table"]).delete(pq.read_table(command["data"])))
 
-    def lookup(command: dict[str, Any]) -> dict[str, Any]:
-        rows: list[pa.Table] = []
-        answer = measured(
-            lambda: rows.append(hudi.open_table(command["table"]).scan(where=command["where"]).to_arrow())
-        )
-        if rows[0].num_rows != 1:
-            raise ValueError(f"the lookup gave {rows[0].num_rows} rows, not one")
-        return answer
-
-    def copy(command: dict[str, Any]) -> dict[str, Any]:
-        """The table's rows as plain Parquet, a file for each file group."""
-        target = Path(cleared(command["target"]))
-        target.mkdir(parents=True)
-        scan = hudi.open_table(command["table"]).scan()
-        groups = [piece.group for piece in scan.slices()]
-        for number, group in enumerate(groups):
-            rows = scan.in_groups(frozenset({group})).to_arrow()
-            pq.write_table(rows, target / f"{number}.parquet", row_group_size=workload.ROW_GROUP)
-        return {"files": len(groups), "rows": ds.dataset(target).count_rows()}
-
-    def record_lookup(command: dict[str, Any]) -> dict[str, Any]:
-        rows: list[pa.Table] = []
-        key = pa.table({workload.KEY: [command["key"]]})
-        answer = measured(lambda: rows.append(hudi.open_table(command["table"]).lookup(key).to_arrow()))
-        if rows[0].num_rows != 1:
-            raise ValueError(f"the look-up gave {rows[0].num_rows} rows, not one")
-        return answer
-
     return {
         "load": load,
         "upsert": upsert,
         "delete": delete,
-        "copy": copy,
-        "record_lookup": record_lookup,
+        "copy": _arrow_copy,
+        "record_lookup": _arrow_record_lookup,
         "arrow_copy_scan": lambda command: measured(lambda: ds.dataset(command["table"]).to_table()),
         "scan": lambda command: measured(lambda: hudi.open_table(command["table"]).scan().to_arrow()),
         "arrow_scan": lambda command: measured(lambda: ds.dataset(_names(command["table"])).to_table()),
-        "lookup": lookup,
+        "lookup": _arrow_lookup,
         "count": lambda command: {"rows": hudi.open_table(command["table"]).scan().to_arrow().num_rows},
     }
 

@@ -6,7 +6,6 @@ P1, P2 and P3: what was acknowledged stays, what was refused is not there, and w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -19,7 +18,6 @@ from reliability.storages import (
     BATCH,
     BEFORE,
     COMPLETED,
-    KINDS,
     LOCK_FILE,
     NEW,
     RECORD,
@@ -28,8 +26,6 @@ from reliability.storages import (
     Place,
     S3Place,
     completed,
-    place_of,
-    s3_behind_a_proxy,
     upsert,
 )
 from reliability.test_two_writers import budget, nothing_is_lost
@@ -47,24 +43,6 @@ from pyhudi_core.storage import s3_files
 from pyhudi_core.testing import Bounds, Fault, History, Profile, SimOptions, SimWorld, explore
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.publication import create_once
-
-
-@pytest.fixture(scope="module")
-def s3_proxy() -> Iterator[EchoingProxy]:
-    with s3_behind_a_proxy() as proxy:
-        yield proxy
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_of(request.param, request)
-
-
-@pytest.fixture
-def bucket(s3_proxy: EchoingProxy) -> S3Place:
-    """The real client library alone."""
-    return S3Place(s3_proxy)
-
 
 # --- somebody else was first
 

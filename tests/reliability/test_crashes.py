@@ -10,7 +10,7 @@ import gc
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
@@ -21,7 +21,7 @@ from reliability.recording import record
 from pyhudi_core.testing import Profile
 from pyhudi_core.testing.call_sites import CallSite, StaticSite, storage_call_sites, unclear_receivers
 from pyhudi_core.testing.crash_cases import CrashPlan, CrashReport
-from pyhudi_core.testing.crashes import Covered, crash_everywhere
+from pyhudi_core.testing.crashes import Covered, crash_at, crash_everywhere
 
 FACTOR = int(os.environ.get("PYHUDI_EXPLORE", "1"))
 FOLDERS = ("timeline", "transaction", "lock", "write")
@@ -172,3 +172,16 @@ def test_no_storage_call_hides_from_the_proof() -> None:
 
 def _place(site: StaticSite) -> tuple[str, str]:
     return f"{site.file}:{site.function}", site.verb
+
+
+def test_a_problem_comes_with_a_line_that_repeats_it() -> None:
+    [scenario] = scenarios(setup_for(Profile.S3), ("commit_status",))
+    # Nobody but the operation itself may publish the decided commit: a promise that does not hold, so there is a problem.
+    strict = replace(scenario, settle=None)
+    found = crash_everywhere(strict, CrashPlan(kinds=("fail_before",))).problems
+    assert found
+    for problem in found:
+        again = crash_at(strict, problem.schedule)
+        assert problem.what in [other.what for other in again.problems]
+        assert f'crash_at(COMMIT_STATUS, "{problem.schedule}").assert_clean()' in str(problem)
+        crash_at(scenario, problem.schedule).assert_clean()

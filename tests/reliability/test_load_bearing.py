@@ -29,6 +29,7 @@ from reliability.kv_table import (
     rows,
     writer,
 )
+from reliability.test_narrated_cases import NO_PUT_IF_ABSENT
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, CorruptAvroError, HudiError, LimitExceededError
@@ -47,13 +48,6 @@ Actors = tuple[Callable[[KvWorld], Any], ...]
 SAME_GROUP: Actors = (writer(("a1", "k1.fg1")), writer(("b1", "k2.fg1")))
 SAME_KEY: Actors = (writer(("a1", "k1.fg1")), writer(("b1", "k1.fg2")))
 NOTHING_SHARED: Actors = (writer(("a1", "k1.fg1")), writer(("b1", "k2.fg2")))
-NO_PUT_IF_ABSENT = {
-    "requested_once": False,
-    "inflight_once": False,
-    "completed_once": False,
-    "reservation": False,
-    "commit_record": False,
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from reliability.storages import (
     BATCH,
     BEFORE,
     COMPLETED,
-    KINDS,
     LOCK_FILE,
     NEW,
     RECORD,
@@ -23,8 +21,6 @@ from reliability.storages import (
     Place,
     S3Place,
     completed,
-    place_of,
-    s3_behind_a_proxy,
     upsert,
 )
 from support.tables import rows
@@ -36,23 +32,6 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.lock import StorageBasedLockProvider
 from pyhudi_core.testing import Bounds, Fault, History, Profile, explore
-
-
-@pytest.fixture(scope="module")
-def s3_proxy() -> Iterator[EchoingProxy]:
-    with s3_behind_a_proxy() as proxy:
-        yield proxy
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_of(request.param, request)
-
-
-@pytest.fixture
-def bucket(s3_proxy: EchoingProxy) -> S3Place:
-    """The real client library alone."""
-    return S3Place(s3_proxy)
 
 
 @pytest.mark.row("K13")

@@ -325,7 +325,9 @@ USUAL: dict[Kind, Usual] = {
     ),
     Kind.KEY_MISSING: Usual(Area.KEYS, _ERROR, "Delete the rows and write them again with a key."),
     Kind.TIME_IN_FUTURE: Usual(
-        Area.CLOCK, _WARNING, "Set the clock that is wrong; writes are refused while the timeline is too far ahead."
+        Area.CLOCK,
+        _WARNING,
+        "Set the clock that is wrong. Far ahead, writes are refused beside Hudi's own writers or without put-if-absent.",
     ),
     Kind.CLOCK_SKEW: Usual(Area.CLOCK, _WARNING, "Set the clocks of all writers by one time server."),
     Kind.NOT_EXAMINED: Usual(
