@@ -177,7 +177,7 @@ WRITE_OPTIONS = (
     Option("pyhudi.commit.retries", "commit_retries", int, 5,
            "How often a write that lost to another commit is planned anew before it is an error.", minimum=0, maximum=1000),
     Option("pyhudi.commit.reserve.after", "commit_reserve_after", int, 3,
-           "After so many lost races a write reserves the file groups that it touches, and other writers yield to it; 0 for never.",
+           "After so many attempts that lost or gave way a write reserves the file groups that it touches, and others yield to it; 0 for never.",
            minimum=0),
     Option("pyhudi.commit.yield.ms", "commit_yield_ms", int, 600_000,
            "Milliseconds that a write waits for another one that has reserved the same file groups, before that is an error.", minimum=0),

@@ -9,7 +9,7 @@ timeline a part is archived at a time, the oldest first, and in between other wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, replace
 
 from pyhudi_core.errors import ObjectNotFoundError
@@ -109,20 +109,24 @@ def archive(context: TableContext, rules: ArchivalRules) -> ArchivalResult:
     if not planned and not _is_left_over(context):
         return ArchivalResult(why_not=planned.why_not)
     done = ArchivalResult(swept=swept)
+    # Files that are gone stay gone, so what was looked at here counts under the lock, where nobody should wait for listings.
+    cleaned = frozenset(instant for instant in planned.instants if instant.action is Action.REPLACECOMMIT)
     while True:
         with holding_lock(context, "archive"):
             record = record_store(context.storage).read()
             if record is not None:
                 publish_intent(context, record.intent)
-            step = _move(context, rules, before)
+            step = _move(context, rules, before, cleaned)
         done = done.and_then(step)
         if len(step.instants) < AT_ONCE:
             return replace(done, why_not=done.why_not or planned.why_not)
         rules = replace(rules, keep_max=None)  # it was due when it began
 
 
-def _move(context: TableContext, rules: ArchivalRules, before: str) -> ArchivalResult:
-    """The steps under the lock, for the oldest instants before ``before``: up to there unnamed files are swept."""
+def _move(context: TableContext, rules: ArchivalRules, before: str, cleaned: Set[Instant]) -> ArchivalResult:
+    """The steps under the lock, for the oldest instants before ``before``: up to there unnamed files are swept. Of replacecommits only those go
+    that are ``cleaned``.
+    """
     folder = context.folder
     writer = HistoryWriter(folder.history, create_once, lambda: context.runtime.ids.uuid().replace("-", ""))
     listed = folder.history.state()
@@ -130,7 +134,7 @@ def _move(context: TableContext, rules: ArchivalRules, before: str) -> ArchivalR
         return ArchivalResult(why_not=f"the history is damaged: {listed.problem}")
     if listed.number and listed.version != listed.number:
         writer.point()  # a process died before it did; nothing may be deleted before Hudi's readers know of the history
-    plan = plan_now(context, rules)
+    plan = _plan(context, rules, cleaned.__contains__)
     chosen = tuple(instant for instant in plan.instants if instant.requested_time < before)[:AT_ONCE]
     moved: tuple[Instant, ...] = ()
     if chosen:
@@ -163,6 +167,10 @@ def _is_left_over(context: TableContext) -> bool:
 
 def plan_now(context: TableContext, rules: ArchivalRules) -> ArchivalPlan:
     """Plan from the table as it is. Reads a few small files; data folders only where a replacecommit could go."""
+    return _plan(context, rules, lambda instant: _is_cleaned(context, instant))
+
+
+def _plan(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Instant], bool]) -> ArchivalPlan:
     if context.config.table_type is not TableType.COPY_ON_WRITE:
         return ArchivalPlan(why_not="the table is merge-on-read, whose timeline Hudi archives")
     # Reservations first: a writer that gives its own back in between has completed, and shows on the timeline.
@@ -178,7 +186,7 @@ def plan_now(context: TableContext, rules: ArchivalRules) -> ArchivalPlan:
     )
     plan = plan_archival(state, rules)
     replacing = [i for i in plan.instants if i.action is Action.REPLACECOMMIT]
-    uncleaned = frozenset(i.requested_time for i in replacing if not _is_cleaned(context, i))
+    uncleaned = frozenset(i.requested_time for i in replacing if not is_cleaned(i))
     return plan_archival(replace(state, uncleaned=uncleaned), rules) if uncleaned else plan
 
 

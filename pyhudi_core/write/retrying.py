@@ -22,7 +22,7 @@ _LEAST_CLAIM_MS = 60_000
 
 @dataclass(slots=True)
 class Contest:
-    """The attempts of one write, however many handles they take. ``attempts`` counts those that were lost.
+    """The attempts of one write, however many handles they take. ``attempts`` counts those that were lost, to a commit (``lost``) or to a claim.
 
     ``bytes_saved`` is about what lost attempts left unwritten.
     """
@@ -53,6 +53,7 @@ class Contest:
         self.attempts += 1
         self.bytes_saved += conflict.bytes_saved
         if isinstance(conflict.conflict, Conflict) and conflict.conflict.kind is ConflictKind.PRECEDENCE:
+            self._claim(mine)  # before the wait, for it counts in the order of those who wait
             self._yield_to(conflict, mine)
             return
         self.lost += 1
@@ -68,8 +69,9 @@ class Contest:
             holding.give_up(self.context)
 
     def _claim(self, mine: Touched) -> None:
+        """Ask to go first, if it is time: also a writer that only ever yields would wait for as long as claims of others come."""
         after = self.context.options.commit_reserve_after
-        if 0 < after <= self.lost:
+        if 0 < after <= self.attempts:
             lasts_ms = max(_LEAST_CLAIM_MS, 3 * self.longest_ms)
             self.holding = precedence.claim(self.context, mine, lasts_ms, self.holding)
 

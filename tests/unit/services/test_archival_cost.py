@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.archival import FAST, filled
+from support.archival import FAST, MANUAL, filled
 from support.homes import context_of, home_at
 from support.tables import orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.formats.history_file import HistoryRow
+from pyhudi_core.model.instant import Action
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline.history_writing import HistoryWriter
@@ -22,11 +23,13 @@ from pyhudi_core.transaction.publication import create_once
 
 
 class Metered:
-    """A storage that counts calls and bytes read."""
+    """A storage that counts calls and bytes read, and tells apart the calls that others had to wait for."""
 
-    def __init__(self, storage: Any) -> None:
-        self._storage = storage
+    def __init__(self, location: str) -> None:
+        self._storage = LocalStorage(location, fsync=False)
+        self._lock = Path(location, ".hoodie", "lock")
         self.calls: list[tuple[str, str]] = []
+        self.under_lock: list[tuple[str, str]] = []
         self.bytes = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -36,6 +39,8 @@ class Metered:
 
         def call(path: str, *rest: Any) -> Any:
             self.calls.append((name, path))
+            if self._lock.exists():
+                self.under_lock.append((name, path))
             found = real(path, *rest)
             if name == "get":
                 self.bytes += len(found)
@@ -67,10 +72,10 @@ def archived_table(location: str, archived: int) -> hudi.HudiTable:
     return table
 
 
-def metered(location: str) -> tuple[hudi.HudiTable, Metered]:
+def metered(location: str, options: dict[str, Any] = FAST) -> tuple[hudi.HudiTable, Metered]:
     """The table as a new process opens it, on a storage that counts."""
-    meter = Metered(LocalStorage(location, fsync=False))
-    return HudiTable(home_at(meter, options=FAST)), meter  # type: ignore[arg-type]
+    meter = Metered(location)
+    return HudiTable(home_at(meter, options=options)), meter  # type: ignore[arg-type]
 
 
 def cost_of(location: str, archived: int, do: Callable[[hudi.HudiTable], object]) -> tuple[list[str], int]:
@@ -103,6 +108,24 @@ def test_a_write_reads_no_data_file_of_the_history(tmp_path: Path) -> None:
     many = cost_of(str(tmp_path / "many"), 100_000, write)
     assert len(many[0]) == len(few[0])
     assert many[1] - few[1] < 20_000, "the manifest alone"
+
+
+def test_no_data_folder_is_listed_while_others_wait_for_the_lock(location: str) -> None:
+    table, _ = filled(location, 2)
+    replacing = table.insert_overwrite(orders((1, "a", 2.0)))
+    for n in range(4):
+        table.upsert(orders((10 + n, "b", 1.0)))
+    [instant] = [i for i in table.timeline.completed if i.action is Action.REPLACECOMMIT]
+    gone = {file for ids in context_of(table).folder.read_commit(instant).replaced.values() for file in ids}
+    for path in Path(location).glob("day=*/*.parquet"):
+        if path.name[:38].startswith(tuple(gone)):
+            path.unlink()
+    archiving, meter = metered(location, MANUAL)
+    archived = archiving.archival.run()
+    assert replacing.instant in {instant.requested_time for instant in archived.instants}
+    assert ("list_folder", "day=a") in meter.calls, "what was replaced is looked for"
+    assert meter.under_lock, "archival works under the lock"
+    assert [call for call in meter.under_lock if not call[1].startswith(".hoodie")] == []
 
 
 def test_incremental_over_an_old_range_reads_only_the_files_that_overlap(location: str) -> None:

@@ -7,13 +7,15 @@ import threading
 
 import pytest
 from support.disk import files
+from support.homes import context_of
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.transaction.conflict import ConflictKind, Touched
-from pyhudi_core.transaction.precedence import Claim, overlap
+from pyhudi_core.transaction.precedence import Claim, claim, overlap
 
+WHOLE = Touched(frozenset(), frozenset(), None)
 CLAIMS = "/.hoodie/.aux/.pyhudi/claims"
 
 
@@ -62,6 +64,26 @@ def test_a_writer_that_yields_waits_and_then_gets_its_turn(location: str) -> Non
     assert rows(table, "id", "price") == [(1, 50.0)]
 
 
+@pytest.mark.row("T7")
+def test_a_writer_that_only_ever_yields_gets_its_turn_before_newcomers(location: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 0.0)))
+    context = context_of(table)
+    with table.begin("upsert") as write:
+        write.write(orders((1, "a", 1.0)))
+        for _ in range(3):
+            before_it = claim(context, WHOLE, 60_000)
+            with pytest.raises(CommitConflictError) as caught:
+                write.commit()
+            before_it.give_up(context)
+            write.again(caught.value)
+        assert len(files(location + CLAIMS)) == 1, "its own"
+        newcomer = claim(context, WHOLE, 60_000)
+        assert write.commit().retries == 3
+    newcomer.give_up(context)
+    assert files(location + CLAIMS) == []
+
+
 def test_a_claim_ends_with_its_write(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 0.0)))
@@ -103,7 +125,6 @@ GROUP = Touched(frozenset({("a", "f1")}), frozenset())
 OTHER_GROUP = Touched(frozenset({("a", "f2")}), frozenset())
 INSERTS = Touched(frozenset({("a", "f3")}), frozenset({"a"}))
 PARTITION = Touched(frozenset(), frozenset(), frozenset({"a"}))
-TABLE = Touched(frozenset(), frozenset(), None)
 ELSEWHERE = Touched(frozenset({("b", "f4")}), frozenset({"b"}))
 
 
@@ -117,9 +138,9 @@ ELSEWHERE = Touched(frozenset({("b", "f4")}), frozenset({"b"}))
         (PARTITION, GROUP, True),
         (PARTITION, ELSEWHERE, False),
         (PARTITION, PARTITION, True),
-        (TABLE, ELSEWHERE, True),
-        (TABLE, TABLE, True),
-        (TABLE, PARTITION, True),
+        (WHOLE, ELSEWHERE, True),
+        (WHOLE, WHOLE, True),
+        (WHOLE, PARTITION, True),
     ],
 )
 def test_claims_are_about_what_both_want(one: Touched, other: Touched, expected: bool) -> None:
@@ -127,7 +148,7 @@ def test_claims_are_about_what_both_want(one: Touched, other: Touched, expected:
     assert overlap(other, one) is expected
 
 
-@pytest.mark.parametrize("touched", [GROUP, INSERTS, PARTITION, TABLE])
+@pytest.mark.parametrize("touched", [GROUP, INSERTS, PARTITION, WHOLE])
 def test_a_claim_says_the_same_after_it_was_stored(touched: Touched) -> None:
     made = Claim("c", "pid", 1, 2, touched)
     assert Claim.decode("c", made.encode()) == made
