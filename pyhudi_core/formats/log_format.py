@@ -39,6 +39,10 @@ class BlockType(IntEnum):
     CDC_DATA = 6
 
 
+DATA_BLOCKS = frozenset({BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA})
+"""Blocks that hold rows."""
+
+
 class Header(IntEnum):
     """Keys of the header map, by their number in the file."""
 
@@ -101,6 +105,9 @@ class DamagedBlock:
     offset: int
     size: int
     reason: str
+
+    def __str__(self) -> str:
+        return f"{self.size:,} bytes at offset {self.offset} are no log block ({self.reason})"
 
 
 def encode_block(kind: BlockType, headers: Mapping[Header, str], content: bytes) -> bytes:

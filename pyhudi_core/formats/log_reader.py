@@ -11,6 +11,7 @@ Invariants
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Iterator
 
@@ -28,6 +29,7 @@ from pyhudi_core.formats.log_format import (
 )
 from pyhudi_core.model.file_names import parse_data_file, split
 
+_log = logging.getLogger(__name__)
 _FIRST_CHUNK = 64
 _CHUNK = 1 << 20
 _FIXED = struct.Struct(">6sqii")
@@ -69,6 +71,22 @@ class LogReader:
                 after = self._next_magic(at + 1)
                 self.damaged.append(DamagedBlock(at, after - at, found))
                 at = after
+
+    def warn_of_damage(self, table: str) -> None:
+        """Log what was passed over: as with Hudi the read goes on without it, so somebody has to be told."""
+        for piece in self.damaged:
+            _log.warning(
+                "%s: in %s %s; they were passed over, so rows of its commit may be missing or old. "
+                "Restore the file from a copy; `pyhudi check` shows all such files.",
+                table,
+                self._path,
+                piece,
+            )
+
+    def refuse_damage(self, hint: str) -> None:
+        """Raise `CorruptLogBlockError` if something was passed over."""
+        for piece in self.damaged:
+            raise CorruptLogBlockError(str(piece), path=self._path, offset=piece.offset, hint=hint)
 
     def content(self, block: LogBlock) -> pa.Buffer:
         """The content of a block. Raises `LimitExceededError` if it is larger than the limit."""

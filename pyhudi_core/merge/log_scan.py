@@ -10,7 +10,7 @@ The logs of one slice are held in memory, in the columns that are asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from pyhudi_core.formats.avro_columns import decode_records
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.formats.log_contents import read_deletes, read_old_records, read_records
-from pyhudi_core.formats.log_format import OLD_VERSION, ROLLBACK_COMMAND, BlockType, DamagedBlock, Header, LogBlock
+from pyhudi_core.formats.log_format import DATA_BLOCKS, OLD_VERSION, ROLLBACK_COMMAND, BlockType, Header, LogBlock
 from pyhudi_core.formats.log_reader import LogReader
 from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
 from pyhudi_core.model.meta_fields import RECORD_KEY
@@ -28,7 +28,6 @@ from pyhudi_core.model.schema_cast import conform
 from pyhudi_core.storage.base import Storage
 
 KeysOf = Callable[[pa.RecordBatch], pa.Array]
-_DATA = frozenset({BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +39,13 @@ class LogColumns:
     keys_of: KeysOf
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class LogScan:
-    """The logs of one slice. ``counts`` says of a requested time whether its blocks are to be read; ``damaged`` tells what was passed over."""
+    """The logs of one slice. ``counts`` says of a requested time whether its blocks are to be read. Damage is logged as a warning."""
 
     storage: Storage
     logs: Sequence[LogFile]
     counts: Callable[[str], bool]
-    damaged: list[tuple[str, DamagedBlock]] = field(default_factory=list)
 
     def entries(self, columns: LogColumns) -> LogEntries | None:
         """All entries in the order of their arrival; None if there are none. Raises `CorruptionError` and its kinds."""
@@ -67,7 +65,7 @@ class LogScan:
                 reader = LogReader(source, log.path)
                 for block in reader.blocks():
                     self._take(found, log.path, block)
-                self.damaged.extend((log.path, piece) for piece in reader.damaged)
+                reader.warn_of_damage(self.storage.location)
         return _compacted(_once(found))
 
     def _take(self, found: list[tuple[str, LogBlock]], path: str, block: LogBlock) -> None:
@@ -82,7 +80,7 @@ class LogScan:
                 )
             target = block.headers.get(Header.TARGET_INSTANT_TIME)
             found[:] = [(where, other) for where, other in found if other.instant_time != target]
-        elif block.type in _DATA or block.type is BlockType.DELETE:
+        elif block.type in DATA_BLOCKS or block.type is BlockType.DELETE:
             found.append((path, block))
 
 

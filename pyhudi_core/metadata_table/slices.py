@@ -70,6 +70,8 @@ class MetadataSlices:
                 for block in reader.blocks():
                     if self.counts(block.instant_time):
                         yield from self._block(reader, block, find, log.path)
+                # Older statistics in the place of lost ones would leave out files whose rows are wanted.
+                reader.refuse_damage("Let Hudi build the metadata table anew.")
 
     def counts(self, requested_time: str) -> bool:
         """Whether blocks of this instant are to be read."""

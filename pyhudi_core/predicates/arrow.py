@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from functools import reduce
 from typing import TypeVar
 
 import pyarrow as pa
@@ -33,9 +32,9 @@ _MIRRORED = {"<": ">", "<=": ">="}
 def to_expression(node: Node) -> pc.Expression:
     """Turn a bound condition into an Arrow expression."""
     if isinstance(node, And):
-        return reduce(operator.and_, map(to_expression, node.children))
+        return _joined(operator.and_, [to_expression(child) for child in node.children])
     if isinstance(node, Or):
-        return reduce(operator.or_, map(to_expression, node.children))
+        return _joined(operator.or_, [to_expression(child) for child in node.children])
     if isinstance(node, Compare):
         return _compare(node)
     if isinstance(node, In):
@@ -80,6 +79,14 @@ def evaluate(node: Node) -> object:
 def _project(table: pa.Table, expression: pc.Expression) -> object:
     scanner = ds.dataset(table).scanner(columns={"value": expression})
     return scanner.to_table().column("value")[0].as_py()
+
+
+def _joined(join: Callable[[pc.Expression, pc.Expression], pc.Expression], parts: list[pc.Expression]) -> pc.Expression:
+    """The parts joined in pairs, pairs of pairs and so on: a chain of thousands would be too deep for Arrow, which ends the process."""
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=False)
+        parts = [join(one, two) for one, two in pairs] + parts[len(parts) & ~1 :]
+    return parts[0]
 
 
 def _compare(node: Compare) -> pc.Expression:

@@ -137,6 +137,7 @@ class ChangeReader:
                     if not {"before", "after"} <= set(records.schema.names):
                         raise _OneImageError
                     parts.append(self._of_log(records, instant))
+            reader.warn_of_damage(storage.location)
         return pa.Table.from_batches(parts).combine_chunks().to_batches()[0] if any(p.num_rows for p in parts) else None
 
     def _of_log(self, records: pa.RecordBatch, instant: str) -> pa.RecordBatch:

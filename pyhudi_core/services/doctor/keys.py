@@ -17,8 +17,8 @@ from pyhudi_core.errors import CorruptionError, HudiError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.key_hash import hash_keys
-from pyhudi_core.model.meta_fields import RECORD_KEY
-from pyhudi_core.model.record_key import record_keys
+from pyhudi_core.model.meta_fields import RECORD_KEY, with_meta_fields
+from pyhudi_core.read.merged import Merging, merged_batches
 from pyhudi_core.services.doctor import schema
 from pyhudi_core.services.doctor.examination import Examination, describe
 from pyhudi_core.services.doctor.kinds import Area, Kind
@@ -42,7 +42,7 @@ def examine(exam: Examination, snapshot: Snapshot) -> None:
 
 
 def _examine_partition(exam: Examination, snapshot: Snapshot, partition: str, pieces: tuple[FileSlice, ...]) -> int:
-    files = [KeyFile(exam, snapshot, piece) for piece in pieces]
+    files = [SliceKeys(exam, snapshot, piece) for piece in pieces]
     rows = exam.runtime.executor.map(lambda file: file.rows(), files)
     limit = exam.limits.key_rows
     if limit is not None and sum(rows) > limit:
@@ -79,7 +79,7 @@ def _share(keys: pa.Array, number: int, passes: int) -> pa.Array:
     return keys.filter(pa.array(hash_keys(keys) % np.uint32(passes) == number))
 
 
-def _report_twice(exam: Examination, partition: str, keys: pa.ChunkedArray, files: list[KeyFile]) -> None:
+def _report_twice(exam: Examination, partition: str, keys: pa.ChunkedArray, files: list[SliceKeys]) -> None:
     if len(keys) == pc.count_distinct(keys).as_py():
         return
     counted = pc.value_counts(keys)
@@ -96,8 +96,8 @@ def _report_twice(exam: Examination, partition: str, keys: pa.ChunkedArray, file
 
 
 @dataclass(frozen=True, slots=True)
-class KeyFile:
-    """The keys of one base file; a file that cannot be read is a finding, and has none."""
+class SliceKeys:
+    """The keys of one file slice as they are now, with its logs; a file that cannot be read is a finding, and has none."""
 
     exam: Examination
     snapshot: Snapshot
@@ -105,9 +105,13 @@ class KeyFile:
 
     @property
     def path(self) -> str:
-        return self.piece.base.path
+        """The file that findings name."""
+        return self.piece.logs[-1].path if self.piece.logs else self.piece.base.path
 
     def rows(self) -> int:
+        """How many there are: the footer knows it, unless there are logs."""
+        if self.piece.logs:
+            return sum(map(len, self.batches()))
         try:
             with self.exam.looking(_AREA, self.path), self.exam.storage.open_input(self.path) as source:
                 return BaseFileReader(source, self.path, ()).rows
@@ -117,20 +121,31 @@ class KeyFile:
 
     def batches(self) -> Iterator[pa.Array]:
         """The keys, a batch at a time, as text."""
-        config = self.snapshot.config
-        columns = (RECORD_KEY,) if config.populate_meta_fields else config.record_key_fields
+        merging = Merging(self.snapshot.config)
         try:
-            with self.exam.looking(_AREA, self.path), self.exam.storage.open_input(self.path) as source:
-                for batch in BaseFileReader(source, self.path, columns).iter_batches(use_threads=True):
-                    text = batch.column(0) if config.populate_meta_fields else record_keys(batch, config)
-                    yield text.cast(pa.string())
+            with self.exam.looking(_AREA, self.path):
+                for batch in self._merged(merging) if self.piece.logs else self._base():
+                    yield merging.keys_of(batch).cast(pa.string())
         except CorruptionError as error:
             self._damaged(error)
         except HudiError as error:
             self.exam.not_examined(_AREA, f"The file's keys cannot be told: {describe(error)}", self.path)
 
+    def _columns(self) -> tuple[str, ...]:
+        config = self.snapshot.config
+        return (RECORD_KEY,) if config.populate_meta_fields else tuple(config.record_key_fields)
+
+    def _base(self) -> Iterator[pa.RecordBatch]:
+        with self.exam.storage.open_input(self.path) as source:
+            yield from BaseFileReader(source, self.path, self._columns()).iter_batches(use_threads=True)
+
+    def _merged(self, merging: Merging) -> Iterator[pa.RecordBatch]:
+        schema = with_meta_fields(self.snapshot.schema)
+        wanted = pa.schema([schema.field(name) for name in self._columns()])
+        return merged_batches(self.exam.storage, self.piece, merging, wanted, schema)
+
     def _damaged(self, error: CorruptionError) -> None:
         known = any(found.kind is Kind.FILE_DAMAGED and found.where == self.path for found in self.exam.findings)
         if not known:
-            self.exam.add(Kind.FILE_DAMAGED, describe(error), self.path, self.piece.requested_time)
+            self.exam.add(Kind.FILE_DAMAGED, describe(error), error.path or self.path, self.piece.requested_time)
         self.exam.incomplete.add(_AREA)

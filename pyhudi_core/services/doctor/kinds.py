@@ -82,6 +82,7 @@ class Kind(StrEnum):
     FILE_SIZE_DIFFERS = "file_size_differs"
     FILE_EMPTY = "file_empty"
     FILE_DAMAGED = "file_damaged"
+    LOG_DAMAGED = "log_damaged"
     FILE_OF_LIVING_WRITE = "file_of_living_write"
     FILE_OF_DEAD_WRITE = "file_of_dead_write"
     LEAKED_FILE = "leaked_file"
@@ -234,6 +235,7 @@ USUAL: dict[Kind, Usual] = {
     Kind.FILE_SIZE_DIFFERS: Usual(Area.FILES, _ERROR, _RESTORE),
     Kind.FILE_EMPTY: Usual(Area.FILES, _ERROR, _RESTORE),
     Kind.FILE_DAMAGED: Usual(Area.FILES, _ERROR, _RESTORE),
+    Kind.LOG_DAMAGED: Usual(Area.FILES, _ERROR, _RESTORE),
     Kind.FILE_OF_LIVING_WRITE: Usual(Area.FILES, _INFO, "Nothing has to be done: its writer is at work."),
     Kind.FILE_OF_DEAD_WRITE: Usual(Area.FILES, _REPAIRABLE, "Nothing has to be done: the next write removes it."),
     Kind.LEAKED_FILE: Usual(

@@ -12,7 +12,7 @@ from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.services.doctor import metadata_files, record_index
+from pyhudi_core.services.doctor import metadata_files, metadata_whole, record_index
 from pyhudi_core.services.doctor.examination import Examination, describe
 from pyhudi_core.services.doctor.kinds import Area, Kind
 from pyhudi_core.services.doctor.listing import Listed
@@ -74,6 +74,7 @@ def _examine_contents(exam: Examination, context: TableContext, listed: Listed, 
         if look.agrees or _is_still(context, look):
             metadata_files.report(exam, look, listed)
             _examine_index(exam, look, keys)
+            metadata_whole.examine(exam, look.table)
             return
     exam.not_examined(
         _AREA, f"Writers were at work at each of {_LOOKS} looks; whether it agrees was not decided", FOLDER

@@ -1,7 +1,7 @@
 """Look a sample of record keys up in the record index: it must lead to the file group that they were read from.
 
-Of each newest base file without logs an equal share of keys is taken, from its beginning. Files with logs are left out: their logs may have deleted
-or moved the keys. Entries of keys that are in no file are not looked for.
+Of each newest file slice an equal share of keys is taken, from its beginning, logs laid over it. Entries of keys that are in no file are not
+looked for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.metadata_table.names import FOLDER, RECORD_INDEX
 from pyhudi_core.services.doctor import schema
 from pyhudi_core.services.doctor.examination import Examination, describe
-from pyhudi_core.services.doctor.keys import KeyFile
+from pyhudi_core.services.doctor.keys import SliceKeys
 from pyhudi_core.services.doctor.kinds import Area, Kind
 from pyhudi_core.services.doctor.metadata_files import Look
 from pyhudi_core.snapshot.snapshot import Snapshot, build
@@ -33,10 +33,7 @@ def examine(exam: Examination, look: Look) -> None:
     if snapshot is None:
         return
     known = schema.partitions(exam, snapshot, _AREA)
-    newest = [piece for partition in known for piece in schema.slices(exam, snapshot, partition, _AREA)]
-    pieces = [piece for piece in newest if not piece.logs]
-    if newest and not pieces:
-        exam.not_examined(_AREA, "Every file group has logs, so no keys were looked up in the record index", _PLACE)
+    pieces = [piece for partition in known for piece in schema.slices(exam, snapshot, partition, _AREA)]
     pieces.sort(key=lambda piece: piece.requested_time, reverse=True)
     chosen = pieces[: min(exam.limits.footers, exam.limits.index_keys)]
     share = -(-exam.limits.index_keys // max(1, len(chosen)))
@@ -65,7 +62,7 @@ def _snapshot(exam: Examination, look: Look) -> Snapshot | None:
 
 
 def _some_keys(exam: Examination, snapshot: Snapshot, piece: FileSlice, count: int) -> list[str]:
-    for batch in KeyFile(exam, snapshot, piece).batches():
+    for batch in SliceKeys(exam, snapshot, piece).batches():
         keys: pa.Array = batch.drop_null()
         return list(keys.slice(0, count).to_pylist())
     return []

@@ -1,7 +1,8 @@
-"""Examine columns: the schema that the commits define, and whether each base file can be read as it; and the rows that footers count.
+"""Examine columns: the schema that the commits define, and whether each file can be read as it; the rows that footers count; and whether logs are
+whole.
 
-Footers are read, not rows. Of many files the newest are taken. Files are those of commits and listing; whether the metadata table says the
-same is examined apart, so a damaged one hides nothing here.
+Footers and the headers of log blocks are read, not rows. Of many files the newest are taken. Files are those of commits and listing; whether the
+metadata table says the same is examined apart, so a damaged one hides nothing here.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pyhudi_core.errors import CorruptionError, HudiError
-from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.errors import CorruptionError, HudiError, UnsupportedTableError
+from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.formats.log_format import DATA_BLOCKS, Header
+from pyhudi_core.formats.log_reader import LogReader
 from pyhudi_core.model.meta_fields import META_FIELDS, with_meta_fields
-from pyhudi_core.model.properties import TableType
-from pyhudi_core.model.schema import conform
+from pyhudi_core.model.schema import conform, from_avro
 from pyhudi_core.services.doctor.examination import Examination, describe
 from pyhudi_core.services.doctor.kinds import Area, Kind
 from pyhudi_core.snapshot.snapshot import Snapshot, build
@@ -27,10 +29,6 @@ def load(exam: Examination) -> Snapshot | None:
     """The table's present state, for this examination and that of the keys; None where it cannot be made."""
     context = exam.context
     if context is None:
-        return None
-    if context.config.table_type is not TableType.COPY_ON_WRITE:
-        exam.not_examined(_AREA, "The table is merge-on-read; columns of its files were not examined")
-        exam.not_examined(Area.KEYS, "The table is merge-on-read; its keys were not examined")
         return None
     try:
         return build(context.storage, context.folder, replace(context.config, metadata_partitions=()), exam.timeline)
@@ -66,22 +64,54 @@ def slices(exam: Examination, snapshot: Snapshot, partition: str, area: Area) ->
 
 
 def examine(exam: Examination, snapshot: Snapshot) -> None:
-    """Compare the footers of the newest files with the schema."""
+    """Compare the footers of the newest files with the schema, and walk through the logs that lie on them."""
     known = partitions(exam, snapshot, _AREA)
     found = [piece for partition in known for piece in slices(exam, snapshot, partition, _AREA)]
     found.sort(key=lambda piece: piece.requested_time, reverse=True)
     chosen = found[: exam.limits.footers]
     if len(chosen) < len(found):
-        exam.not_examined(_AREA, f"The footers of {len(found) - len(chosen):,} older base files were not read")
+        exam.not_examined(_AREA, f"The files of {len(found) - len(chosen):,} older file slices were not read")
     wanted = with_meta_fields(snapshot.schema)
-    seen = exam.runtime.executor.map(lambda piece: _look(exam, piece, wanted), chosen)
+    based = [piece for piece in chosen if piece.base_file is not None]
+    seen = exam.runtime.executor.map(lambda piece: _look(exam, piece, wanted), based)
+    logs = [log for piece in chosen for log in piece.logs]
+    exam.runtime.executor.map(lambda log: _walk(exam, log, wanted), logs)
     exam.counts.update(
-        {"columns": len(snapshot.schema), "base files in use": len(found), "rows": sum(look.rows for look in seen)}
+        {
+            "columns": len(snapshot.schema),
+            "base files in use": sum(piece.base_file is not None for piece in found),
+            "log files in use": sum(len(piece.logs) for piece in found),
+            "rows": sum(look.rows for look in seen),
+        }
     )
-    exam.saw(
-        _AREA,
-        f"{len(snapshot.schema)} columns, {len(chosen):,} of {len(found):,} base files, {exam.counts['rows']:,} rows",
+    exam.saw(_AREA, _summary(exam, len(based), len(logs)))
+
+
+def _summary(exam: Examination, bases: int, logs: int) -> str:
+    counts = exam.counts
+    text = (
+        f"{counts['columns']} columns, {bases:,} of {counts['base files in use']:,} base files, {counts['rows']:,} rows"
     )
+    return (
+        f"{text} in them, {logs:,} of {counts['log files in use']:,} log files" if counts["log files in use"] else text
+    )
+
+
+def _walk(exam: Examination, log: LogFile, wanted: pa.Schema) -> None:
+    """Go from block to block of a log, and compare what their headers say the columns are. What is no block hides rows."""
+    compared: set[str] = set()
+    try:
+        with exam.looking(_AREA, log.path), exam.storage.open_input(log.path) as source:
+            reader = LogReader(source, log.path)
+            for block in reader.blocks():
+                text = block.headers.get(Header.SCHEMA) if block.type in DATA_BLOCKS else None
+                if text and text not in compared:
+                    compared.add(text)
+                    _readable(exam, from_avro(text, path=log.path), wanted, log.path, block.instant_time)
+            for piece in reader.damaged:
+                exam.add(Kind.LOG_DAMAGED, f"{piece}; reads pass over them", log.path, log.name.requested_time)
+    except (CorruptionError, UnsupportedTableError) as error:
+        exam.add(Kind.LOG_DAMAGED, describe(error), log.path, log.name.requested_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +138,11 @@ def _compare(exam: Examination, piece: FileSlice, reader: BaseFileReader, wanted
     unknown = [name for name in reader.schema.names if name not in wanted.names and name not in META_FIELDS]
     if unknown:
         exam.counts["files with columns that the table has not"] += 1
+    _readable(exam, reader.schema, wanted, piece.base.path, piece.requested_time)
+
+
+def _readable(exam: Examination, schema: pa.Schema, wanted: pa.Schema, path: str, instant: str) -> None:
     try:
-        conform(pa.RecordBatch.from_pylist([], schema=reader.schema), wanted)
+        conform(pa.RecordBatch.from_pylist([], schema=schema), wanted)
     except HudiError as error:
-        exam.add(Kind.SCHEMA_DIFFERS, describe(error), piece.base.path, piece.requested_time)
+        exam.add(Kind.SCHEMA_DIFFERS, describe(error), path, instant)

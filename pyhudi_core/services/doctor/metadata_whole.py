@@ -1,0 +1,58 @@
+"""Examine whether the files of every partition of the metadata table are whole: trailers of HFiles, and logs from block to block.
+
+What the entries say is examined for the list of files and for the index of record keys; here only that nothing of the others is lost, because an
+older entry in the place of a lost one prunes files whose rows are wanted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from pyhudi_core.errors import CorruptionError, UnsupportedTableError
+from pyhudi_core.formats.hfile import HFileReader
+from pyhudi_core.formats.log_reader import LogReader
+from pyhudi_core.metadata_table.names import FILES
+from pyhudi_core.metadata_table.reader import MetadataTable
+from pyhudi_core.services.doctor.examination import Examination, describe
+from pyhudi_core.services.doctor.kinds import Area, Kind
+
+_AREA = Area.METADATA_TABLE
+
+
+def examine(exam: Examination, table: MetadataTable) -> None:
+    """All partitions but the list of files, which is read whole anyway."""
+    bases, logs = _files(table, (name for name in table.partitions if name != FILES))
+    damaged = [
+        *(found for found in exam.runtime.executor.map(lambda path: _open(exam, path), bases) if found),
+        *(found for found in exam.runtime.executor.map(lambda path: _walk(exam, path), logs) if found),
+    ]
+    for path, why in damaged:
+        exam.add(Kind.METADATA_TABLE_DAMAGED, why, path)
+    exam.counts["files of metadata indexes"] = len(bases) + len(logs)
+    exam.saw(_AREA, f"{exam.examined[_AREA]}, {len(bases) + len(logs):,} files of its indexes")
+
+
+def _files(table: MetadataTable, partitions: Iterable[str]) -> tuple[list[str], list[str]]:
+    pieces = [piece for name in partitions for piece in table.slices.pieces(name)]
+    return [p.base.path for p in pieces if p.base is not None], [log.path for p in pieces for log in p.logs]
+
+
+def _open(exam: Examination, path: str) -> tuple[str, str] | None:
+    try:
+        with exam.looking(_AREA, path), exam.storage.open_input(path) as source:
+            HFileReader(source, path)
+    except (CorruptionError, UnsupportedTableError) as error:
+        return path, describe(error)
+    return None
+
+
+def _walk(exam: Examination, path: str) -> tuple[str, str] | None:
+    try:
+        with exam.looking(_AREA, path), exam.storage.open_input(path) as source:
+            reader = LogReader(source, path)
+            deque(reader.blocks(), maxlen=0)
+            return next(((path, str(piece)) for piece in reader.damaged), None)
+    except (CorruptionError, UnsupportedTableError) as error:
+        return path, describe(error)
+    return None

@@ -1,0 +1,52 @@
+"""Merge-on-read tables that Hudi wrote, changed by hand: a deltacommit more, or bytes of a log that are damaged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import pyhudi_core as hudi
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.formats.log_format import BlockType, Header, encode_block
+from pyhudi_core.model.commit import WriteStat
+from pyhudi_core.model.file_names import LogFileName
+from pyhudi_core.model.instant import Action, Instant, State, time_after
+from pyhudi_core.model.schema import to_avro
+
+
+def slices(table: hudi.HudiTable) -> list[FileSlice]:
+    """The newest slices."""
+    return table.scan().slices()
+
+
+def append(table: hudi.HudiTable, piece: FileSlice, rows: pa.Table) -> Path:
+    """Write the rows, meta columns included, into a log of the slice, in a deltacommit of its own; returns the log."""
+    last = table.timeline.commits[-1]
+    begun = time_after(max(instant.completion_time or "" for instant in table.timeline))
+    name = LogFileName(piece.file_id, begun, 1, "0-0-0")
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink)
+    headers = {Header.INSTANT_TIME: begun, Header.SCHEMA: to_avro(rows.schema, "row")}
+    log = Path(table.location, piece.partition, str(name))
+    log.write_bytes(encode_block(BlockType.PARQUET_DATA, headers, sink.getvalue().to_pybytes()))
+    stat = WriteStat(piece.file_id, f"{piece.partition}/{name}", piece.partition, rows=rows.num_rows)
+    commit = replace(table.commit_metadata(last), stats=(stat,))
+    body = encode_record("HoodieCommitMetadata", commit.to_avro(Action.DELTACOMMIT), sync_marker=bytes(16))
+    folder = Path(table.location, ".hoodie/timeline")
+    for state in (State.REQUESTED, State.INFLIGHT):
+        (folder / Instant(begun, Action.DELTACOMMIT, state).file_name()).write_bytes(b"")
+    done = Instant(begun, Action.DELTACOMMIT, State.COMPLETED, time_after(begun))
+    (folder / done.file_name()).write_bytes(body)
+    return log
+
+
+def damage(log: Path) -> None:
+    """Let the length of the last block of a log lie."""
+    data = bytearray(log.read_bytes())
+    data[data.rindex(b"#HUDI#") + 10] ^= 0x55
+    log.write_bytes(data)
+    log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
