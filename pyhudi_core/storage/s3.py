@@ -130,7 +130,7 @@ class S3Storage:
         return pa.PythonFile(io.BufferedReader(raw, READ_AHEAD), mode="r")
 
     def open_output(self, path: str) -> S3OutputFile:
-        return S3OutputFile(self._client, self._target(path), self._ids.uuid())
+        return S3OutputFile(self._client, self._target(path), self._ids.uuid(), self._writer.pause)
 
     def _target(self, path: str) -> Target:
         return Target(self._bucket, self._base + check_path(path, self._location), self._location, path)

@@ -8,6 +8,7 @@ a data file never replaces another one, whatever names two writers choose.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -17,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ResponseStreamingErr
 from pyhudi_core.errors import StorageError, StorageStateUnknownError
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.storage.s3_client import s3_errors, status_of
-from pyhudi_core.storage.s3_writes import NONCE, Target
+from pyhudi_core.storage.s3_writes import ATTEMPTS, NONCE, NOT_DONE, Target
 
 READ_AHEAD = 1 << 20
 PART_SIZE = 16 << 20
@@ -92,11 +93,12 @@ class RangedReader(io.RawIOBase):
 class UploadStream(io.RawIOBase):
     """Takes bytes in order and uploads a part whenever enough have come together."""
 
-    def __init__(self, client: Any, target: Target, nonce: str) -> None:
+    def __init__(self, client: Any, target: Target, nonce: str, pause: Callable[[int], None]) -> None:
         super().__init__()
         self._client = client
         self._target = target
         self._nonce = nonce
+        self._pause = pause
         self._pending = bytearray()
         self._parts: list[dict[str, object]] = []
         self._upload = ""
@@ -121,10 +123,21 @@ class UploadStream(io.RawIOBase):
         if self._upload:
             self._send_part(len(self._pending))
         with s3_errors(self._target.table, self._target.path, changes=True):
-            try:
-                return self._publish()
-            except (ClientError, BotoCoreError) as error:
-                return self._find_own(error)
+            for attempt in range(1, ATTEMPTS):
+                try:
+                    return self._publish_or_find()
+                except ClientError as error:
+                    if status_of(error) not in NOT_DONE:
+                        raise
+                    # Another request for the object is under way: our own first one, if the SDK has repeated it.
+                    self._pause(attempt)
+            return self._publish_or_find()
+
+    def _publish_or_find(self) -> Any:
+        try:
+            return self._publish()
+        except (ClientError, BotoCoreError) as error:
+            return self._find_own(error)
 
     def _publish(self) -> Any:
         if self._upload:
@@ -186,9 +199,9 @@ class UploadStream(io.RawIOBase):
 class S3OutputFile:
     """A data file in the making."""
 
-    def __init__(self, client: Any, target: Target, nonce: str) -> None:
+    def __init__(self, client: Any, target: Target, nonce: str, pause: Callable[[int], None]) -> None:
         self._target = target
-        self._stream = UploadStream(client, target, nonce)
+        self._stream = UploadStream(client, target, nonce, pause)
         self._open = True
 
     @property

@@ -20,10 +20,12 @@ from pyhudi_core.runtime.base import Clock, Ids
 from pyhudi_core.storage.s3_client import may_have_happened, s3_errors, status_of
 
 NONCE = "pyhudi-write"
-_ATTEMPTS = 8
+ATTEMPTS = 8
+"""How often a request is sent at most."""
 _FIRST_WAIT_MS = 50
 _LONGEST_WAIT_MS = 2000
-_NOT_DONE = (409, 429)
+NOT_DONE = (409, 429)
+"""Answers that say that the request had no effect, and may be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Target:
     def gave_up(self, last: Exception | None) -> StorageError:
         """The error of a write that certainly did not happen, however often it was sent."""
         return StorageError(
-            f"S3 did not take the write in {_ATTEMPTS} attempts: {last}",
+            f"S3 did not take the write in {ATTEMPTS} attempts: {last}",
             table=self.table,
             path=self.path,
             hint="Nothing was written; try again later.",
@@ -113,9 +115,9 @@ class ConditionalWriter:
     def _repeat(self, target: Target, send: Callable[[], Any], look: Callable[[], Any | None]) -> Any:
         in_doubt = False
         last: Exception | None = None
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             if attempt:
-                self._wait(attempt)
+                self.pause(attempt)
             try:
                 if in_doubt:
                     ours = look()
@@ -132,7 +134,7 @@ class ConditionalWriter:
         if may_have_happened(error):
             return True
         status = status_of(error) if isinstance(error, ClientError) else 0
-        if status in _NOT_DONE or isinstance(error, NotConnectedError):
+        if status in NOT_DONE or isinstance(error, NotConnectedError):
             return in_doubt
         if status in (404, 412) and _is_about_the_object(error):
             if not in_doubt:
@@ -153,7 +155,8 @@ class ConditionalWriter:
                 return None
             raise
 
-    def _wait(self, attempt: int) -> None:
+    def pause(self, attempt: int) -> None:
+        """Wait before the next attempt, longer each time, with jitter."""
         bound_ms = min(_LONGEST_WAIT_MS, _FIRST_WAIT_MS << attempt)
         self._clock.sleep((1 + self._ids.below(bound_ms)) / 1000)
 

@@ -178,6 +178,26 @@ def test_a_multipart_upload_whose_completion_got_lost_is_found(
     assert storage.head("big") is not None
 
 
+@pytest.mark.parametrize(("method", "path", "size"), [("PUT", "/data", 100), ("POST", "uploadId", 6 << 20)])
+def test_publishing_a_file_beside_another_request_for_it_is_tried_again(
+    storage: S3Storage, proxy: LostAckProxy, monkeypatch: pytest.MonkeyPatch, method: str, path: str, size: int
+) -> None:
+    """The library's own repetition meets its first request this way, which the store may still be working on."""
+    monkeypatch.setattr(s3_files, "PART_SIZE", 5 << 20)
+    output = storage.open_output("data")
+    output.stream.write(b"x" * size)
+    proxy.plan("409", method, path, times=3)
+    assert output.close().size == size
+    assert storage.head("data") is not None
+    stubborn = storage.open_output("data2")
+    stubborn.stream.write(b"x" * size)
+    proxy.plan("409", method, path, times=100)
+    with pytest.raises(StorageError):
+        stubborn.close()
+    proxy.clear()
+    assert storage.head("data2") is None
+
+
 def test_reads_are_repeated_by_the_client_library(storage: S3Storage, proxy: LostAckProxy) -> None:
     storage.put("a", b"x" * 100)
     proxy.plan("refused", "GET", "/a", times=2)
