@@ -7,12 +7,9 @@ What is unknown about one file is unknown about its slice.
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
-from typing import Any
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -23,16 +20,14 @@ from pyhudi_core.merge.record_merger import merger_name
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.reader import ColumnRangeOfFile, MetadataTable
-from pyhudi_core.model.java_order import sorts_as_in_java
+from pyhudi_core.metadata_table.statistics import typed_stats
+from pyhudi_core.model.java_numbers import highest_widened, lowest_widened
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.properties import MergeMode
 from pyhudi_core.predicates import ColumnStats, Condition
 from pyhudi_core.read.expression_ranges import indexed_calls
 from pyhudi_core.snapshot.snapshot import Snapshot
 
-_CUT_OFF_BYTES = 64
-_MOST_SCALE = 15
-"""Digits behind the point that the metadata table's decimals have."""
 Place = tuple[str, str]
 """Partition and file name; no file name for statistics of the whole partition."""
 Ranges = Mapping[Place, Mapping[str, ColumnStats]]
@@ -97,8 +92,9 @@ def _might_contain(bloom: BloomFilter | None, keys: pa.Array) -> bool:
 
 
 def _usable(snapshot: Snapshot, predicate: Condition) -> MetadataTable | None:
-    """The metadata table, if it can say anything about the columns of a condition, at the snapshot's time."""
-    return snapshot.metadata if snapshot.bound is None and predicate.columns else None
+    """The metadata table, if it can say anything about the columns of a condition, at the snapshot's time; it knows names of files alone."""
+    can_say = snapshot.bound is None and predicate.columns and snapshot.evolution is None
+    return snapshot.metadata if can_say else None
 
 
 def _makes_values(snapshot: Snapshot) -> bool:
@@ -142,17 +138,22 @@ def _ranges(
     for call in indexed_calls(predicate.calls, columns, definitions, schema, utc=utc):
         if metadata.has(call.index):
             for item in find([call.column], call.index):
-                stats = _stats(item, call.kind, _counted(item, call.index))
+                stats = typed_stats(item, call.kind, _counted(item, call.index))
                 known = None if stats is None else call.known(stats)
                 if known is not None:
                     found[item.partition, item.file][call.name] = known
     wanted = sorted(columns & set(schema.names))
     for item in find(wanted, index) if wanted and metadata.has(index) else ():
         kind = schema.field(item.column).type if item.column in schema.names else None
-        stats = None if kind is None else _stats(item, kind, item.rows)
+        stats = None if kind is None else typed_stats(item, kind, item.rows)
         if stats is not None:
-            found[item.partition, item.file][item.column] = stats
+            found[item.partition, item.file][item.column] = _around(stats) if kind == pa.float64() else stats
     return found
+
+
+def _around(stats: ColumnStats) -> ColumnStats:
+    """Bounds of 64 bits that may be those of a file from before the column was widened."""
+    return replace(stats, min=lowest_widened(stats.min), max=highest_widened(stats.max))
 
 
 def _of_slice(piece: FileSlice, found: Ranges, known: Iterable[str]) -> dict[str, ColumnStats]:
@@ -180,51 +181,3 @@ def _joined(parts: Sequence[ColumnStats]) -> ColumnStats:
         return ColumnStats(None, None, nulls, rows)
     low, high = min(part.min for part in ranges), max(part.max for part in ranges)
     return ColumnStats(low, high, nulls, rows, any(part.truncated for part in ranges))
-
-
-def _stats(item: ColumnRangeOfFile, kind: pa.DataType, rows: int) -> ColumnStats | None:
-    """Statistics with values of the column's type; None if they are of no use."""
-    if rows and item.nulls is not None and item.nulls >= rows:
-        # Bounds of columns that are all null are made up.
-        return ColumnStats(None, None, item.nulls, rows)
-    low, high = _typed(item.min, kind), _typed(item.max, kind)
-    if low is None or high is None:
-        return None
-    if any(isinstance(bound, str) and not sorts_as_in_java(bound) for bound in (low, high)):
-        return None
-    # Some writers cut long texts off, here as in Parquet's statistics; never shorter ones than this.
-    cut_off = isinstance(high, str) and len(high.encode()) >= _CUT_OFF_BYTES
-    return ColumnStats(low, high, item.nulls, rows, truncated=cut_off)
-
-
-def _typed(value: object, kind: pa.DataType) -> Any:
-    """A value of the metadata table as one of the column's type; None if it cannot be."""
-    types = pa.types
-    if value is None:
-        return None
-    if types.is_timestamp(kind):
-        if isinstance(value, dt.datetime):
-            return value if kind.tz else value.replace(tzinfo=None)
-        return _moment(value, pa.int64(), kind)
-    if types.is_date32(kind) and type(value) is int:
-        return _moment(value, pa.int32(), kind)
-    fits = (
-        (types.is_boolean(kind) and isinstance(value, bool))
-        or (types.is_integer(kind) and type(value) is int)
-        or (types.is_floating(kind) and isinstance(value, float) and not math.isnan(value))
-        or (types.is_string(kind) and isinstance(value, str))
-        or (types.is_date32(kind) and type(value) is dt.date)
-        or (types.is_decimal(kind) and isinstance(value, Decimal) and kind.scale <= _MOST_SCALE)
-    )
-    return value if fits else None
-
-
-def _moment(value: object, number: pa.DataType, kind: pa.DataType) -> Any:
-    """A number of days or of microseconds as a date or a moment; None beyond what Python knows, and for other units."""
-    if not isinstance(value, int) or (pa.types.is_timestamp(kind) and kind.unit != "us"):
-        # Whether the number of a coarser column is in its unit depends on the writer.
-        return None
-    try:
-        return pa.scalar(value, number).cast(kind).as_py()
-    except (ValueError, OverflowError, pa.ArrowInvalid):
-        return None

@@ -112,6 +112,7 @@ class Kind(StrEnum):
     METADATA_FILE_GONE = "metadata_file_gone"
     METADATA_FILE_UNNAMED = "metadata_file_unnamed"
     METADATA_SIZE_DIFFERS = "metadata_size_differs"
+    METADATA_STATISTICS_DIFFER = "metadata_statistics_differ"
     METADATA_INDEX_DIFFERS = "metadata_index_differs"
     SCHEMA_UNREADABLE = "schema_unreadable"
     SCHEMA_MISSING = "schema_missing"
@@ -310,6 +311,11 @@ USUAL: dict[Kind, Usual] = {
     ),
     Kind.METADATA_SIZE_DIFFERS: Usual(
         Area.METADATA_TABLE, _ERROR, f"Readers that believe it read the file only in part, or beyond its end: {_ANEW}"
+    ),
+    Kind.METADATA_STATISTICS_DIFFER: Usual(
+        Area.METADATA_TABLE,
+        _ERROR,
+        f"Readers that believe it leave the file out of queries that want its rows: {_ANEW}",
     ),
     Kind.METADATA_INDEX_DIFFERS: Usual(
         Area.METADATA_TABLE, _ERROR, f"Writers that look keys up in it write them a second time: {_ANEW}"

@@ -6,17 +6,20 @@ table and after it; if a writer was at work between, all is looked at once more,
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyhudi_core.errors import CorruptionError, HudiError, ObjectNotFoundError
 from pyhudi_core.metadata_table.names import FILES, FOLDER, RECORD_INDEX
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.services.doctor import metadata_files, metadata_whole, record_index
+from pyhudi_core.services.doctor import metadata_files, metadata_statistics, metadata_whole, record_index
 from pyhudi_core.services.doctor.examination import Examination, describe
 from pyhudi_core.services.doctor.kinds import Area, Kind
 from pyhudi_core.services.doctor.listing import Listed
 from pyhudi_core.services.doctor.metadata_files import Look
+from pyhudi_core.snapshot.snapshot import build
 from pyhudi_core.transaction.context import TableContext
 
 _AREA = Area.METADATA_TABLE
@@ -73,8 +76,10 @@ def _examine_contents(exam: Examination, context: TableContext, listed: Listed, 
             return
         if look.agrees or _is_still(context, look):
             metadata_files.report(exam, look, listed)
-            _examine_index(exam, look, keys)
-            metadata_whole.examine(exam, look.table)
+            if metadata_whole.examine(exam, look.table):
+                _examine_indexes(exam, context, look, keys)
+            else:
+                exam.not_examined(_AREA, "Its indexes are damaged, so what they say was not compared", FOLDER)
             return
     exam.not_examined(
         _AREA, f"Writers were at work at each of {_LOOKS} looks; whether it agrees was not decided", FOLDER
@@ -108,7 +113,16 @@ def _is_still(context: TableContext, look: Look) -> bool:
     return MetadataTable.open(context.storage, look.data, look.table.partitions).slices.own == look.table.slices.own
 
 
-def _examine_index(exam: Examination, look: Look, keys: bool) -> None:
+def _examine_indexes(exam: Examination, context: TableContext, look: Look, keys: bool) -> None:
+    """Compare what it says of columns and keys with the files, in the data table's state by commits and listing alone."""
+    try:
+        snapshot = build(context.storage, context.folder, replace(context.config, metadata_partitions=()), look.data)
+    except HudiError as error:
+        exam.not_examined(
+            _AREA, f"Without a state of the table its indexes were not examined: {describe(error)}", FOLDER
+        )
+        return
+    metadata_statistics.examine(exam, look.table, snapshot)
     if not look.table.has(RECORD_INDEX):
         return
     where = f"{FOLDER}/{RECORD_INDEX}"
@@ -117,4 +131,4 @@ def _examine_index(exam: Examination, look: Look, keys: bool) -> None:
     elif look.unknown:
         exam.not_examined(_AREA, "Keys were not looked up in the record index, because it is behind", where)
     else:
-        record_index.examine(exam, look)
+        record_index.examine(exam, look.table, snapshot)

@@ -20,8 +20,8 @@ from pyhudi_core.services.doctor.kinds import Area, Kind
 _AREA = Area.METADATA_TABLE
 
 
-def examine(exam: Examination, table: MetadataTable) -> None:
-    """All partitions but the list of files, which is read whole anyway."""
+def examine(exam: Examination, table: MetadataTable) -> bool:
+    """All partitions but the list of files, which is read whole anyway. Whether all are whole."""
     bases, logs = _files(table, (name for name in table.partitions if name != FILES))
     damaged = [
         *(found for found in exam.runtime.executor.map(lambda path: _open(exam, path), bases) if found),
@@ -31,6 +31,7 @@ def examine(exam: Examination, table: MetadataTable) -> None:
         exam.add(Kind.METADATA_TABLE_DAMAGED, why, path)
     exam.counts["files of metadata indexes"] = len(bases) + len(logs)
     exam.saw(_AREA, f"{exam.examined[_AREA]}, {len(bases) + len(logs):,} files of its indexes")
+    return not damaged
 
 
 def _files(table: MetadataTable, partitions: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -6,32 +6,24 @@ looked for.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pyarrow as pa
 
-from pyhudi_core.errors import HudiError
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.metadata_table.names import FOLDER, RECORD_INDEX
+from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.services.doctor import schema
-from pyhudi_core.services.doctor.examination import Examination, describe
+from pyhudi_core.services.doctor.examination import Examination
 from pyhudi_core.services.doctor.keys import SliceKeys
 from pyhudi_core.services.doctor.kinds import Area, Kind
-from pyhudi_core.services.doctor.metadata_files import Look
-from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.snapshot.snapshot import Snapshot
 
 _AREA = Area.METADATA_TABLE
-_PLACE = f"{FOLDER}/{RECORD_INDEX}"
 _SHOWN_KEYS = 3
 
 Group = tuple[str, str]
 
 
-def examine(exam: Examination, look: Look) -> None:
+def examine(exam: Examination, table: MetadataTable, snapshot: Snapshot) -> None:
     """Raises `CorruptionError` or `StorageError` where the record index cannot be read."""
-    snapshot = _snapshot(exam, look)
-    if snapshot is None:
-        return
     known = schema.partitions(exam, snapshot, _AREA)
     pieces = [piece for partition in known for piece in schema.slices(exam, snapshot, partition, _AREA)]
     pieces.sort(key=lambda piece: piece.requested_time, reverse=True)
@@ -39,7 +31,7 @@ def examine(exam: Examination, look: Look) -> None:
     share = -(-exam.limits.index_keys // max(1, len(chosen)))
     sampled = {(piece.partition, piece.file_id): _some_keys(exam, snapshot, piece, share) for piece in chosen}
     wanted = list(dict.fromkeys(key for keys in sampled.values() for key in keys))
-    found = look.table.record_locations(wanted).select(["key", "partition", "file_id"]).to_pylist() if wanted else []
+    found = table.record_locations(wanted).select(["key", "partition", "file_id"]).to_pylist() if wanted else []
     places: dict[str, set[Group]] = {}
     for row in found:
         places.setdefault(row["key"], set()).add((row["partition"], row["file_id"]))
@@ -47,18 +39,6 @@ def examine(exam: Examination, look: Look) -> None:
         _compare(exam, group, keys, places)
     exam.counts["keys looked up in the record index"] = len(wanted)
     exam.saw(_AREA, f"{exam.examined[_AREA]}, {len(wanted):,} keys in the record index")
-
-
-def _snapshot(exam: Examination, look: Look) -> Snapshot | None:
-    """The state of the data table by commits and listing alone."""
-    context = exam.context
-    if context is None:
-        return None
-    try:
-        return build(context.storage, context.folder, replace(context.config, metadata_partitions=()), look.data)
-    except HudiError as error:
-        exam.not_examined(_AREA, f"Without a state of the table no keys were looked up: {describe(error)}", _PLACE)
-        return None
 
 
 def _some_keys(exam: Examination, snapshot: Snapshot, piece: FileSlice, count: int) -> list[str]:
