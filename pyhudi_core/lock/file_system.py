@@ -29,6 +29,7 @@ from pyhudi_core.storage.local import LocalStorage
 
 _FILE_NAME = "lock"
 _MOST_BYTES = 1 << 20
+_REMOVALS = 5
 DEFAULT_FOLDER = ".hoodie"
 
 
@@ -156,18 +157,20 @@ class FileSystemLockSession:
             raise
 
     def _remove(self) -> None:
-        while not self._released:
-            found = self._storage.head(self._path)
+        for attempt in range(1, _REMOVALS + 1):
+            found = None if self._released else self._storage.head(self._path)
             if found is None or not self._is_ours(found):
-                self._released = True
-                return
+                break
             try:
                 self._storage.delete_if_match(self._path, found.etag)
-                self._released = True
             except PreconditionFailedError:
-                self._released = True
+                break
             except StorageStateUnknownError:
-                continue
+                if attempt == _REMOVALS:
+                    raise
+            else:
+                break
+        self._released = True
 
     def _is_ours(self, found: ObjectInfo | None) -> bool:
         holder = parse_holder(_content(self._storage, found))

@@ -23,20 +23,29 @@ from pyhudi_core.formats.log_contents import read_deletes, read_old_records, rea
 from pyhudi_core.formats.log_format import DATA_BLOCKS, OLD_VERSION, ROLLBACK_COMMAND, BlockType, Header, LogBlock
 from pyhudi_core.formats.log_reader import LogReader
 from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
+from pyhudi_core.model.internal_schema import FileNames, in_file
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.schema_cast import conform
 from pyhudi_core.storage.base import Storage
 
 KeysOf = Callable[[pa.RecordBatch], pa.Array]
+NamesAt = Callable[[str], FileNames | None]
+
+
+def _same_names(_requested_time: str) -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class LogColumns:
-    """What is wanted of the records: columns with their types, the ordering columns among them, and how keys are made."""
+    """What is wanted of the records: columns with their types, the ordering columns among them, how keys are made, and the names in the blocks of
+    an instant.
+    """
 
     schema: pa.Schema
     ordering: tuple[str, ...]
     keys_of: KeysOf
+    names_at: NamesAt = _same_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,23 +143,23 @@ def _add(found: EntryCollector, block: LogBlock, content: pa.Buffer, columns: Lo
     if block.type is BlockType.DELETE:
         found.add_deletes(read_deletes(content, path))
         return
-    for batch, keys in _records(block, content, columns, path):
-        whole = conform(batch, columns.schema)
-        found.add_records(
-            whole, columns.keys_of(whole) if keys is None else keys, frozenset(batch.schema.names), block.is_partial
-        )
+    names = columns.names_at(block.instant_time)
+    for batch, keys in _records(block, content, in_file(names, columns.schema.names), path):
+        whole = conform(batch, columns.schema, names, of_log=True)
+        has = frozenset(n for n in whole.schema.names if (n if names is None else names.of(n)) in batch.schema.names)
+        found.add_records(whole, columns.keys_of(whole) if keys is None else keys, has, block.is_partial)
 
 
 def _records(
-    block: LogBlock, content: pa.Buffer, columns: LogColumns, path: str
+    block: LogBlock, content: pa.Buffer, wanted: list[str], path: str
 ) -> Iterator[tuple[pa.RecordBatch, pa.Array | None]]:
-    """The records of a data block in the columns that it has, and their keys where they are not among these."""
+    """The wanted ones of a data block's columns, and the records' keys where they are not among these."""
     if block.type is BlockType.PARQUET_DATA:
-        reader = BaseFileReader(pa.BufferReader(content), path, columns.schema.names)
+        reader = BaseFileReader(pa.BufferReader(content), path, wanted)
         yield from ((batch, None) for batch in reader.iter_batches())
         return
     if block.type is BlockType.AVRO_DATA and block.version == OLD_VERSION:
-        yield _wanted(read_old_records(content, path), columns), None
+        yield _wanted(read_old_records(content, path), wanted), None
         return
     schema = block.headers.get(Header.SCHEMA)
     if schema is None:
@@ -161,16 +170,16 @@ def _records(
             hint="Restore the file from a copy.",
         )
     if block.type is BlockType.AVRO_DATA:
-        yield _wanted(read_records(content, schema, path), columns), None
+        yield _wanted(read_records(content, schema, path), wanted), None
         return
     for part in HFileReader(pa.BufferReader(content), path).scan():
         batch = decode_records(schema, part.data, part.value_starts, part.value_ends)
         if RECORD_KEY in batch.schema.names and not batch.column(RECORD_KEY).null_count:
             # Java numbers the entries instead of naming them by key, unless the records have a field of the metadata table's.
-            yield _wanted(batch, columns), None
+            yield _wanted(batch, wanted), None
         else:
-            yield _wanted(batch, columns), part.key_array().cast(pa.string())
+            yield _wanted(batch, wanted), part.key_array().cast(pa.string())
 
 
-def _wanted(batch: pa.RecordBatch, columns: LogColumns) -> pa.RecordBatch:
-    return batch.select([name for name in batch.schema.names if name in columns.schema.names])
+def _wanted(batch: pa.RecordBatch, wanted: list[str]) -> pa.RecordBatch:
+    return batch.select([name for name in batch.schema.names if name in wanted])

@@ -1,7 +1,7 @@
 """Which of two versions of a row wins (specification, "Merge Modes"). Arrow arrays in, masks and tables out.
 
-Commit-time ordering: what is written later wins. Event-time ordering: the greater ordering value wins, null is the lowest, NaN the greatest (as
-for Java), and on equal values what is written later wins; several ordering columns are compared one after the other.
+Commit-time ordering: what is written later wins. Event-time ordering: the greater ordering value wins, null is the lowest, NaN the greatest and
+-0.0 below 0.0 (as for Java), and on equal values what is written later wins; several ordering columns are compared one after the other.
 """
 
 from __future__ import annotations
@@ -57,10 +57,17 @@ def compare(new: pa.ChunkedArray, old: pa.ChunkedArray) -> tuple[npt.NDArray[np.
     lower = _fill(pc.less(new, old)) | (new_null & ~old_null)
     higher = _fill(pc.greater(new, old)) | (~new_null & old_null)
     if pa.types.is_floating(new.type):
+        new_minus, old_minus = _minus_zero(new), _minus_zero(old)
+        lower |= new_minus & _fill(pc.equal(old, 0)) & ~old_minus
+        higher |= old_minus & _fill(pc.equal(new, 0)) & ~new_minus
         new_nan, old_nan = _fill(pc.is_nan(new)), _fill(pc.is_nan(old))
         lower |= old_nan & ~new_nan
         higher |= new_nan & ~old_nan
     return lower, higher
+
+
+def _minus_zero(values: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    return np.signbit(values.to_numpy()) & _fill(pc.equal(values, 0))
 
 
 def _fill(result: pa.ChunkedArray) -> npt.NDArray[np.bool_]:

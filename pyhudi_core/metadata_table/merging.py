@@ -140,4 +140,9 @@ def _checked(value: Any) -> Record:
 @lru_cache(maxsize=32)
 def _parsed(schema: str) -> Any:
     safe_schema(schema)  # refuses what would make the decoder recurse or work without an end
-    return fastavro.parse_schema(json.loads(schema))
+    return fastavro.parse_schema(json.loads(schema, object_hook=_with_plain_moments))
+
+
+def _with_plain_moments(part: dict[str, Any]) -> dict[str, Any]:
+    """A part of a schema in which moments are the numbers that they are: some are beyond what Python knows."""
+    return {name: value for name, value in part.items() if (name, value) != ("logicalType", "timestamp-micros")}

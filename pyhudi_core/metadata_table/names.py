@@ -75,6 +75,12 @@ def secondary_key(secondary: str, record_key: str = "") -> str:
     return f"{_escaped(secondary)}${_escaped(record_key)}"
 
 
+def secondary_prefixes(secondary: str) -> tuple[str, ...]:
+    """The prefixes that rows with a secondary value may have: releases differ in whether they escape the character NUL."""
+    plain = secondary_key(secondary)
+    return (plain,) if "\0" not in secondary else (plain, plain.replace("\0", "\\\0"))
+
+
 def split_secondary_key(key: str) -> tuple[str, str]:
     """Secondary value and record key of an entry's key."""
     at = 0

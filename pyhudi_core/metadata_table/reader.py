@@ -117,7 +117,8 @@ class MetadataTable:
 
     def record_keys_of(self, index: str, values: Sequence[str]) -> list[str]:
         """The record keys of the rows in which a secondary key has one of these values."""
-        find = with_prefixes([names.secondary_key(value) for value in dict.fromkeys(values)])
+        unique = dict.fromkeys(values)
+        find = with_prefixes([prefix for value in unique for prefix in names.secondary_prefixes(value)])
         keys: list[str] = []
         for piece in self.slices.pieces(index):
             newest = _newest(list(self.slices.arrivals(piece, find)), _SECONDARY)

@@ -19,10 +19,14 @@ from pyhudi_core.predicates import ColumnStats
 _CUT_OFF_BYTES = 64
 _MOST_SCALE = 15
 """Digits behind the point that the metadata table's decimals have."""
+_MAYBE_MILLISECONDS = 260_000_000_000_000
+"""Columns of milliseconds have statistics in milliseconds, and nothing here says so. Up to the year 10000 they are below this number, which is
+eight years in microseconds: moments from 1961 to 1978 cannot be told from them.
+"""
 
 
 def typed_stats(item: ColumnRangeOfFile, kind: pa.DataType, rows: int) -> ColumnStats | None:
-    """Statistics with values of the column's type ``kind``, of so many rows; None if they are of no use."""
+    """Statistics with values of the column's type ``kind``, of so many rows (0: nobody counted them); None if they are of no use."""
     if rows and item.nulls is not None and item.nulls >= rows:
         # Bounds of columns that are all null are made up.
         return ColumnStats(None, None, item.nulls, rows)
@@ -33,7 +37,7 @@ def typed_stats(item: ColumnRangeOfFile, kind: pa.DataType, rows: int) -> Column
         return None
     # Some writers cut long texts off, here as in Parquet's statistics; never shorter ones than this.
     cut_off = isinstance(high, str) and len(high.encode()) >= _CUT_OFF_BYTES
-    return ColumnStats(low, high, item.nulls, rows, truncated=cut_off)
+    return ColumnStats(low, high, item.nulls, rows or None, truncated=cut_off)
 
 
 def _typed(value: object, kind: pa.DataType) -> Any:
@@ -42,9 +46,7 @@ def _typed(value: object, kind: pa.DataType) -> Any:
     if value is None:
         return None
     if types.is_timestamp(kind):
-        if isinstance(value, dt.datetime):
-            return value if kind.tz else value.replace(tzinfo=None)
-        return _moment(value, pa.int64(), kind)
+        return _moment(value, pa.int64(), kind) if type(value) is int and abs(value) >= _MAYBE_MILLISECONDS else None
     if types.is_date32(kind) and type(value) is int:
         return _moment(value, pa.int32(), kind)
     fits = (
@@ -58,11 +60,8 @@ def _typed(value: object, kind: pa.DataType) -> Any:
     return value if fits else None
 
 
-def _moment(value: object, number: pa.DataType, kind: pa.DataType) -> Any:
-    """A number of days or of microseconds as a date or a moment; None beyond what Python knows, and for other units."""
-    if not isinstance(value, int) or (pa.types.is_timestamp(kind) and kind.unit != "us"):
-        # Whether the number of a coarser column is in its unit depends on the writer.
-        return None
+def _moment(value: int, number: pa.DataType, kind: pa.DataType) -> Any:
+    """A number of days or of microseconds as a date or a moment; None beyond what Python knows."""
     try:
         return pa.scalar(value, number).cast(kind).as_py()
     except (ValueError, OverflowError, pa.ArrowInvalid):

@@ -2,8 +2,8 @@
 
 `cast_batch` takes what users hand in and changes no value: what the column cannot hold is an error that names the
 column. `conform` takes what a file of the table holds and reads it as the table's newest schema (specification,
-"Schema": evolution): missing columns are null, types are widened, and nested columns are matched by name as well.
-Both work on whole columns.
+"Schema": evolution): missing columns are null, types are widened, and nested columns are matched by name as well, or by number where the table
+has had columns renamed (`internal_schema`). Both work on whole columns.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.model.internal_schema import FileNames
+from pyhudi_core.model.java_numbers import as_java_text, widened
 from pyhudi_core.model.schema_types import is_list, joined, logical_type
 
 _MAX_OFFSET = 2**31 - 1
@@ -29,56 +31,69 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     Raises:
         SchemaMismatchError: a column has another type, or a value that the schema's type cannot hold.
     """
-    return _project(batch, schema, exact=True)
+    return _project(batch, schema, _Cast(exact=True, by_text=False))
 
 
-def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of one of the table's files with the columns and types of ``schema``, by name.
+def conform(
+    batch: pa.RecordBatch, schema: pa.Schema, names: FileNames | None = None, *, of_log: bool = False
+) -> pa.RecordBatch:
+    """A batch of one of the table's files with the columns and types of ``schema``, by name; ``names`` are those of the file, if they differ.
 
-    Like `cast_batch`, and also: integers may become the nearest float, bytes and strings stand for each other, and
-    times without zone are read as UTC, since old files and other writers have them so.
+    Like `cast_batch`, and also: integers may become the nearest float, bytes and strings stand for each other, times without zone are read as
+    UTC, since old files and other writers have them so, and what Hudi's ``ALTER TABLE`` turns into texts, dates or decimals is read as these. Of base
+    files, as in Hudi, a 32-bit number that is not nested is widened by way of its text, so that 0.1 stays 0.1; of logs (``of_log``) it is not.
 
     Raises:
         SchemaMismatchError: the file's type cannot be read as the schema's.
     """
-    return _project(batch, schema, exact=False)
+    return _project(batch, schema, _Cast(exact=False, by_text=not of_log), names)
 
 
-def _project(batch: pa.RecordBatch, schema: pa.Schema, *, exact: bool) -> pa.RecordBatch:
-    if batch.schema.equals(schema, check_metadata=True):
+def _project(batch: pa.RecordBatch, schema: pa.Schema, cast: _Cast, names: FileNames | None = None) -> pa.RecordBatch:
+    if names is None and batch.schema.equals(schema, check_metadata=True):
         return batch
-    cast = _Cast(exact)
     columns = []
     for field in schema:
-        index = batch.schema.get_field_index(field.name)
+        index = _index(batch.schema, field.name, names)
         if index < 0:
             columns.append(pa.nulls(batch.num_rows, field.type))
         else:
-            columns.append(cast.array(batch.column(index), field.type, field.name))
+            columns.append(cast.array(batch.column(index), field.type, field.name, _within(names, field.name)))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def _index(among: pa.Schema | pa.StructType, name: str, names: FileNames | None) -> int:
+    """Where a column of the table is in the file; -1 for nowhere."""
+    source = name if names is None else names.of(name)
+    return -1 if source is None else int(among.get_field_index(source))
+
+
+def _within(names: FileNames | None, name: str) -> FileNames | None:
+    return None if names is None else names.within(name)
+
+
 class _Cast:
-    """The casts of one projection; ``exact`` refuses what would change values or their meaning."""
+    """The casts of one projection; ``exact`` refuses what would change values or their meaning, ``by_text`` widens by way of texts."""
 
-    def __init__(self, exact: bool) -> None:
+    def __init__(self, *, exact: bool, by_text: bool) -> None:
         self._exact = exact
+        self._by_text = by_text
 
-    def array(self, array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+    def array(self, array: pa.Array, target: pa.DataType, column: str, names: FileNames | None = None) -> pa.Array:
         kind = array.type
-        if kind == target:
+        if kind == target and names is None:
             return array
         types = pa.types
         if types.is_null(kind):
             return pa.nulls(len(array), target)
         if types.is_dictionary(kind):
-            return self.array(array.dictionary_decode(), target, column)
+            return self.array(array.dictionary_decode(), target, column, names)
         if types.is_struct(kind) and types.is_struct(target):
-            return self._struct(array, target, column)
+            return self._struct(array, target, column, names)
         if types.is_map(kind) and types.is_map(target):
-            return self._map(array, target, column)
+            return self._map(array, target, column, names)
         if is_list(kind) and types.is_list(target):
-            return self._list(array, target, column)
+            return self._list(array, target, column, names)
         if not self._may_cast(kind, target, column):
             raise SchemaMismatchError(
                 f"Column {column} is {kind} and cannot become {target}",
@@ -87,6 +102,11 @@ class _Cast:
         return self._leaf(array, target, column)
 
     def _leaf(self, array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+        if not self._exact and pa.types.is_floating(array.type):
+            if target == pa.string():
+                return as_java_text(array)
+            if self._by_text and array.type == pa.float32() and "." not in column:
+                return widened(array)
         rounding = not self._exact and pa.types.is_integer(array.type) and pa.types.is_floating(target)
         try:
             return pc.cast(array, target, safe=not rounding)
@@ -102,39 +122,53 @@ class _Cast:
         if logical == target:
             return True
         if types.is_integer(logical):
-            return bool(types.is_integer(target) or types.is_floating(target))
-        if logical == pa.float32():
-            return bool(target == pa.float64())
-        if types.is_decimal(logical):
-            return bool(types.is_decimal(target))
+            numbers = types.is_integer(target) or types.is_floating(target)
+            return bool(numbers or (not self._exact and _altered(logical, target)))
+        if logical == pa.float32() and target == pa.float64():
+            return True
+        if types.is_decimal(logical) and types.is_decimal(target):
+            return True
         if self._exact:
             return False
         texts = (pa.string(), pa.binary())
-        return (types.is_timestamp(logical) and types.is_timestamp(target)) or (logical in texts and target in texts)
+        if logical in texts and target in texts:
+            return True
+        return bool(types.is_timestamp(logical) and types.is_timestamp(target)) or _altered(logical, target)
 
-    def _struct(self, array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+    def _struct(self, array: pa.Array, target: pa.DataType, column: str, names: FileNames | None) -> pa.Array:
         children = []
         for field in target.fields:
-            index = array.type.get_field_index(field.name)
+            index = _index(array.type, field.name, names)
+            path, inside = joined(column, field.name), _within(names, field.name)
             if index < 0:
                 children.append(pa.nulls(len(array), field.type))
             else:
-                children.append(self.array(array.field(index), field.type, joined(column, field.name)))
+                children.append(self.array(array.field(index), field.type, path, inside))
         return pa.StructArray.from_arrays(children, fields=target.fields, mask=_nulls_of(array))
 
-    def _list(self, array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+    def _list(self, array: pa.Array, target: pa.DataType, column: str, names: FileNames | None) -> pa.Array:
         offsets = _offsets(array, column)
-        values = self.array(array.flatten(), target.value_type, f"{column}.element")
+        values = self.array(array.flatten(), target.value_type, f"{column}.element", _within(names, "element"))
         return pa.ListArray.from_arrays(offsets, values, type=target, mask=_nulls_of(array))
 
-    def _map(self, array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+    def _map(self, array: pa.Array, target: pa.DataType, column: str, names: FileNames | None) -> pa.Array:
         entry = pa.struct([pa.field("key", array.type.key_type), pa.field("value", array.type.item_type)])
         entries = array.cast(pa.list_(entry))
         offsets = _offsets(entries, column)
         flat = entries.flatten()
         keys = self.array(flat.field(0), target.key_type, f"{column}.key")
-        items = self.array(flat.field(1), target.item_type, f"{column}.value")
+        items = self.array(flat.field(1), target.item_type, f"{column}.value", _within(names, "value"))
         return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=_nulls_of(array))
+
+
+def _altered(kind: pa.DataType, target: pa.DataType) -> bool:
+    """Whether ``ALTER TABLE`` or a widened schema may make the one type the other, in release 1.0.2 of Hudi."""
+    types = pa.types
+    if target == pa.string():
+        return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_date(kind))
+    if types.is_decimal(target):
+        return bool(types.is_integer(kind) or kind == pa.string())
+    return bool(kind == pa.string() and target == pa.date32())
 
 
 def _nulls_of(array: pa.Array) -> pa.Array | None:

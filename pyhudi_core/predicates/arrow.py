@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import TypeVar
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ _OPERATORS: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] =
     ">=": operator.ge,
 }
 _MIRRORED = {"<": ">", "<=": ">="}
+_CHAIN = 100
 
 
 def to_expression(node: Node) -> pc.Expression:
@@ -82,11 +84,14 @@ def _project(table: pa.Table, expression: pc.Expression) -> object:
 
 
 def _joined(join: Callable[[pc.Expression, pc.Expression], pc.Expression], parts: list[pc.Expression]) -> pc.Expression:
-    """The parts joined in pairs, pairs of pairs and so on: a chain of thousands would be too deep for Arrow, which ends the process."""
-    while len(parts) > 1:
-        pairs = zip(parts[::2], parts[1::2], strict=False)
-        parts = [join(one, two) for one, two in pairs] + parts[len(parts) & ~1 :]
-    return parts[0]
+    """The parts as one condition. Arrow follows a chain by recursion, and thousands of links end the process: so some are made one first.
+
+    A choice between true and false is around each such piece, since Arrow makes one chain of all that are of one kind.
+    """
+    while len(parts) > _CHAIN:
+        pieces = [parts[at : at + _CHAIN] for at in range(0, len(parts), _CHAIN)]
+        parts = [pc.if_else(reduce(join, piece), True, False) for piece in pieces]
+    return reduce(join, parts)
 
 
 def _compare(node: Compare) -> pc.Expression:
@@ -109,8 +114,11 @@ def _compare(node: Compare) -> pc.Expression:
 
 def _in(node: In) -> pc.Expression:
     operand = value_of(node.operand)
-    values = pa.array([literal.value for literal in node.values], node.values[0].type)
-    found = operand.isin(values)
+    values = [literal.value for literal in node.values]
+    if 0.0 in values and pa.types.is_floating(type_of(node.operand)):
+        # The two zeros are equal, but not for Arrow's search in a set.
+        values += [0.0, -0.0]
+    found = operand.isin(pa.array(values, node.values[0].type))
     return ~found & operand.is_valid() if node.negated else found
 
 

@@ -205,7 +205,7 @@ def _in(operand: Node, values: tuple[Literal, ...], negated: bool) -> Node:
     if not fitted or pa.types.is_null(type_of(operand)):
         return FALSE
     kinds = {str(literal.type): literal.type for literal in fitted}
-    if len(kinds) == 1 and not isinstance(operand, Literal) and not pa.types.is_floating(fitted[0].type):
+    if len(kinds) == 1 and not isinstance(operand, Literal):
         return In(_widened(operand, fitted[0].type), tuple(fitted), negated)
     op = "!=" if negated else "="
     return _joined([_compare(op, operand, literal) for literal in fitted], is_and=negated)

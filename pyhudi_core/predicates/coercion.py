@@ -97,9 +97,10 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def parse_date(text: str) -> dt.date | None:
-    """Read a date as Spark does: ``yyyy``, ``yyyy-m`` or ``yyyy-m-d``, the rest after a blank or a T left out."""
-    match = _DATE.fullmatch(re.split(r"[T ]", text.strip(), maxsplit=1)[0])
-    if match is None:
+    """Read a date as Spark does: ``yyyy``, ``yyyy-m`` or ``yyyy-m-d``, and what is behind a day and a blank or a T left out."""
+    day_text, *rest = re.split(r"[T ]", text.strip(), maxsplit=1)
+    match = _DATE.fullmatch(day_text)
+    if match is None or (rest and match.group(3) is None):
         return None
     year, month, day = (int(part or 1) for part in match.groups())
     try:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates.coercion import TIMESTAMP, is_bytes, is_number, is_string
 from pyhudi_core.predicates.letter_case import in_case
+from pyhudi_core.predicates.text_values import from_text
 from pyhudi_core.predicates.tree import Call, Literal, text_of
 
 _DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")
@@ -152,31 +153,12 @@ def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
         # Through the number, so that a zone is only put on or taken off, never applied.
         return value.cast(pa.timestamp(target.unit, source.tz), safe=False).cast(pa.int64()).cast(target)
+    if pa.types.is_decimal(source) and pa.types.is_floating(target):
+        # Through text, which gives the nearest number; Arrow's own way is off by the last bit.
+        return value.cast(pa.string()).cast(target)
     if is_string(source) and not is_string(target) and not is_bytes(target):
-        return _from_text(value.cast(pa.string()), target)
+        return from_text(value.cast(pa.string()), target)
     return value.cast(target, safe=pa.types.is_integer(target))
-
-
-def _from_text(text: pc.Expression, target: pa.DataType) -> pc.Expression:
-    """Read text as Spark's TRY_CAST does: null where it is none of the target's."""
-    trimmed = pc.utf8_trim_whitespace(text)
-    if pa.types.is_date(target):
-        iso = _where(trimmed, pc.match_substring_regex(trimmed, r"^\d{4}-\d{2}-\d{2}$"))
-        moment = pc.strptime(iso, format="%Y-%m-%d", unit="s", error_is_null=True)
-        # The 30th of February comes back as a day of March.
-        exact = pc.strftime(moment, format="%Y-%m-%d") == iso
-        return pc.if_else(exact, moment.cast(pa.date32()), pc.scalar(pa.scalar(None, pa.date32())))
-    if pa.types.is_boolean(target):
-        word = pc.utf8_lower(trimmed)
-        return _where(word, word.isin(pa.array(["true", "false"]))).cast(target)
-    if pa.types.is_integer(target):
-        return _where(trimmed, pc.match_substring_regex(trimmed, r"^-?\d{1,19}$")).cast(pa.int64()).cast(target)
-    number = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-    return _where(trimmed, pc.match_substring_regex(trimmed, number)).cast(target)
-
-
-def _where(text: pc.Expression, condition: pc.Expression) -> pc.Expression:
-    return pc.if_else(condition, text, pc.scalar(pa.scalar(None, pa.string())))
 
 
 def _divide(left: pc.Expression, right: pc.Expression) -> pc.Expression:

@@ -142,6 +142,8 @@ def _in(node: In, stats: Mapping[str, ColumnStats]) -> bool:
     if bounds.all_null:
         return False
     values = [literal.value for literal in node.values]
+    if node.negated and pa.types.is_floating(type_of(node.operand)):
+        return True
     if node.negated:
         return not (_is_one(bounds) and any(_known_equal(bounds.min, value) for value in values))
     high = _upper(bounds)

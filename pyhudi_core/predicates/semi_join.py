@@ -42,11 +42,9 @@ class SemiJoin:
             )
         kind = schema.field(on).type
         try:
-            given = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-            array = _as_type(given, kind) if isinstance(given, pa.Array) else pa.array(given, kind)
-            values = _both_zeros(pc.unique(array.drop_null()))
+            values = _both_zeros(pc.unique(_as_type(_array(keys, kind), kind).drop_null()))
             ordered = values.take(pc.sort_indices(values))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, PredicateError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError, PredicateError) as error:
             raise PredicateError(
                 f"The join keys are not of the type of {on!r}, {kind}", hint="Cast them first."
             ) from error
@@ -95,6 +93,16 @@ class SemiJoin:
         except (TypeError, ValueError, OverflowError):
             # The file's column had another type then, or a key has no Python value.
             return True
+
+
+def _array(keys: Any, kind: pa.DataType) -> pa.Array:
+    """Keys as an Arrow array; values without a type take the column's, unless Arrow would cut something off them to make them fit."""
+    if isinstance(keys, pa.ChunkedArray):
+        return keys.combine_chunks()
+    if isinstance(keys, pa.Array):
+        return keys
+    cuts = pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    return pa.array(keys) if cuts else pa.array(keys, kind)
 
 
 def _as_type(keys: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -7,6 +7,7 @@ them has no text and is evaluated by Arrow.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from decimal import Decimal
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ _TYPES = {
     "binary": "BINARY",
     "date32[day]": "DATE",
 }
+_ZERO = "CAST('{}0.0' AS DOUBLE)"
 _PLAIN_FUNCTIONS = ("lower", "upper", "length", "substring", "abs", "year", "month", "day")
 
 
@@ -47,8 +49,13 @@ def _condition(node: Node) -> str:
     if isinstance(node, And | Or):
         word = " AND " if isinstance(node, And) else " OR "
         return word.join(f"({_condition(child)})" for child in node.children)
+    if isinstance(node, Compare) and isinstance(node.right, Literal) and isinstance(node.right.value, float):
+        return _of_number(_value(node.left), node.op, node.right.value)
     if isinstance(node, Compare):
         return f"{_value(node.left)} {node.op} {_value(node.right)}"
+    if isinstance(node, In) and any(isinstance(literal.value, float) for literal in node.values):
+        op, word = ("!=", " AND ") if node.negated else ("=", " OR ")
+        return word.join(f"({_condition(Compare(op, node.operand, literal))})" for literal in node.values)
     if isinstance(node, In):
         return f"{_value(node.operand)} {'NOT ' if node.negated else ''}IN ({', '.join(map(_value, node.values))})"
     if isinstance(node, Like):
@@ -56,6 +63,29 @@ def _condition(node: Node) -> str:
     if isinstance(node, IsNull):
         return f"{_value(node.operand)} IS {'NOT ' if node.negated else ''}NULL"
     return _value(node)
+
+
+def _of_number(value: str, op: str, number: float) -> str:
+    """A comparison with a floating-point number.
+
+    What Spark hands down to Parquet leaves row groups out by bounds that know nothing of NaN, which is greater than every number, and by
+    dictionaries in which 0.0 is not -0.0. A test for NaN is not handed down, nor is what it is joined to by OR.
+    """
+    if math.isnan(number):
+        if op in ("=", ">="):
+            return f"isnan({value})"
+        present = f"({value} IS NOT NULL)"
+        return {">": "FALSE", "<=": present}.get(op) or f"{present} AND (NOT isnan({value}))"
+    literal = _literal(Literal(number))
+    if op in ("<", "<="):
+        return f"{value} {op} {_literal(Literal(number + 0.0))}"
+    if op == "=":
+        return (
+            f"{value} = {literal}"
+            if number
+            else f"({value} >= {_ZERO.format('-')}) AND ({value} <= {_ZERO.format('')})"
+        )
+    return f"isnan({value}) OR ({value} {op} {literal})"
 
 
 def _value(node: Node) -> str:
@@ -69,6 +99,9 @@ def _value(node: Node) -> str:
     kinds = [type_of(arg) for arg in node.args]
     if node.function == "cast":
         return _cast(args[0], kinds[0], type_of(node))
+    if node.function == "abs" and pa.types.is_integer(kinds[0]):
+        # Computed in 64 bits, as here; the smallest of 32 has no counterpart there.
+        args = [f"CAST({args[0]} AS BIGINT)"]
     if node.function in _PLAIN_FUNCTIONS and not any(map(pa.types.is_timestamp, kinds)):
         return f"{node.function}({', '.join(args)})"
     raise _NoTextError
@@ -76,12 +109,12 @@ def _value(node: Node) -> str:
 
 def _cast(text: str, source: pa.DataType, target: pa.DataType) -> str:
     zoned = pa.types.is_timestamp(source) or pa.types.is_timestamp(target)
-    if pa.types.is_decimal128(target):
-        return f"CAST({text} AS DECIMAL({target.precision},{target.scale}))"
-    if zoned or str(target) not in _TYPES:
-        raise _NoTextError
     # Text that is no number gives null, also under Spark's ANSI rules.
     word = "TRY_CAST" if is_string(source) else "CAST"
+    if pa.types.is_decimal128(target):
+        return f"{word}({text} AS DECIMAL({target.precision},{target.scale}))"
+    if zoned or str(target) not in _TYPES:
+        raise _NoTextError
     return f"{word}({text} AS {_TYPES[str(target)]})"
 
 
@@ -119,8 +152,7 @@ def _type(literal: Literal) -> str:
 
 
 def _quoted(text: str) -> str:
-    plain = text.replace("\\", "\\\\").replace("'", "\\'")
-    escaped = "".join(
-        c if c.isprintable() else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}" for c in plain
-    )
-    return f"'{escaped}'"
+    """Text between quotes; what would need an escape is written in bytes, since sessions differ in what a backslash is."""
+    if text.isprintable() and not {"\\", "'"} & set(text):
+        return f"'{text}'"
+    return f"CAST(X'{text.encode().hex()}' AS STRING)"

@@ -48,6 +48,8 @@ _FUNCTIONS: dict[type[Any], str] = {
     exp.Mod: "%",
     exp.TsOrDsToDate: "cast date",
 }
+_OTHER_ARGUMENTS = ("format", "binary", "encoding")
+"""Arguments of functions above that change what they mean."""
 _TYPES = {
     "BOOLEAN": "boolean",
     "TINYINT": "tinyint",
@@ -104,7 +106,7 @@ def _node(part: Any) -> Node:
 
 def _call(part: Any) -> Node:
     function = _FUNCTIONS.get(type(part))
-    if function is None:
+    if function is None or any(part.args.get(name) for name in _OTHER_ARGUMENTS):
         raise _not_understood(part)
     if function in ("year", "month", "day") and isinstance(part.this, exp.TsOrDsToDate):
         return Call(function, (_node(part.this.this),))
@@ -137,7 +139,9 @@ def _literal(part: Any) -> Node:
 def _negative(part: Any) -> Node:
     inner = _node(part.this)
     if isinstance(inner, Literal) and isinstance(inner.value, int | float | Decimal):
-        return Literal(-inner.value)
+        value = inner.value
+        # The minus sign of decimals in Python rounds them to 28 digits.
+        return Literal(value.copy_negate() if isinstance(value, Decimal) else -value)
     return Call("-", (Literal(0), inner))
 
 
@@ -161,6 +165,8 @@ def _is(part: Any) -> Node:
 
 
 def _between(part: Any) -> Node:
+    if part.args.get("symmetric"):
+        raise _not_understood(part)
     operand = _node(part.this)
     return And((Compare(">=", operand, _node(part.args["low"])), Compare("<=", operand, _node(part.args["high"]))))
 
@@ -178,7 +184,13 @@ def _in(part: Any) -> Node:
 def _like(part: Any, escape: str = "\\") -> Node:
     if not isinstance(part.expression, exp.Literal) or not part.expression.is_string:
         raise _not_understood(part)
-    return Like(_node(part.this), _with_backslashes(part.expression.name, escape))
+    pattern = _with_backslashes(part.expression.name, escape)
+    if pattern is None:
+        raise PredicateError(
+            f"the pattern of {part.sql(dialect='spark')[:120]!r} has the escape character before a letter, or as its last one",
+            hint=f"Write {escape}%, {escape}_ or {escape}{escape}; in an SQL string a backslash is written twice",
+        )
+    return Like(_node(part.this), pattern)
 
 
 def _escaped_like(part: Any) -> Node:
@@ -188,15 +200,16 @@ def _escaped_like(part: Any) -> Node:
     return Not(node) if part.this.args.get("negate") else node
 
 
-def _with_backslashes(pattern: str, escape: str) -> str:
-    if escape == "\\":
-        return pattern
+def _with_backslashes(pattern: str, escape: str) -> str | None:
+    """The pattern with a backslash as its escape character; None if it escapes what Spark allows no escape for."""
     result = ""
     characters = iter(pattern)
     for character in characters:
         if character == escape:
             following = next(characters, "")
-            result += f"\\{following}" if following in ("%", "_") else following
+            if following not in ("%", "_", escape):
+                return None
+            result += f"\\{following}" if following in ("%", "_", "\\") else following
         else:
             result += "\\\\" if character == "\\" else character
     return result
@@ -237,7 +250,7 @@ _READERS: dict[type[Any], Callable[[Any], Node]] = {
     exp.Literal: _literal,
     exp.Null: lambda _part: Literal(None),
     exp.Boolean: lambda part: Literal(bool(part.this)),
-    exp.HexString: lambda part: Literal(bytes.fromhex(part.name)),
+    exp.HexString: lambda part: Literal(bytes.fromhex(part.name.zfill(-(-len(part.name) // 2) * 2))),
     exp.Neg: _negative,
     exp.Cast: _cast,
     exp.TryCast: _cast,

@@ -47,7 +47,9 @@ def changes(
         )
     state = make_scan(context, last, columns, where)
     chosen = tuple(name for name in state.rows.columns if name in last.schema.names)
-    reader = ChangeReader(chosen, last.schema, Predicate.of(where, last.schema), Merging(context.config))
+    reader = ChangeReader(
+        chosen, last.schema, Predicate.of(where, last.schema), Merging(context.config, last.evolution)
+    )
     groups: list[GroupChange] = []
     for instant in last.visibility.commits:
         completed = instant.completion_time or instant.requested_time

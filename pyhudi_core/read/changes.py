@@ -144,9 +144,8 @@ class ChangeReader:
         images = []
         for name in ("before", "after"):
             image = records.column(name)
-            rows = conform(
-                pa.RecordBatch.from_struct_array(image.fill_null({}) if image.null_count else image), self.schema
-            )
+            image_rows = pa.RecordBatch.from_struct_array(image.fill_null({}) if image.null_count else image)
+            rows = conform(image_rows, self.schema, self.merging.names_at(instant))
             images.append(
                 (pa.Table.from_batches([rows]), np.where(image.is_valid().to_numpy(zero_copy_only=False), 0, -1))
             )

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import and_
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.local import as_table
-from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
+from pyhudi_core.errors import (
+    InvalidOptionError,
+    InvalidPartitionValueError,
+    SchemaMismatchError,
+    UnsupportedTableError,
+)
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.names import RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pyhudi_core.model.meta_fields import RECORD_KEY
@@ -62,7 +70,8 @@ def _record_keys(found: Scan) -> pa.Array | None:
     if not isinstance(limit, SemiJoin) or limit.values.type != pa.string():
         return None
     config = found.snapshot.config
-    plain = config.record_key_fields == (limit.column,) and not _has_two_texts(config)
+    one = config.record_key_fields == (limit.column,) and not _has_two_texts(config)
+    plain = one and _has_known_texts(config, found.snapshot.schema)
     return limit.values if plain or limit.column == RECORD_KEY else None
 
 
@@ -93,13 +102,38 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
     if not isinstance(batch, pa.RecordBatch):
         return make_scan(context, state, columns, None, keys=pa.array([], pa.string()))
     typed = cast_batch(batch.select(names), pa.schema([state.schema.field(name) for name in names]))
-    found = located(make_scan(context, state, columns, None, keys=_texts(typed, config)))
-    if _has_two_texts(config):
+    told = config.is_partitioned and all(name in names for name in config.partition_fields)
+    by_text = _has_known_texts(config, state.schema) or len(config.record_key_fields) > 1
+    folders = _folders(typed, config) if told and by_text else None
+    where = _values_of(typed, config.partition_fields) if told and folders is None else None
+    found = located(make_scan(context, state, columns, where, keys=_texts(typed, config) if by_text else None))
+    if _has_two_texts(config) or not by_text:
         # The text of one key may be the other text of another key, so the value itself decides.
         found = joined(found, (typed.column(config.record_key_fields[0]), config.record_key_fields[0]))
-    if config.is_partitioned and all(name in names for name in config.partition_fields):
-        found = found.in_partitions(frozenset(pc.unique(partition_paths(typed, config)).to_pylist()))
-    return found.pinned()
+    return (found if folders is None else found.with_keys_of(folders)).pinned()
+
+
+def _folders(keys: pa.RecordBatch, config: TableConfig) -> dict[str, pa.Array] | None:
+    """The record keys by the folders of their partitions; None where values do not say for sure what Hudi calls them, such as those of times."""
+    try:
+        paths = partition_paths(keys, config)
+    except (InvalidPartitionValueError, UnsupportedTableError):
+        return None
+    return {path: _texts(keys.filter(pc.equal(paths, path)), config) for path in pc.unique(paths).to_pylist()}
+
+
+def _values_of(keys: pa.RecordBatch, columns: Sequence[str]) -> pc.Expression:
+    """Rows whose columns have values that the keys have."""
+    parts = [pc.field(name).isin(pc.unique(keys.column(name))) for name in columns]
+    return reduce(and_, parts)
+
+
+def _has_known_texts(config: TableConfig, schema: pa.Schema) -> bool:
+    """Whether a key has one text for sure: a user's generator may write anything, and Hudi's operations write moments in different ways."""
+    if config.keygenerator_type in (KeyGenerator.OTHER, KeyGenerator.GLOBAL_DELETE):
+        return False
+    kinds = [schema.field(name).type for name in config.record_key_fields if name in schema.names]
+    return not any(map(pa.types.is_timestamp, kinds))
 
 
 def _has_two_texts(config: TableConfig) -> bool:

@@ -21,6 +21,7 @@ from pyhudi_core.merge.ordering import orders_by_event_time
 from pyhudi_core.merge.payloads import PairMerger
 from pyhudi_core.merge.record_merger import find_merger, unknown_merger
 from pyhudi_core.merge.slice_merge import merge_slice
+from pyhudi_core.model.internal_schema import Evolution, FileNames, in_file
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.properties import MergeMode, TableConfig
 from pyhudi_core.model.record_key import record_keys
@@ -29,13 +30,20 @@ from pyhudi_core.storage.base import Storage
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """How a table's rows are merged; a value that can be sent to tasks, with the merger that was registered where it was made."""
+    """How a table's rows are merged; a value that can be sent to tasks, with the merger that was registered where it was made. ``evolution`` says
+    what columns are called in older files.
+    """
 
     config: TableConfig
+    evolution: Evolution | None = None
     merger: PairMerger | None = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "merger", find_merger(self.config))
+
+    def names_at(self, requested_time: str) -> FileNames | None:
+        """What columns are called in the files of a commit; None if that is as they are called now."""
+        return None if self.evolution is None else self.evolution.names_at(requested_time)
 
     @property
     def is_custom(self) -> bool:
@@ -81,24 +89,24 @@ def merged_batches(
     columns = merging.columns(wanted, schema)
     rule = merging.rule()
     scan = LogScan(storage, piece.logs, piece.requested_times.__contains__)
-    entries = scan.entries(LogColumns(columns, merging.ordering, merging.keys_of))
+    entries = scan.entries(LogColumns(columns, merging.ordering, merging.keys_of, merging.names_at))
     if merging.is_custom and entries is not None and entries.present is not None:
         raise UnsupportedTableError(
             "The logs hold partial updates of a table whose rows are merged by a merger, which no release of Hudi reads",
             path=piece.logs[-1].path,
             hint="Compact the table with the code that wrote them.",
         )
-    base = _base_batches(storage, piece, columns)
+    base = _base_batches(storage, piece, columns, merging)
     if entries is None:
         yield from base
     else:
         yield from merge_slice(base, fold(entries, rule), rule, merging.keys_of, merging.ordering)
 
 
-def _base_batches(storage: Storage, piece: FileSlice, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _base_batches(storage: Storage, piece: FileSlice, columns: pa.Schema, merging: Merging) -> Iterator[pa.RecordBatch]:
     if piece.base_file is None:
         return
-    path = piece.base_file.path
+    path, names = piece.base_file.path, merging.names_at(piece.base_file.name.requested_time)
     with storage.open_input(path) as source:
-        for batch in BaseFileReader(source, path, columns.names).iter_batches():
-            yield conform(batch, columns)
+        for batch in BaseFileReader(source, path, in_file(names, columns.names)).iter_batches():
+            yield conform(batch, columns, names)

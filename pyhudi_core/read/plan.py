@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from html import escape
 
@@ -9,6 +10,8 @@ import pyarrow as pa
 
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.formats.parquet_statistics import ColumnRange
+from pyhudi_core.model.java_numbers import highest_widened, lowest_widened
 from pyhudi_core.model.partition_path import parse_partition
 from pyhudi_core.predicates import ColumnStats, Condition, partition_stats
 from pyhudi_core.read.pruning import by_bloom_filters, by_column_stats, by_partition_stats
@@ -78,14 +81,19 @@ def may_match(snapshot: Snapshot, predicate: Condition | None, path: str) -> boo
     return not stats or predicate.could_match(stats)
 
 
-def choose_row_groups(reader: BaseFileReader, predicate: Condition | None, schema: pa.Schema) -> list[int]:
-    """The row groups of a file that can hold a matching row, by the statistics in its footer."""
+def choose_row_groups(
+    reader: BaseFileReader, predicate: Condition | None, schema: pa.Schema, told: Collection[str] = ()
+) -> list[int]:
+    """The row groups of a file that can hold a matching row, by the statistics in its footer; but for columns that its folder has ``told``."""
     rows = reader.row_group_rows
     if predicate is None:
         return list(range(len(rows)))
-    names = schema.names if predicate.columns is None else sorted(predicate.columns)
+    names = [name for name in sorted(predicate.columns or schema.names) if name not in told]
     present = [name for name in names if name in reader.schema.names]
     ranges = reader.row_group_statistics(present)
+    widened = {
+        n for n in present if reader.schema.field(n).type == pa.float32() and schema.field(n).type == pa.float64()
+    }
     absent = [name for name in names if name not in reader.schema.names]
     return [
         number
@@ -93,7 +101,12 @@ def choose_row_groups(reader: BaseFileReader, predicate: Condition | None, schem
         if predicate.could_match(
             {
                 **{name: ColumnStats(None, None, count, count) for name in absent},
-                **{name: ColumnStats(r.min, r.max, r.null_count, count) for name, r in known.items()},
+                **{name: _stats(r, count, widened=name in widened) for name, r in known.items()},
             }
         )
     ]
+
+
+def _stats(known: ColumnRange, rows: int, *, widened: bool) -> ColumnStats:
+    low, high = (lowest_widened(known.min), highest_widened(known.max)) if widened else (known.min, known.max)
+    return ColumnStats(low, high, known.null_count, rows)

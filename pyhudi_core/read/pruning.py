@@ -43,7 +43,7 @@ def by_partition_stats(snapshot: Snapshot, predicate: Condition, partitions: Seq
 
     def find(columns: Sequence[str], index: str) -> list[ColumnRangeOfFile]:
         found = metadata.partition_stats(columns, partitions, index)
-        return [item for item in found if rows.get(item.partition) == _counted(item, index)]
+        return [item for item in found if 0 < rows.get(item.partition, 0) == _counted(item, index)]
 
     found = _ranges(snapshot, metadata, predicate, names.PARTITION_STATS, find, utc=utc)
     return [path for path in partitions if predicate.could_match(found.get((path, ""), {}))]
@@ -93,8 +93,8 @@ def _might_contain(bloom: BloomFilter | None, keys: pa.Array) -> bool:
 
 def _usable(snapshot: Snapshot, predicate: Condition) -> MetadataTable | None:
     """The metadata table, if it can say anything about the columns of a condition, at the snapshot's time; it knows names of files alone."""
-    can_say = snapshot.bound is None and predicate.columns and snapshot.evolution is None
-    return snapshot.metadata if can_say else None
+    renamed = snapshot.evolution is not None and snapshot.evolution.renames
+    return snapshot.metadata if snapshot.bound is None and predicate.columns and not renamed else None
 
 
 def _makes_values(snapshot: Snapshot) -> bool:
@@ -142,17 +142,32 @@ def _ranges(
                 known = None if stats is None else call.known(stats)
                 if known is not None:
                     found[item.partition, item.file][call.name] = known
-    wanted = sorted(columns & set(schema.names))
+    # Of partition columns the folder tells the value, whatever the file has.
+    wanted = sorted(columns & set(schema.names) - set(snapshot.config.partition_fields))
     for item in find(wanted, index) if wanted and metadata.has(index) else ():
         kind = schema.field(item.column).type if item.column in schema.names else None
-        stats = None if kind is None else typed_stats(item, kind, item.rows)
+        stats = None if kind is None else _trusted(item, kind)
         if stats is not None:
-            found[item.partition, item.file][item.column] = _around(stats) if kind == pa.float64() else stats
+            found[item.partition, item.file][item.column] = stats
     return found
 
 
-def _around(stats: ColumnStats) -> ColumnStats:
-    """Bounds of 64 bits that may be those of a file from before the column was widened."""
+def _trusted(item: ColumnRangeOfFile, kind: pa.DataType) -> ColumnStats | None:
+    """Statistics of a column that hold also where Parquet had none: of texts and bytes that are too long Hudi's writers say that they are null, which
+    cannot be told from nulls, and of real numbers with NaN among them that they are 0.
+    """
+    stats = typed_stats(item, kind, item.rows)
+    if stats is None or (item.nulls and kind in (pa.string(), pa.binary())):
+        return None
+    return _real(item, stats) if pa.types.is_floating(kind) else stats
+
+
+def _real(item: ColumnRangeOfFile, stats: ColumnStats) -> ColumnStats:
+    """What can be told of real numbers: that of a file is 0 to 0 where there is NaN in it, which does not show in what is said of its partition; and
+    bounds may be those of a file from before its column was widened.
+    """
+    if not item.file or stats.min == stats.max == 0:
+        return replace(stats, min=None, max=None)
     return replace(stats, min=lowest_widened(stats.min), max=highest_widened(stats.max))
 
 
@@ -174,9 +189,9 @@ def _joined(parts: Sequence[ColumnStats]) -> ColumnStats:
     ranges = [part for part in parts if not part.all_null]
     counts = [part.null_count for part in parts if part.null_count is not None]
     nulls = sum(counts) if len(counts) == len(parts) else None
-    rows = sum(part.rows or 0 for part in parts)
+    rows = sum(part.rows or 0 for part in parts) if all(part.rows for part in parts) else None
     if not ranges:
-        return ColumnStats(None, None, rows, rows)
+        return ColumnStats(None, None, nulls, nulls)
     if any(part.min is None or part.max is None for part in ranges):
         return ColumnStats(None, None, nulls, rows)
     low, high = min(part.min for part in ranges), max(part.max for part in ranges)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyhudi_core.file_groups.listing import FixedListing
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
-from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
 from pyhudi_core.model.instant import Instant, State, time_after
 from pyhudi_core.read.bounds import TimePoint, as_text
 from pyhudi_core.read.lookups import SemiJoinOn, joined, located
@@ -76,8 +76,10 @@ def incremental(
         refuse_cleaned(state, context.table)
         return make_scan(context, state, columns, where).pinned()
     lower = as_text(after, utc=context.utc, name="after")
-    commits = state.visibility.commits
-    changed = {i.requested_time for i in commits if (i.completion_time or i.requested_time) > lower}
+    since = [i for i in state.visibility.commits if (i.completion_time or i.requested_time) > lower]
+    # Log compactions of release 1.2 write their own time into the rows that they carry over: then there must be a write that changed some.
+    some = any(state.visibility.read_commit(i).operation not in SERVICE_OPERATIONS for i in since)
+    changed = {i.requested_time for i in since} if some else set()
     changed.update(archived_between(context, state, lower))
     refuse_cleaned(state, context.table, frozenset(changed))
     return make_scan(context, state, columns, where, frozenset(changed)).pinned()

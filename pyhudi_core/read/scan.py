@@ -5,7 +5,7 @@ A scan is a plan until it is read, and reads the same rows every time: the snaps
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,11 +15,13 @@ import pyarrow.compute as pc
 from pyhudi_core.errors import ObjectNotFoundError, SnapshotExpiredError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.model.internal_schema import in_file
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
 from pyhudi_core.model.schema import conform
 from pyhudi_core.predicates import Condition
 from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.read.merged import Merging, merged_batches
+from pyhudi_core.read.partition_values import constants_of, with_constants
 from pyhudi_core.read.plan import Explanation, Step, choose_row_groups, choose_slices, may_match
 from pyhudi_core.read.read_optimized import Staleness, staleness
 from pyhudi_core.runtime.base import Executor
@@ -37,6 +39,7 @@ class RowFilter:
         predicate: the condition, or None.
         changed_by: requested times of the instants whose rows are wanted; None for all rows.
         keys: record keys that are wanted; None for all.
+        keys_by_partition: those of them that are wanted of each partition, where that is known.
     """
 
     columns: tuple[str, ...]
@@ -44,6 +47,7 @@ class RowFilter:
     predicate: Condition | None
     changed_by: frozenset[str] | None = None
     keys: pa.Array | None = None
+    keys_by_partition: Mapping[str, pa.Array] | None = None
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -60,26 +64,24 @@ class RowFilter:
         wanted.update([RECORD_KEY] if self.keys is not None else ())
         return pa.schema([item for item in self.schema if item.name in wanted])
 
-    def read(self, storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
-        """The wanted rows of one base file."""
-        schema = self.read_schema
+    def _base_rows(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
+        schema, path, names = self.read_schema, piece.base.path, merging.names_at(piece.requested_time)
         with storage.open_input(path) as source:
-            reader = BaseFileReader(source, path, columns=schema.names)
-            if not self.may_hold_keys(reader):
-                return
-            for batch in reader.iter_batches(choose_row_groups(reader, self.predicate, self.schema)):
-                kept = self._keep(conform(batch, schema))
-                if kept.num_rows:
-                    yield kept.select(list(self.columns))
+            reader = BaseFileReader(source, path, in_file(names, schema.names))
+            if self.may_hold_keys(reader):
+                for batch in reader.iter_batches(self.row_groups(reader, merging, piece)):
+                    yield conform(batch, schema, names)
 
     def read_slice(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
         """The wanted rows of one slice, with its logs. Raises `SnapshotExpiredError` if a file of it is gone."""
+        if self.keys_by_partition is not None:
+            own = replace(self, keys=self.keys_by_partition[piece.partition], keys_by_partition=None)
+            yield from own.read_slice(storage, piece, merging)
+            return
         try:
-            if not piece.logs:
-                yield from self.read(storage, piece.base.path)
-                return
-            for batch in merged_batches(storage, piece, merging, self.read_schema, self.schema):
-                kept = self._keep(batch)
+            constants = constants_of(piece.partition, merging.config, self.schema)
+            for batch in self._rows(storage, piece, merging):
+                kept = self._keep(with_constants(batch, constants))
                 if kept.num_rows:
                     yield kept.select(list(self.columns))
         except ObjectNotFoundError as error:
@@ -89,6 +91,18 @@ class RowFilter:
                 path=error.path,
                 hint="Read the newest state, and let cleans keep more commits (hoodie.clean.commits.retained).",
             ) from error
+
+    def _rows(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
+        """In the columns to read, at least the rows that may be wanted."""
+        if piece.logs:
+            return merged_batches(storage, piece, merging, self.read_schema, self.schema)
+        return self._base_rows(storage, piece, merging)
+
+    def row_groups(self, reader: BaseFileReader, merging: Merging, piece: FileSlice) -> list[int]:
+        """The row groups of a base file that can hold a matching row; all of one whose columns have other names."""
+        renamed = merging.names_at(piece.requested_time) is not None
+        told = constants_of(piece.partition, merging.config, self.schema)
+        return choose_row_groups(reader, None if renamed else self.predicate, self.schema, told)
 
     def may_hold_keys(self, reader: BaseFileReader) -> bool:
         """Whether a file can hold any wanted key, by its key range and its bloom filter."""
@@ -133,7 +147,7 @@ class Scan:
     @property
     def merging(self) -> Merging:
         """How rows of slices with logs are merged."""
-        return Merging(self.snapshot.config)
+        return Merging(self.snapshot.config, self.snapshot.evolution)
 
     @property
     def schema(self) -> pa.Schema:
@@ -151,9 +165,10 @@ class Scan:
             return False
         return may_match(self.snapshot, self.rows.predicate, partition)
 
-    def in_partitions(self, partitions: frozenset[str]) -> Scan:
-        """The same scan, limited to some partitions."""
-        return replace(self, partitions=partitions, _chosen=[])
+    def with_keys_of(self, keys: Mapping[str, pa.Array]) -> Scan:
+        """The same scan, limited to some partitions and to record keys of each."""
+        rows = replace(self.rows, keys_by_partition=keys)
+        return replace(self, rows=rows, partitions=frozenset(keys), _chosen=[])
 
     def in_groups(self, groups: frozenset[tuple[str, str]]) -> Scan:
         """The same scan, limited to file groups, (partition, file id) each."""
@@ -231,7 +246,7 @@ class Scan:
                 return (total, total)
             if not self.rows.may_hold_keys(reader):
                 return (0, total)
-            return (len(choose_row_groups(reader, self.rows.predicate, self.rows.schema)), total)
+            return (len(self.rows.row_groups(reader, self.merging, piece)), total)
 
     def __str__(self) -> str:
         return f"Scan of {self.storage.location} as of {self.completion_time or 'its creation'}: {', '.join(self.rows.columns)}"

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pyhudi_core.engine import spark as engine
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.formats.base_file import is_parquet, read_footer
+from pyhudi_core.formats.base_file import conform, is_parquet, read_footer
 from pyhudi_core.model.meta_fields import COMMIT_TIME, META_SCHEMA
 from pyhudi_core.model.schema import from_avro
 from pyhudi_core.predicates.arrow import matching
@@ -59,7 +59,7 @@ def _split(scan: Scan) -> tuple[list[FileSlice], list[FileSlice]]:
 
 @dataclass(slots=True)
 class _FileTypes:
-    """Whether files have the snapshot's column types: from the schema in the commit that wrote them, else from the footer."""
+    """Whether files have the snapshot's column names and types: from the schema in the commit that wrote them, else from the footer."""
 
     scan: Scan
     _known: dict[str, bool] | None = None
@@ -68,6 +68,8 @@ class _FileTypes:
         if self._known is None:
             self._known = {}
         time = piece.requested_time
+        if self.scan.merging.names_at(time) is not None:
+            return False
         if piece.stat is None:
             return self._fits(self._footer_schema(piece))
         if time not in self._known:
@@ -99,17 +101,17 @@ def _native(scan: Scan, spark: Any, pieces: list[FileSlice]) -> Any:
     text = rows.predicate.to_spark()
     if text is not None:
         return frame.where(text).select(*[_quoted(name) for name in rows.columns])
-    return engine.filter_in_tasks(
-        frame, partial(_matching, rows.predicate.expression), rows.columns, rows.result_schema
-    )
+    keep = partial(_matching, rows.predicate.expression, rows.read_schema)
+    return engine.filter_in_tasks(frame, keep, rows.columns, rows.result_schema)
 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _matching(expression: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
-    return matching(batch, expression)
+def _matching(expression: Any, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Spark hands moments over in the zone of its session; conditions are made for UTC."""
+    return matching(conform(batch, schema), expression)
 
 
 def changes_to_spark(changes: Changes, spark: Any) -> Any:

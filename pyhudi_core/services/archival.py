@@ -16,7 +16,7 @@ from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.formats.avro import decode_record
 from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
-from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, is_time
+from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, is_time
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.services.archival_limits import (
     ArchivalPlan,
@@ -245,6 +245,8 @@ def _is_cleaned(context: TableContext, instant: Instant) -> bool:
 
 def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], str]:
     """Remove base files from before the first write that stays, which no completed commit names. Returns them, and that write's requested time."""
+    # The listing first: whose file it shows has announced itself before, and is on the timeline after it, though the plan may not know it.
+    listed = [(split(info.path)[1], info.path) for info in context.storage.list("") if info.path[:8] != ".hoodie/"]
     timeline = _unarchived(context.folder)
     going = {instant.group for instant in plan.instants}
     last = max(instant.requested_time for instant in plan.instants if instant.action in DATA_ACTIONS)
@@ -253,18 +255,24 @@ def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], 
     before = min(i.requested_time for i in writes if i.group not in going and i.requested_time > last)
     completed = {i.requested_time: i for i in writes if i.is_completed}
     candidates: dict[str, list[str]] = {}
-    for info in context.storage.list(""):
-        name = parse_data_file(split(info.path)[1])
-        if isinstance(name, BaseFileName) and first <= name.requested_time < before and info.path[:8] != ".hoodie/":
-            candidates.setdefault(name.requested_time, []).append(info.path)
+    for file_name, path in listed:
+        name = parse_data_file(file_name)
+        if isinstance(name, BaseFileName) and first <= name.requested_time < before:
+            candidates.setdefault(name.requested_time, []).append(path)
     unnamed: list[str] = []
     for time, paths in candidates.items():
         if time in completed:
             named = _named(context.folder.read_commit(completed[time]))
             unnamed += [path for path in paths if path not in named]
-        elif context.folder.archived(timeline, time) is None:
+        elif not _is_at_work(context, time) and context.folder.archived(timeline, time) is None:
             unnamed += paths
     return tuple(removal.delete_data_files(context.storage, sorted(unnamed))), before
+
+
+def _is_at_work(context: TableContext, time: str) -> bool:
+    """Whether a write with this requested time is pending, whatever the listing of the timeline shows."""
+    inflight = (Instant(time, action, State.INFLIGHT) for action in WRITE_ACTIONS)
+    return any(context.storage.head(context.folder.file(instant)) is not None for instant in inflight)
 
 
 def _named(commit: CommitMetadata) -> Iterable[str]:

@@ -18,8 +18,10 @@ from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.metadata_table.names import FILES, FOLDER
 from pyhudi_core.metadata_table.reader import MetadataListing, MetadataTable
 from pyhudi_core.model.commit import SERVICE_OPERATIONS
+from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import from_avro
+from pyhudi_core.snapshot.evolution import find_evolution
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
@@ -28,7 +30,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """``bound`` is the completion time up to which commits are seen; None means all that had completed."""
+    """``bound`` is the completion time up to which commits are seen; None means all that had completed. ``evolution`` is None but where columns
+    have numbers, so that they may be renamed.
+    """
 
     config: TableConfig
     timeline: Timeline
@@ -36,6 +40,7 @@ class Snapshot:
     schema: pa.Schema
     view: FileGroupView
     metadata: MetadataTable | None = None
+    evolution: Evolution | None = None
 
     @property
     def visibility(self) -> Visibility:
@@ -84,7 +89,8 @@ def build(
             table=storage.location,
             hint="Write to the table once with Hudi, which stores the schema in the commit.",
         )
-    return Snapshot(config, timeline, bound, from_avro(text), view, metadata)
+    evolution = find_evolution(storage, visibility)
+    return Snapshot(config, timeline, bound, from_avro(text), view, metadata, evolution)
 
 
 def _metadata_table(

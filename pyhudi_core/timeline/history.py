@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -76,7 +77,21 @@ class History:
         return bool(self.storage.list(f"{self.path}/{manifest_name(0)[:-1]}"))
 
     def state(self) -> HistoryState:
-        """Read the pointer, list the folder once, and read its newest sound manifest."""
+        """Read the pointer, list the folder, and read its newest sound manifest.
+
+        What looks damaged is looked at again: perhaps this process stood still in the middle of its listing, and others went on.
+        """
+        for _ in range(_TRIES - 1):
+            with suppress(ObjectNotFoundError):
+                state = self._look()
+                if state.problem is None:
+                    return state
+        state = self._look()
+        if state.problem is not None:
+            _log.warning("the history of %s: %s", self.storage.location, state.problem)
+        return state
+
+    def _look(self) -> HistoryState:
         # The pointer comes first: a manifest that it names is older than the listing, so it must be there.
         pointed, version = self._version()
         listed = {info.path.rpartition("/")[2]: info for info in self.storage.list_folder(self.path).objects}
@@ -96,7 +111,6 @@ class History:
                 found = str(error.message)
             if not _was_never_in_force(number, version, pointed, numbers):
                 problem = problem or found
-                _log.warning("the history of %s: %s", self.storage.location, found)
         return HistoryState(numbers[0] if numbers else 0, version, (), listed, problem)
 
     def _forget_gone(self, listed: Collection[str]) -> None:
@@ -138,6 +152,17 @@ class History:
             chosen = [file for file in state.files if file.first <= until and self._completes_after(state, file, after)]
             instants = [instant for file in chosen for instant in self._instants(state, file)]
             return _unique(i for i in instants if i.action in DATA_ACTIONS and after < _completion(i) <= until)
+
+        return self._ask(look, lambda _: True)
+
+    def rows_completed_after(self, after: str) -> list[HistoryRow]:
+        """The rows, with the bytes of their files, of archived commits, deltacommits and replacecommits that completed later, in that order."""
+
+        def look(state: HistoryState) -> list[HistoryRow]:
+            files = [file for file in state.files if self._completes_after(state, file, after)]
+            rows = (row for file in files for row in self.rows(state, file) if row.action in DATA_ACTIONS)
+            found = {(row.requested_time, row.action): row for row in rows if _completed(row) > after}
+            return sorted(found.values(), key=_completed)
 
         return self._ask(look, lambda _: True)
 
@@ -304,6 +329,10 @@ def _drop_gone(kept: dict[tuple[str, str], T], listed: Collection[str]) -> None:
 
 def _completion(instant: Instant) -> str:
     return instant.completion_time or instant.requested_time
+
+
+def _completed(row: HistoryRow) -> str:
+    return row.completion_time or row.requested_time
 
 
 def _unique(instants: Iterable[Instant]) -> list[Instant]:

@@ -3,6 +3,9 @@
 The reservation is the heartbeat file, created with put-if-absent, the same name for every action; so two writers can never hold one
 requested time, whatever they do. The time is greater than every time on the timeline and every other reservation, which is checked again
 after the reservation was made: what the write reads then lies before it, and strict monotonicity does not rest on clocks.
+
+Requested times are even milliseconds, and completion times odd ones: a commit that completes beside a reservation cannot see it, and a time that
+was both would name two states to a reader.
 """
 
 from __future__ import annotations
@@ -10,7 +13,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from pyhudi_core.errors import ClockSkewError, CommitAbortedError, HudiError, InvalidOptionError
+from pyhudi_core.errors import (
+    ClockSkewError,
+    CommitAbortedError,
+    HudiError,
+    InvalidOptionError,
+    StorageStateUnknownError,
+)
 from pyhudi_core.formats.avro import encode_record
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State, epoch_ms, format_time, is_time, time_after
 from pyhudi_core.timeline.active import Timeline
@@ -21,6 +30,8 @@ from pyhudi_core.transaction.publication import creating
 
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 50
+_DIGITS = 17
+_EVEN, _ODD = "02468", "13579"
 
 TOKEN_KEY = "pyhudi.commit_token"  # noqa: S105  (a name, not a secret)
 """Where a commit keeps the token of the attempt that made it, in its extra metadata."""
@@ -115,6 +126,10 @@ def begin_write(context: TableContext, action: Action, operation: str) -> Transa
     except CommitAbortedError:
         transaction.heartbeat.stop(context)
         raise
+    except StorageStateUnknownError:
+        # What is still on its way shows after it was withdrawn. So the heartbeat stays, expires, and others repair what is there then.
+        transaction.heartbeat.handle.cancel()
+        raise
     except BaseException:
         transaction.heartbeat.handle.cancel()
         _withdraw(transaction)
@@ -140,12 +155,22 @@ def _candidate(context: TableContext) -> str:
     """
     if not context.protections.monotonic_times:
         return context.now()
-    now = format_time(context.runtime.clock.now_ms() + _skew_wait_ms(context), utc=context.utc)
+    now = format_time((context.runtime.clock.now_ms() + _skew_wait_ms(context)) // 2 * 2, utc=context.utc)
     reserved = (info.path.rpartition("/")[2] for info in context.storage.list(f"{layout.HEARTBEATS}/"))
     timeline = context.folder.load()
     highest = max([timeline.high_water_mark, *(name for name in reserved if is_time(name))])
     check_skew(context, timeline, highest)
-    return max(now, time_after(highest)) if highest else now
+    return _or_next(max(now, time_after(highest)) if highest else now, _EVEN)
+
+
+def completion_time_after(context: TableContext, highest: str) -> str:
+    """When an instant completes that is published now, above the greatest time that is known."""
+    return _or_next(max(context.now(), time_after(highest)), _ODD)
+
+
+def _or_next(time: str, wanted: str) -> str:
+    """The time, or the millisecond after it if that is one of the wanted kind; times of old tables have no milliseconds."""
+    return time if len(time) != _DIGITS or time[-1] in wanted else time_after(time)
 
 
 def check_skew(context: TableContext, timeline: Timeline, highest: str) -> None:
@@ -183,7 +208,7 @@ def check_skew(context: TableContext, timeline: Timeline, highest: str) -> None:
 def _epoch_ms_and_next(context: TableContext, highest: str) -> tuple[int | None, bool]:
     """When a time was, None if it shows no date; and whether an instant can come after it."""
     try:
-        return epoch_ms(highest, utc=context.utc), max(context.now(), time_after(highest)) > highest
+        return epoch_ms(highest, utc=context.utc), max(context.now(), time_after(time_after(highest))) > highest
     except (OverflowError, ValueError):
         return None, False
 

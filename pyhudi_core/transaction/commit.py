@@ -30,12 +30,12 @@ from pyhudi_core.errors import (
     StorageError,
     StorageStateUnknownError,
 )
-from pyhudi_core.model.instant import DATA_ACTIONS, Instant, State, time_after
+from pyhudi_core.model.instant import DATA_ACTIONS, Instant, State
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, lock_checks, markers, metadata_removal
-from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew
+from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew, completion_time_after
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.holding import holding_lock
@@ -193,11 +193,11 @@ def _is_decided(transaction: Transaction, store: RecordStore, record: Record | N
         lock = lock_checks.recorded_lock(context, record, transaction.requested.action)
         swapped = swap_settled(store, record, Record(intent, lock))
         return swapped or _completed(transaction, context.folder.load()) is not None
-    except StorageError as error:
+    except (StorageError, CorruptionError) as error:
         if swapped is None and not isinstance(error, StorageStateUnknownError):
             raise  # the storage refused the swap, and said so
         raise CommitStateUnknownError(
-            "The storage failed while the commit was decided, and does not say whether it was",
+            f"The storage failed while the commit was decided, and does not say whether it was: {error.message}",
             token=transaction.token,
             table=context.table,
             instant=transaction.requested_time,
@@ -223,8 +223,8 @@ def _intent(transaction: Transaction, timeline: Timeline, staged: str) -> Intent
     context = transaction.context
     highest = max(timeline.high_water_mark, transaction.requested_time)
     check_skew(context, timeline, highest)
-    above = time_after(highest) if context.protections.completion_watermark else ""
-    completion_time = max(context.now(), above)
+    watermark = context.protections.completion_watermark
+    completion_time = completion_time_after(context, highest) if watermark else context.now()
     completed = replace(transaction.requested, state=State.COMPLETED, completion_time=completion_time)
     return Intent(
         transaction.requested_time,

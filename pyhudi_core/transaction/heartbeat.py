@@ -44,6 +44,14 @@ def body(context: TableContext, nonce: str) -> bytes:
     return json.dumps({"nonce": nonce, "process": context.runtime.process.identity()}).encode()
 
 
+def read(context: TableContext, requested_time: str) -> bytes:
+    """The body of a heartbeat; empty if there is none any more."""
+    try:
+        return context.storage.get(layout.heartbeat(requested_time))
+    except ObjectNotFoundError:
+        return b""
+
+
 def start(context: TableContext, requested_time: str, content: bytes) -> Heartbeat:
     """Keep the reserved heartbeat young until it is stopped."""
     path = layout.heartbeat(requested_time)
@@ -74,8 +82,8 @@ def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = Fals
     if expired and (not ask_storage or _storage_time_ms(context) - info.modified_ms > limit):
         return True
     try:
-        writer = json.loads(context.storage.get(path) or b"{}").get("process", "")
-    except (ObjectNotFoundError, ValueError, AttributeError, RecursionError):
+        writer = json.loads(read(context, instant.requested_time) or b"{}").get("process", "")
+    except (ValueError, AttributeError, RecursionError):
         return False
     return bool(writer) and context.runtime.process.is_gone(str(writer))
 
@@ -83,8 +91,8 @@ def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = Fals
 def is_ours(context: TableContext, instant: Instant) -> bool:
     """Whether a pending instant has a heartbeat that this package wrote; Hudi's are empty."""
     try:
-        return "nonce" in json.loads(context.storage.get(layout.heartbeat(instant.requested_time)))
-    except (ObjectNotFoundError, ValueError, TypeError):
+        return "nonce" in json.loads(read(context, instant.requested_time))
+    except (ValueError, TypeError):
         return False
 
 

@@ -209,7 +209,7 @@ def swap_settled(store: RecordStore, previous: Record | None, record: Record) ->
 def _read_back(store: RecordStore) -> Record | None:
     try:
         return store.read()
-    except StorageError as error:
+    except (StorageError, CorruptTimelineError) as error:
         raise StorageStateUnknownError("The commit record could not be read back") from error
 
 

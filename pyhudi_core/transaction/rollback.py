@@ -92,7 +92,9 @@ def repair(context: TableContext) -> list[str]:
     if overtaken:
         # A dead process had decided to roll it back, and its plan is on the timeline only now.
         _resume_the_dead(context)
-    found_dead = _sweep_reservations(context)
+    found_dead, announced = _sweep_reservations(context)
+    if announced:
+        _resume_the_dead(context)
     temporaries.sweep(context, everywhere=found_dead or overtaken or bool(done))
     return done
 
@@ -140,10 +142,15 @@ def _put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
             victim = next(
                 (i for i in timeline.pending if i.requested_time == requested_time and i.action in _OWN_WRITES), None
             )
-            if victim is None or requested_time in names_rolled_back(context, timeline, requested_time):
+            # Decided in the round before, and published by somebody else: the swap did not say so.
+            ours = timeline.find(transaction.requested_time, Action.ROLLBACK)
+            fenced = ours is not None and ours.is_pending
+            if victim is None or (
+                not fenced and requested_time in names_rolled_back(context, timeline, requested_time)
+            ):
                 return None
             plan = encode_record("HoodieRollbackPlan", _plan(victim, files), sync_marker=transaction.sync_marker)
-            if _is_fenced(transaction, victim, record, plan):
+            if fenced or _is_fenced(transaction, victim, record, plan):
                 begin.announce(transaction, plan, b"")
                 return victim
     raise CommitAbortedError(
@@ -297,20 +304,38 @@ def _sweep_own(context: TableContext, requested_time: str) -> None:
     context.storage.delete(layout.heartbeat(requested_time))
 
 
-def _sweep_reservations(context: TableContext) -> bool:
-    """Remove what dead processes left that never came to announce their instant, or whose commit completed; whether there were any."""
-    found_dead = False
+def _sweep_reservations(context: TableContext) -> tuple[bool, bool]:
+    """Remove what dead processes left that never came to announce their instant, or whose commit completed.
+
+    Returns whether there were any, and whether one had announced its instant after all.
+    """
+    found_dead = announced = False
     known = {instant.requested_time: instant for instant in context.folder.load()}
     for info in context.storage.list(f"{layout.HEARTBEATS}/"):
         time = info.path.rpartition("/")[2]
         instant = known.get(time)
         if instant is not None and instant.is_pending:
             continue
+        # Looked at after its death: it may have announced its instant, and even decided it, since the timeline was loaded.
         if not _is_dead(context, Instant(time, Action.COMMIT, State.REQUESTED)):
             continue
-        # Looked at after its death: it may have announced its instant, and even decided it, since the timeline was loaded.
-        inflight = [Instant(time, action, State.INFLIGHT) for action in _OWN_WRITES]
-        if all(i.requested_time != time for i in load_showing(context, inflight).pending):
-            _sweep_own(context, time)
-            found_dead = True
-    return found_dead
+        if _is_announced(context, time):
+            announced = True
+            continue
+        body = heartbeat.read(context, time)
+        _sweep_own(context, time)
+        found_dead = True
+        if _is_announced(context, time):
+            # It had only slept. Without a heartbeat nobody would ever find out that it is gone.
+            context.storage.put(info.path, body)
+    return found_dead, announced
+
+
+def _is_announced(context: TableContext, time: str) -> bool:
+    """Whether an instant with this requested time is pending; a plan that its process has decided and not published is published before."""
+    record = record_store(context.storage).read()
+    if record is not None and record.intent.requested_time == time:
+        publish_intent(context, record.intent)
+    expected = [Instant(time, action, State.INFLIGHT) for action in _OWN_WRITES]
+    expected.append(Instant(time, Action.ROLLBACK, State.REQUESTED))
+    return any(instant.requested_time == time for instant in load_showing(context, expected).pending)

@@ -22,6 +22,8 @@ def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
         _refuse(context, "several base file formats (hoodie.table.multiple.base.file.formats.enable)")
     if config.cdc_enabled:
         _refuse(context, "change data capture (hoodie.table.cdc.enabled), whose change files would be missing")
+    if snapshot.evolution is not None:
+        _refuse(context, "columns that are told apart by number (hoodie.schema.on.read.enable)")
     if not config.populate_meta_fields:
         _refuse(context, "no meta columns (hoodie.populate.meta.fields=false)")
     if config.keygenerator_type is KeyGenerator.COMPLEX and len(config.record_key_fields) == 1:

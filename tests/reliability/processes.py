@@ -7,9 +7,11 @@ SIGKILL.
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import secrets
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -103,14 +105,19 @@ def finish(processes: Sequence[BaseProcess], seconds: float) -> None:
         process.join(max(0.0, until - time.monotonic()))
     late = [process for process in processes if process.is_alive()]
     for process in late:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid or 0, signal.SIGUSR1)  # says where it stands, see `work`
+    time.sleep(1 if late else 0)
+    for process in late:
         process.kill()
         process.join()
-    assert not late, f"{len(late)} writers did not end within {seconds:g} s"
+    assert not late, f"{len(late)} writers did not end within {seconds:g} s; where they stood is in their output"
     assert [process.exitcode for process in processes] == [0] * len(processes)
 
 
 def work(job: Job) -> None:
     """What a writer's process does."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     table = job.open()
     journal = Journal(Path(job.journal, f"{job.writer}.log"))
     for n in range(job.first, job.last):

@@ -150,6 +150,10 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
     ("transaction/publication.py:overwrite", "put"): "only with protections switched off by tests",
     ("transaction/heartbeat.py:revive", "put"): "only of a process that slept while others swept its reservation",
     (
+        "transaction/rollback.py:_sweep_reservations",
+        "put",
+    ): "only for a process that slept, and announced itself while its reservation was swept",
+    (
         "transaction/running.py:pending_operation",
         "get",
     ): "asked by table services that yield to writers, and by explanations",

@@ -38,7 +38,7 @@ class Limits:
         metadata_bytes: largest file under ``.hoodie`` that is read.
         instants: completed instants whose content is read, newest first.
         data_files: files in partitions.
-        footers: base files whose footer is read.
+        footers: base files whose footer is read; with more files than that, the metadata table's indexes are not examined.
         keys_in_memory: record keys held at once; more are compared in several passes over the files.
         key_rows: rows of a partition whose keys are compared; None for all.
         metadata_table_bytes: bytes of the metadata table's list of files that are read.

@@ -121,7 +121,7 @@ class SliceKeys:
 
     def batches(self) -> Iterator[pa.Array]:
         """The keys, a batch at a time, as text."""
-        merging = Merging(self.snapshot.config)
+        merging = Merging(self.snapshot.config, self.snapshot.evolution)
         try:
             with self.exam.looking(_AREA, self.path):
                 for batch in self._merged(merging) if self.piece.logs else self._base():

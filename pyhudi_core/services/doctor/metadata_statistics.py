@@ -42,8 +42,9 @@ def examine(exam: Examination, table: MetadataTable, snapshot: Snapshot) -> None
         return
     known = schema.partitions(exam, snapshot, _AREA)
     pieces = [piece for partition in known for piece in schema.slices(exam, snapshot, partition, _AREA)]
-    bases = sorted((p.base for p in pieces if p.base_file is not None), key=lambda base: base.name.requested_time)
-    chosen = bases[-exam.limits.footers :]
+    bases = [piece.base for piece in pieces if piece.base_file is not None]
+    bases.sort(key=lambda base: base.name.requested_time, reverse=True)
+    chosen = bases[: exam.limits.footers]
     statistics = _statistics(table, snapshot, sorted({base.partition for base in chosen}))
     compared = exam.runtime.executor.map(lambda base: _compare(exam, snapshot, base, statistics), chosen)
     exam.counts["columns compared with statistics"] = sum(compared)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pyhudi_core.errors import CorruptionError, UnsupportedTableError
 from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.formats.log_reader import LogReader
-from pyhudi_core.metadata_table.names import FILES
+from pyhudi_core.metadata_table.names import FILES, FOLDER
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.services.doctor.examination import Examination, describe
 from pyhudi_core.services.doctor.kinds import Area, Kind
@@ -21,14 +21,20 @@ _AREA = Area.METADATA_TABLE
 
 
 def examine(exam: Examination, table: MetadataTable) -> bool:
-    """All partitions but the list of files, which is read whole anyway. Whether all are whole."""
+    """All partitions but the list of files, which is read whole anyway. Whether all were looked at and are whole."""
     bases, logs = _files(table, (name for name in table.partitions if name != FILES))
+    if len(bases) + len(logs) > exam.limits.footers:
+        what = f"Its indexes have {len(bases) + len(logs):,} files, more than the limit of {exam.limits.footers:,}; they were not examined"
+        exam.not_examined(_AREA, what, FOLDER)
+        return False
     damaged = [
         *(found for found in exam.runtime.executor.map(lambda path: _open(exam, path), bases) if found),
         *(found for found in exam.runtime.executor.map(lambda path: _walk(exam, path), logs) if found),
     ]
     for path, why in damaged:
         exam.add(Kind.METADATA_TABLE_DAMAGED, why, path)
+    if damaged:
+        exam.not_examined(_AREA, "Its indexes are damaged, so what they say was not compared", FOLDER)
     exam.counts["files of metadata indexes"] = len(bases) + len(logs)
     exam.saw(_AREA, f"{exam.examined[_AREA]}, {len(bases) + len(logs):,} files of its indexes")
     return not damaged

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyhudi_core.errors import LockTimeoutError
+from pyhudi_core.errors import LockTimeoutError, StorageStateUnknownError
 from pyhudi_core.lock import FileSystemLockProvider
 from pyhudi_core.lock import holder as holders
 from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder, this_process
@@ -22,6 +22,7 @@ from pyhudi_core.runtime import RandomIds, SystemClock
 from pyhudi_core.runtime import process as processes_of_system
 from pyhudi_core.runtime.process import SystemProcess
 from pyhudi_core.storage import LocalStorage
+from pyhudi_core.testing import Fault, SimOptions, SimWorld
 
 JAVA_LOCK = b"""{
   "lockCreateTime" : "2026-01-01 00:00:00.000",
@@ -91,6 +92,18 @@ def test_who_lost_the_lock_knows_and_does_not_remove_the_new_one(tmp_path: Path)
 def _hold_and_die(root: str) -> None:
     file_lock(Path(root)).acquire(5, "dying")
     os._exit(9)
+
+
+def test_a_storage_that_never_answers_a_release_keeps_nobody_for_ever() -> None:
+    sim = SimWorld(SimOptions())
+    session = FileSystemLockProvider(sim.storage, sim.clock, sim.ids).acquire(0)
+    sim.storage.inject(Fault.UNKNOWN, "delete_if_match", "*", 1000)
+    with pytest.raises(StorageStateUnknownError):
+        session.release()
+    assert session.still_held()
+    sim.storage.injections.clear()
+    session.release()
+    FileSystemLockProvider(sim.storage, sim.clock, sim.ids).acquire(0)
 
 
 def test_the_lock_of_a_killed_process_is_taken_over_at_once(tmp_path: Path) -> None:

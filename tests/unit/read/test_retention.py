@@ -11,6 +11,7 @@ from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import SnapshotExpiredError
+from pyhudi_core.model.instant import time_after
 
 CLEANED = ["hudi-1.0.2/cow_hive_services", "hudi-1.2.0/cow_hive_services"]
 
@@ -106,3 +107,52 @@ def test_groups_that_a_range_did_not_change_may_be_gone(table: hudi.HudiTable) -
     with pytest.raises(SnapshotExpiredError, match="cleaned"):
         table.incremental(after=first, until=second)
     assert rows(table.incremental(after=second, until=third), "id", "price") == [(1, 3.0), (3, 3.0)]
+
+
+@pytest.fixture
+def archived(tmp_path: Path) -> tuple[hudi.HudiTable, list[hudi.Commit]]:
+    """Five commits to a row of partition a; all but the last are archived."""
+    options = {"hoodie.keep.min.commits": 1, "hoodie.keep.max.commits": 2, "hoodie.archive.automatic": "false"}
+    table = hudi.open_table(make(str(tmp_path / "orders")).location, options=options)
+    commits = [table.upsert(orders((1, "a", float(n), n), (10 + n, f"p{n}", 0.0, n))) for n in range(5)]
+    table.archival.run()
+    assert len(table.timeline.commits) == 1
+    return table, commits
+
+
+def _take_away(table: hudi.HudiTable, *commits: hudi.Commit) -> None:
+    """As a clean does that began after all of the commits."""
+    begun = time_after(table.timeline.high_water_mark)
+    Path(table.location, ".hoodie/timeline", f"{begun}_{time_after(begun)}.clean").touch()
+    for commit in commits:
+        (path,) = (
+            path for path in Path(table.location).rglob("*.parquet") if path.match(f"*=a/*_{commit.instant}.parquet")
+        )
+        path.unlink()
+
+
+def test_an_archived_state_is_not_gone_because_a_later_archived_group_was_replaced(
+    archived: tuple[hudi.HudiTable, list[hudi.Commit]],
+) -> None:
+    table, commits = archived
+    table.delete_partitions([next(p.name for p in Path(table.location).iterdir() if p.name.endswith("p4"))])
+    table.delete_partitions([next(p.name for p in Path(table.location).iterdir() if p.name.endswith("p3"))])
+    table.archival.run()
+    for number, commit in enumerate(commits):
+        found = rows(table.scan(as_of=commit.completion_time), "id", "price")
+        assert found == [(1, float(number)), *((10 + n, 0.0) for n in range(number + 1))]
+
+
+@pytest.mark.parametrize("cleaned", [1, 2], ids=["an older slice is kept", "no slice is left"])
+def test_an_archived_state_whose_files_were_cleaned_is_not_read_with_older_rows_or_none(
+    archived: tuple[hudi.HudiTable, list[hudi.Commit]], cleaned: int
+) -> None:
+    """What cleaned it, and what came after it, is archived too."""
+    table, commits = archived
+    _take_away(table, *commits[2 - cleaned : 2])
+    with pytest.raises(SnapshotExpiredError, match="cleaned"):
+        table.scan(as_of=commits[1].completion_time)
+    with pytest.raises(SnapshotExpiredError, match="cleaned"):
+        table.incremental(after=commits[0].completion_time, until=commits[1].completion_time)
+    assert rows(table.scan(as_of=commits[2].completion_time), "id", "price")[0] == (1, 2.0)
+    assert rows(table.scan(), "id", "price")[0] == (1, 4.0)

@@ -9,7 +9,7 @@ from support.history import PATH, flush, instant, row, time, writer_on
 
 from pyhudi_core.errors import CorruptTimelineError
 from pyhudi_core.model.instant import Action, Instant
-from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.base import Folder, Storage
 from pyhudi_core.timeline.history import History
 from pyhudi_core.timeline.history_layers import merge_layers
 
@@ -197,3 +197,35 @@ def test_a_merge_during_a_look_up_leads_to_another_look(storage: Storage) -> Non
 
     history = History(Merging(), PATH)  # type: ignore[arg-type]
     assert history.find(time(30)) == instant(3)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["its manifest is gone", "files of its manifest are gone"])
+def test_a_listing_in_whose_middle_the_process_stood_still_is_not_called_a_damage(
+    storage: Storage, known: bool
+) -> None:
+    """A disk tells the names at one moment and looks at each file later: others have taken away files that the newest manifest it saw lists."""
+    writer = writer_on(storage)
+    for number in range(1, 5):
+        flush(writer, row(number))
+    names, asleep = storage.list_folder(PATH), [False]
+
+    class Paused:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(storage, name)
+
+        def list_folder(self, folder: str) -> Folder:
+            if not asleep[0]:
+                return storage.list_folder(folder)
+            asleep[0] = False
+            seen = tuple(i for i in names.objects if i.path.endswith("manifest_4") or storage.head(i.path))
+            return Folder(seen, names.folders)
+
+    history = History(Paused(), PATH)  # type: ignore[arg-type]
+    if known:
+        history.state()
+    before = writer.history.state()
+    merge_layers(writer, 4)
+    writer.sweep(before, kept=1)
+    asleep[0] = True
+    assert history.among([instant(3)]) == {instant(3)}
+    assert not asleep[0]

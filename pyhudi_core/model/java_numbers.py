@@ -1,0 +1,61 @@
+"""Floating-point numbers as Java writes them, which columns that were widened are read by.
+
+`Double.toString` and `Float.toString` of the Java language: the fewest digits that name the number, in scientific notation from 10^7 on and below
+10^-3. (Java before release 19 writes a digit too many for a few numbers; the shortest text is given.)
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_WORDS = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def widened(values: pa.Array) -> pa.Array:
+    """32-bit numbers as the 64-bit numbers that have the same text."""
+    return values.cast(pa.string()).cast(pa.float64())
+
+
+def lowest_widened(bound: float | None) -> float | None:
+    """A bound below what a 32-bit number becomes by `widened`; other numbers are their own."""
+    return _neighbour(bound, -np.inf)
+
+
+def highest_widened(bound: float | None) -> float | None:
+    """A bound above what a 32-bit number becomes by `widened`; other numbers are their own."""
+    return _neighbour(bound, np.inf)
+
+
+def _neighbour(bound: float | None, towards: float) -> float | None:
+    if bound is None or not np.isfinite(bound):
+        return bound
+    with np.errstate(over="ignore"):
+        half = np.float32(bound)
+        return float(np.nextafter(half, np.float32(towards))) if float(half) == bound else bound
+
+
+def as_java_text(values: pa.Array) -> pa.Array:
+    """Numbers as texts."""
+    texts = values.cast(pa.string()).dictionary_encode()
+    known = pa.array([_java(text) for text in texts.dictionary.to_pylist()], pa.string())
+    return pc.take(known, texts.indices)
+
+
+def _java(text: str) -> str:
+    if text in _WORDS:
+        return _WORDS[text]
+    negative, digits, exponent = Decimal(text).as_tuple()
+    assert isinstance(exponent, int)
+    sign, shown = "-" if negative else "", "".join(map(str, digits)).rstrip("0")
+    point = len(digits) + exponent
+    if not shown:
+        return f"{sign}0.0"
+    if -3 < point <= 7:
+        padded = shown.rjust(len(shown) + max(0, 1 - point), "0").ljust(max(point, 1), "0")
+        place = max(point, 1)
+        return f"{sign}{padded[:place]}.{padded[place:] or '0'}"
+    return f"{sign}{shown[0]}.{shown[1:] or '0'}E{point - 1}"

@@ -1,0 +1,187 @@
+"""Conditions mean the same on every engine: here, as text for Spark's own scan, and in Spark itself; in whatever time zone its session is."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from support.golden import unpack
+
+import pyhudi_core as hudi
+from pyhudi_core.engine import spark_types
+from pyhudi_core.predicates import Predicate
+
+UTC = dt.UTC
+PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
+ROWS = pa.table(
+    {
+        "id": pa.array(range(8), pa.int64()),
+        "i": pa.array([0, 1, -1, 2**31 - 1, 1 - 2**31, 7, None, 5], pa.int32()),
+        "f": pa.array([0.0, -0.0, 0.1, 1.5, math.nan, math.inf, None, 7.0], pa.float32()),
+        "d": pa.array([0.3, -0.0, 0.1, 1.5, math.nan, -math.inf, None, 9.99e-9], pa.float64()),
+        "s": pa.array(["7", "yes", "2026-1-5", "1.5d", "a%b", "a\\b", None, "ä😀"], pa.string()),
+        "c": pa.array([Decimal(n) / 10 for n in (0, 3, -15, 70, 1, 999)] + [None, Decimal(2)], pa.decimal128(10, 2)),
+        "day": pa.array([dt.date(2026, 1, 1 + n) if n != 6 else None for n in range(8)]),
+        "at": pa.array([dt.datetime(2026, 1, 1, 3 * n, tzinfo=UTC) if n != 6 else None for n in range(8)], pa.timestamp("us", "UTC")),
+        "local": pa.array([dt.datetime(2026, 1, 1, 3 * n) if n != 6 else None for n in range(8)], pa.timestamp("us")),
+        "ok": pa.array([True, False, None, True, False, True, None, False]),
+        "b": pa.array([b"", b"a", b"\xff", b"\x00", b"ab", b"\x01", None, b"z"]),
+    }
+)  # fmt: skip
+
+CONDITIONS = [
+    "i = 2147483648", "i < 2147483648.5", "i >= -5.5", "i <=> NULL", "i IN (1, 7.0, 2.5)", "i NOT IN (1, 7)", "abs(i) > 5", "i % 2 = -1",
+    "NOT (i > 0 AND f > 0)", "i = f", "i <> c", "f = 0.1", "f = 0.1F", "f > 1.5", "f >= double('nan')", "f = 0", "d = 0.3D", "d = 0.3",
+    "d IN (0.1, 9.99e-9, 1.5)", "d NOT BETWEEN 0 AND 1", "d < double('-inf')", "f <> d", "c = 0.3D", "c = 3e-1", "c > 6.999", "c IN (0.3, 7.000, 0.305)",
+    "CAST(c AS DOUBLE) = 0.1D", "s LIKE 'a%'", r"s LIKE 'a\%b'", r"s LIKE 'a\\\\b'", "s LIKE '__'", "s NOT LIKE '%5%'", "length(s) = 2", "upper(s) = 'Ä😀'",
+    "substring(s, 2, 1) = '%'", "TRY_CAST(s AS INT) = 7", "TRY_CAST(s AS BOOLEAN)", "TRY_CAST(s AS DATE) = day", "TRY_CAST(s AS DOUBLE) > 1",
+    "TRY_CAST(s AS DECIMAL(5,2)) = 7", "s = '7' OR s > 'a'", "day = '2026-1-5'", "day IN ('2026-01-01', DATE '2026-01-08')", "day = TIMESTAMP_NTZ '2026-01-02 00:00:00'",
+    "year(day) = 2026 AND day(day) < 4", "local = day", "local > '2026-01-01 06:00:00'", "ok", "NOT ok", "ok IS NOT TRUE", "ok <=> NULL", "b > X'61'",
+    "b = X'1'", "b IN (X'', X'FF')", "NULL", "1 = 1", "i = NULL OR ok", "CAST(i AS STRING) < '2'", "CAST(ok AS INT) = 1", "i / 2 = 3.5", "-i = 1",
+]  # fmt: skip
+
+OF_MOMENTS = [
+    "hour(at) = 3", "CAST(at AS DATE) = '2026-01-01'", "to_date(at) > '2026-01-01'", "year(at) = 2025", "day(at) = 1 AND hour(at) > 20", "minute(at) = 0",
+    "at > '2026-01-01 12:00:00'", "at = TIMESTAMP '2026-01-01 03:00:00Z'", "at = day", "CAST(day AS TIMESTAMP) = at", "CAST(i AS TIMESTAMP) < at", "at IN ('2026-01-01')",
+    "from_unixtime(id, 'yyyy-MM-dd HH') = '1970-01-01 00'", "CAST(local AS TIMESTAMP) = at", "hour(local) = 6", "local = '2026-01-01 06:00:00'",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> hudi.HudiTable:
+    """A table of small row groups."""
+    location = str(tmp_path_factory.mktemp("values") / "table")
+    table = hudi.create_table(
+        location, ROWS.schema, "id", storage_options={"fsync": "false"}, options={"pyhudi.parquet.row.group.rows": 2}
+    )
+    table.upsert(ROWS)
+    return table
+
+
+@pytest.fixture(params=["America/New_York", "Asia/Kolkata"])
+def session(request: pytest.FixtureRequest, spark: Any) -> Iterator[Any]:
+    """The session in a time zone."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", request.param)
+    spark.conf.set(PUSH_DOWN, "true")
+    yield spark
+    spark.conf.unset(PUSH_DOWN)
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def ids(found: Any) -> list[int]:
+    return sorted(found.column("id").to_pylist())
+
+
+def test_spark_keeps_the_same_rows(table: hudi.HudiTable, spark: Any) -> None:
+    frame = spark.createDataFrame(
+        [tuple(row.values()) for row in ROWS.to_pylist()], spark_types.to_spark(ROWS.schema)
+    ).cache()
+    texts = {}
+    for where in CONDITIONS:
+        predicate = Predicate.of(where, ROWS.schema)
+        assert predicate is not None
+        texts[where] = predicate.to_spark() or where
+    asked = [text for pair in texts.items() for text in pair]
+    answers = frame.selectExpr("id", *[f"coalesce(({text}), false) AS a{n}" for n, text in enumerate(asked)]).collect()
+    wrong = {}
+    for n, where in enumerate(texts):
+        theirs, as_text = ([row["id"] for row in answers if row[f"a{2 * n + m}"]] for m in (0, 1))
+        ours = ids(table.scan(where=where, columns=["id"]).to_arrow())
+        if not ours == theirs == as_text:
+            wrong[where] = (ours, theirs, as_text)
+    assert not wrong
+
+
+def test_conditions_on_moments_do_not_depend_on_the_zone_of_the_session(table: hudi.HudiTable, session: Any) -> None:
+    for where in [
+        *OF_MOMENTS,
+        pc.hour(pc.field("at")) == 3,
+        pc.field("at") == pa.scalar(ROWS["at"][2].as_py(), ROWS["at"].type),
+    ]:
+        expected = ids(table.scan(where=where, columns=["id"]).to_arrow())
+        found = table.scan(where=where, columns=["id"]).to_spark(session)
+        assert sorted(row["id"] for row in found.collect()) == expected, str(where)
+
+
+@pytest.mark.parametrize("session", ["America/New_York"], indirect=True)
+def test_moments_are_the_same_in_every_zone(table: hudi.HudiTable, session: Any, tmp_path: Path) -> None:
+    from pyhudi_core.spark import register
+
+    register(session)
+    with_logs = hudi.open_table(unpack("hudi-1.2.0/mor_rich_types", tmp_path / "table"))
+    options = {"where": "at <= '2026-01-01 06:00:00'", "push_filters": "true"}
+    filtered = session.read.format("pyhudi").options(**options).load(table.location)
+    frames = [
+        (filtered.where("at >= timestamp'2026-01-01 03:00:00 UTC'"), table.scan(where="i IN (1, -1)"), "at"),
+        (table.scan().to_spark(session), table.scan(), "at"),
+        (with_logs.scan().to_spark(session), with_logs.scan(), "ev"),
+    ]
+    for frame, scan, moment in frames:
+        expected = pc.cast(scan.to_arrow().column(moment).drop_null(), pa.int64())
+        micros = frame.selectExpr(f"unix_micros({moment}) AS m").where("m IS NOT NULL").collect()
+        assert sorted(row["m"] for row in micros) == sorted(expected.to_pylist())
+
+
+@pytest.mark.parametrize("session", ["America/New_York"], indirect=True)
+def test_a_semi_join_gives_the_same_rows_on_spark(table: hudi.HudiTable, session: Any) -> None:
+    for column in ("i", "f", "d", "s", "c", "day", "at", "local", "ok", "b"):
+        keys = ROWS.column(column).slice(1, 4)
+        scan = table.scan(semi_join=(keys, column), columns=["id"])
+        assert sorted(row["id"] for row in scan.to_spark(session).collect()) == ids(scan.to_arrow())
+
+
+@pytest.mark.parametrize("literally", ["true", "false"])
+def test_texts_mean_the_same_whatever_a_backslash_is_to_the_session(
+    table: hudi.HudiTable, spark: Any, literally: str
+) -> None:
+    key = "spark.sql.parser.escapedStringLiterals"
+    before = spark.conf.get(key)
+    spark.conf.set(key, literally)
+    try:
+        for where in (
+            r"s = 'a\\b'",
+            r"s LIKE 'a\%b'",
+            r"s LIKE '%\\\\%'",
+            r"s <> 'it\'s'",
+            r"s IN ('a\\b', '7')",
+            "s < 'ä\n'",
+        ):
+            expected = ids(table.scan(where=where, columns=["id"]).to_arrow())
+            found = table.scan(where=where, columns=["id"]).to_spark(spark).collect()
+            assert sorted(row["id"] for row in found) == expected != [], where
+    finally:
+        spark.conf.set(key, before)
+
+
+REAL = pa.table(
+    {
+        "id": pa.array(range(12), pa.int64()),
+        "d": pa.array([1.0, math.nan, -0.0, -0.0, 0.0, 0.0, 5.0, math.nan, None, math.nan, -math.inf, math.inf]),
+        "f": pa.array([1.0, math.nan, -0.0, -0.0, 0.0, 0.0, 5.0, math.nan, None, math.nan, -math.inf, math.inf], pa.float32()),
+    }
+)  # fmt: skip
+
+
+def test_spark_leaves_out_no_row_group_with_numbers_that_bounds_do_not_know(tmp_path: Path, spark: Any) -> None:
+    """Bounds in Parquet files leave NaN out, and Spark hands comparisons down to them; dictionaries hold -0.0 as another number than 0.0."""
+    table = hudi.create_table(
+        str(tmp_path / "table"), REAL.schema, "id", storage_options={"fsync": "false"}, options={"pyhudi.parquet.row.group.rows": 2}
+    )  # fmt: skip
+    table.upsert(REAL)
+    conditions = [
+        "{} > 7", "{} >= 5", "NOT ({} <= 5)", "{} <> 5", "{} NOT IN (1, 5)", "{} = double('nan')", "{} >= double('nan')", "{} IN (1.5, double('nan'))",
+        "{} > double('nan') OR {} = 1", "{} < double('nan')", "{} <> double('nan')", "{} <= double('nan')", "{} = 0", "{} = -0.0D", "{} <= -0.0D", "{} < 0", "{} > -0.0D",
+        "{} <=> 0.0D", "{} BETWEEN -0.0D AND 0", "{} > double('inf')", "{} = 5",
+    ]  # fmt: skip
+    for template in conditions:
+        for column in ("d", "f"):
+            scan = table.scan(where=template.replace("{}", column), columns=["id"])
+            assert sorted(row["id"] for row in scan.to_spark(spark).collect()) == ids(scan.to_arrow()), template
