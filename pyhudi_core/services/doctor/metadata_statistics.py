@@ -1,13 +1,16 @@
 """Compare column statistics of the metadata table with the footers of the newest base files.
 
 Readers leave a file out if its statistics say that it holds no matching row; so bounds that are narrower than the file's hide rows. Bounds that are
-wider only cost time. Columns whose type in the file is not the table's, and texts that writers may have cut off, are not compared.
+wider only cost time. Not compared are columns whose type in the file is not the table's, texts that writers may have cut off, tables with renamed
+columns, and what no reader here believes because Hudi writes it of other files too: 0 to 0 of real numbers, and texts that are all null.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from pyhudi_core.errors import CorruptionError
 from pyhudi_core.file_groups.slice import BaseFile
@@ -33,7 +36,8 @@ Known = dict[tuple[str, str], dict[str, ColumnStats]]
 
 def examine(exam: Examination, table: MetadataTable, snapshot: Snapshot) -> None:
     """Raises `CorruptionError` or `StorageError` where the statistics cannot be read."""
-    if not table.has(COLUMN_STATS):
+    renamed = snapshot.evolution is not None and snapshot.evolution.renames
+    if not table.has(COLUMN_STATS) or renamed:
         return
     held = table.slices.pieces(COLUMN_STATS)
     size = sum((piece.base.size if piece.base else 0) + sum(log.size for log in piece.logs) for piece in held)
@@ -54,8 +58,9 @@ def examine(exam: Examination, table: MetadataTable, snapshot: Snapshot) -> None
 def _statistics(table: MetadataTable, snapshot: Snapshot, partitions: Sequence[str]) -> Known:
     found: Known = {}
     for item in table.column_stats(snapshot.schema.names, partitions):
-        stats = typed_stats(item, snapshot.schema.field(item.column).type, item.rows)
-        if stats is not None:
+        kind = snapshot.schema.field(item.column).type
+        stats = typed_stats(item, kind, item.rows)
+        if stats is not None and not _is_believed_by_nobody(stats, kind):
             found.setdefault((item.partition, item.file), {})[item.column] = stats
     return found
 
@@ -83,6 +88,10 @@ def _compare(exam: Examination, snapshot: Snapshot, base: BaseFile, statistics: 
         )
         exam.add(Kind.METADATA_STATISTICS_DIFFER, what, base.path, base.name.requested_time)
     return len(footers)
+
+
+def _is_believed_by_nobody(said: ColumnStats, kind: pa.DataType) -> bool:
+    return said.all_null if pa.types.is_string(kind) else pa.types.is_floating(kind) and said.min == said.max == 0
 
 
 def _has_its_type(reader: BaseFileReader, snapshot: Snapshot, name: str) -> bool:
