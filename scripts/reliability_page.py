@@ -47,14 +47,14 @@ of the code in this repository.
 Next to a writer of Apache Hudi's own on the same table, P1 and P2 are Hudi's guarantee: see the known gaps below.
 
 ## How a commit works
-1. Reserve a requested time that is above all others, by creating its heartbeat file if it is absent.
+1. Reserve a requested time that is above all others, an even millisecond, by creating its heartbeat file if it is absent.
 2. Announce it: the requested and the inflight file, each created if absent.
 3. Write data files under names that no other attempt can have; announce each by a marker first.
 4. Stage the bytes of the completed file. Nothing of this is visible yet.
 5. Take the table's lock.
 6. Publish what the commit record still names, so that nobody's decided commit is left behind.
 7. Load the timeline, and see that nothing that completed since step 2 is in conflict; if it is, plan anew.
-8. Choose a completion time above all others and swap the intent into the commit record by compare-and-swap. This is the decision.
+8. Choose a completion time above all others, an odd millisecond, and swap the intent into the commit record by compare-and-swap. This is the decision.
 9. Create the completed file from the staged bytes. A file of the table counts only if a completed commit names it.
 10. Give the lock back; remove heartbeat, markers and staged bytes.
 
