@@ -95,18 +95,20 @@ def _groups(state: Snapshot, changed_by: frozenset[str] | None) -> dict[Group, s
 
 def _later(state: Snapshot) -> Iterator[CommitMetadata]:
     """The commits that completed after the state, oldest first. Archived ones are older than those of the active timeline; they are read only if
-    there is a clean on the timeline, or a group was replaced that one of them may have made.
+    there was a clean, or a group was replaced that one of them may have made.
     """
     seen = {instant.requested_time for instant in state.visibility.commits}
     later = [i for i in state.timeline.commits if i.requested_time not in seen]
     active = [state.visibility.read_commit(instant) for instant in later]
     history = state.visibility.history
-    cleaned = any(instant.action is Action.CLEAN for instant in state.timeline)
-    if state.timeline.has_history and history is not None and (cleaned or any(commit.replaced for commit in active)):
-        for row in history.rows_completed_after(state.bound or ""):
-            record = CommitMetadata(None).record_name(Action(row.action))
-            if row.metadata:
-                yield CommitMetadata.from_avro(decode_record(row.metadata, record))
+    bound = state.bound or ""
+    if state.timeline.has_history and history is not None:
+        cleaned = any(instant.action is Action.CLEAN for instant in state.timeline)
+        if cleaned or history.holds(Action.CLEAN, bound) or any(commit.replaced for commit in active):
+            for row in history.rows_completed_after(bound):
+                record = CommitMetadata(None).record_name(Action(row.action))
+                if row.metadata:
+                    yield CommitMetadata.from_avro(decode_record(row.metadata, record))
     yield from active
 
 

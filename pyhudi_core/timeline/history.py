@@ -166,6 +166,16 @@ class History:
 
         return self._ask(look, lambda _: True)
 
+    def holds(self, action: Action, after: str) -> bool:
+        """Whether an instant of this action is archived that completed later. Opens no content."""
+
+        def look(state: HistoryState) -> bool:
+            files = (file for file in state.files if self._completes_after(state, file, after))
+            instants = (instant for file in files for instant in self._instants(state, file))
+            return any(i.action is action and _completion(i) > after for i in instants)
+
+        return self._ask(look, lambda found: not found)
+
     def begun_since(self, first: str) -> tuple[str, list[Instant]]:
         """The greatest archived requested time, and the archived commits, deltacommits and replacecommits from ``first`` on."""
 

@@ -143,6 +143,23 @@ def test_an_archived_state_is_not_gone_because_a_later_archived_group_was_replac
         assert found == [(1, float(number)), *((10 + n, 0.0) for n in range(number + 1))]
 
 
+def test_an_archived_clean_counts_as_one_of_the_active_timeline(
+    archived: tuple[hudi.HudiTable, list[hudi.Commit]],
+) -> None:
+    table, commits = archived
+    _take_away(table, commits[1])
+    [clean] = Path(table.location, ".hoodie/timeline").glob("*.clean")
+    for stage in (f"{clean.name[:17]}.clean.requested", f"{clean.name[:17]}.clean.inflight"):
+        clean.with_name(stage).touch()
+    for n in range(3):
+        table.upsert(orders((20 + n, "b", 0.0, n)))
+    table.archival.run()
+    assert not clean.exists(), "it is archived"
+    with pytest.raises(SnapshotExpiredError, match="cleaned"):
+        table.scan(as_of=commits[1].completion_time)
+    assert rows(table.scan(as_of=commits[2].completion_time), "id", "price")[0] == (1, 2.0)
+
+
 @pytest.mark.parametrize("cleaned", [1, 2], ids=["an older slice is kept", "no slice is left"])
 def test_an_archived_state_whose_files_were_cleaned_is_not_read_with_older_rows_or_none(
     archived: tuple[hudi.HudiTable, list[hudi.Commit]], cleaned: int
