@@ -54,7 +54,7 @@ Next to a writer of Apache Hudi's own on the same table, P1 and P2 are Hudi's gu
 5. Take the table's lock.
 6. Publish what the commit record still names, so that nobody's decided commit is left behind.
 7. Load the timeline, and see that nothing that completed since step 2 is in conflict; if it is, plan anew.
-8. Choose an odd millisecond above all others as completion time, and swap the intent into the commit record by compare-and-swap. This is the decision.
+8. Choose a completion time above all others (an odd one), and swap the intent into the commit record by compare-and-swap. This is the decision.
 9. Create the completed file from the staged bytes. A file of the table counts only if a completed commit names it.
 10. Give the lock back; remove heartbeat, markers and staged bytes.
 
