@@ -7,7 +7,7 @@ metadata table says the same is examined apart, so a damaged one hides nothing h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -71,17 +71,16 @@ def examine(exam: Examination, snapshot: Snapshot) -> None:
     chosen = found[: exam.limits.footers]
     if len(chosen) < len(found):
         exam.not_examined(_AREA, f"The files of {len(found) - len(chosen):,} older file slices were not read")
-    wanted = with_meta_fields(snapshot.schema)
     based = [piece for piece in chosen if piece.base_file is not None]
-    seen = exam.runtime.executor.map(lambda piece: _look(exam, piece, wanted), based)
+    rows = exam.runtime.executor.map(lambda piece: _look(exam, piece, snapshot), based)
     logs = [log for piece in chosen for log in piece.logs]
-    exam.runtime.executor.map(lambda log: _walk(exam, log, wanted), logs)
+    exam.runtime.executor.map(lambda log: _walk(exam, log, snapshot), logs)
     exam.counts.update(
         {
             "columns": len(snapshot.schema),
             "base files in use": sum(piece.base_file is not None for piece in found),
             "log files in use": sum(len(piece.logs) for piece in found),
-            "rows": sum(look.rows for look in seen),
+            "rows": sum(rows),
         }
     )
     exam.saw(_AREA, _summary(exam, len(based), len(logs)))
@@ -97,7 +96,7 @@ def _summary(exam: Examination, bases: int, logs: int) -> str:
     )
 
 
-def _walk(exam: Examination, log: LogFile, wanted: pa.Schema) -> None:
+def _walk(exam: Examination, log: LogFile, snapshot: Snapshot) -> None:
     """Go from block to block of a log, and compare what their headers say the columns are. What is no block hides rows."""
     compared: set[str] = set()
     try:
@@ -107,42 +106,40 @@ def _walk(exam: Examination, log: LogFile, wanted: pa.Schema) -> None:
                 text = block.headers.get(Header.SCHEMA) if block.type in DATA_BLOCKS else None
                 if text and text not in compared:
                     compared.add(text)
-                    _readable(exam, from_avro(text, path=log.path), wanted, log.path, block.instant_time)
+                    _readable(exam, snapshot, from_avro(text, path=log.path), log.path, block.instant_time)
             for piece in reader.damaged:
                 exam.add(Kind.LOG_DAMAGED, f"{piece}; reads pass over them", log.path, log.name.requested_time)
     except (CorruptionError, UnsupportedTableError) as error:
         exam.add(Kind.LOG_DAMAGED, describe(error), log.path, log.name.requested_time)
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    rows: int = 0
-
-
-def _look(exam: Examination, piece: FileSlice, wanted: pa.Schema) -> _Look:
+def _look(exam: Examination, piece: FileSlice, snapshot: Snapshot) -> int:
+    """Examine a base file by its footer; the number of its rows."""
     path = piece.base.path
     try:
         with exam.looking(_AREA, path), exam.storage.open_input(path) as source:
             reader = BaseFileReader(source, path)
-            _compare(exam, piece, reader, wanted)
-            return _Look(reader.rows)
+            _compare(exam, piece, reader, snapshot)
+            return reader.rows
     except CorruptionError as error:
         exam.add(Kind.FILE_DAMAGED, describe(error), path, piece.requested_time)
-    return _Look()
+    return 0
 
 
-def _compare(exam: Examination, piece: FileSlice, reader: BaseFileReader, wanted: pa.Schema) -> None:
+def _compare(exam: Examination, piece: FileSlice, reader: BaseFileReader, snapshot: Snapshot) -> None:
     if piece.stat is not None and piece.stat.rows != reader.rows:
         what = f"The commit says {piece.stat.rows:,} rows, and the file has {reader.rows:,}"
         exam.add(Kind.ROWS_DIFFER, what, piece.base.path, piece.requested_time)
-    unknown = [name for name in reader.schema.names if name not in wanted.names and name not in META_FIELDS]
+    unknown = [name for name in reader.schema.names if name not in snapshot.schema.names and name not in META_FIELDS]
     if unknown:
         exam.counts["files with columns that the table has not"] += 1
-    _readable(exam, reader.schema, wanted, piece.base.path, piece.requested_time)
+    _readable(exam, snapshot, reader.schema, piece.base.path, piece.requested_time)
 
 
-def _readable(exam: Examination, schema: pa.Schema, wanted: pa.Schema, path: str, instant: str) -> None:
+def _readable(exam: Examination, snapshot: Snapshot, schema: pa.Schema, path: str, requested_time: str) -> None:
+    """Whether a file of a commit with these columns can be read as the table's, whose columns may have had other names then."""
+    names = None if snapshot.evolution is None else snapshot.evolution.names_at(requested_time)
     try:
-        conform(pa.RecordBatch.from_pylist([], schema=schema), wanted)
+        conform(pa.RecordBatch.from_pylist([], schema=schema), with_meta_fields(snapshot.schema), names)
     except HudiError as error:
-        exam.add(Kind.SCHEMA_DIFFERS, describe(error), path, instant)
+        exam.add(Kind.SCHEMA_DIFFERS, describe(error), path, requested_time)
