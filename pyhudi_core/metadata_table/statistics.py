@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from pyhudi_core.metadata_table.reader import ColumnRangeOfFile
+from pyhudi_core.model.java_numbers import highest_widened, lowest_widened
 from pyhudi_core.model.java_order import sorts_as_in_java
 from pyhudi_core.predicates import ColumnStats
 
@@ -38,6 +40,25 @@ def typed_stats(item: ColumnRangeOfFile, kind: pa.DataType, rows: int) -> Column
     # Some writers cut long texts off, here as in Parquet's statistics; never shorter ones than this.
     cut_off = isinstance(high, str) and len(high.encode()) >= _CUT_OFF_BYTES
     return ColumnStats(low, high, item.nulls, rows or None, truncated=cut_off)
+
+
+def trusted_stats(item: ColumnRangeOfFile, kind: pa.DataType) -> ColumnStats | None:
+    """Statistics of a column that hold also where Parquet had none: of texts and bytes that are too long Hudi's writers say that they are null, which
+    cannot be told from nulls, and of real numbers with NaN among them that they are 0.
+    """
+    stats = typed_stats(item, kind, item.rows)
+    if stats is None or (item.nulls and kind in (pa.string(), pa.binary())):
+        return None
+    return _real(item, stats) if pa.types.is_floating(kind) else stats
+
+
+def _real(item: ColumnRangeOfFile, stats: ColumnStats) -> ColumnStats:
+    """What can be told of real numbers: that of a file is 0 to 0 where there is NaN in it, which does not show in what is said of its partition; and
+    bounds may be those of a file from before its column was widened.
+    """
+    if not item.file or stats.min == stats.max == 0:
+        return replace(stats, min=None, max=None)
+    return replace(stats, min=lowest_widened(stats.min), max=highest_widened(stats.max))
 
 
 def _typed(value: object, kind: pa.DataType) -> Any:

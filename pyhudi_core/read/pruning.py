@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -20,8 +19,7 @@ from pyhudi_core.merge.record_merger import merger_name
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.reader import ColumnRangeOfFile, MetadataTable
-from pyhudi_core.metadata_table.statistics import typed_stats
-from pyhudi_core.model.java_numbers import highest_widened, lowest_widened
+from pyhudi_core.metadata_table.statistics import trusted_stats, typed_stats
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.properties import MergeMode
 from pyhudi_core.predicates import ColumnStats, Condition
@@ -146,29 +144,10 @@ def _ranges(
     wanted = sorted(columns & set(schema.names) - set(snapshot.config.partition_fields))
     for item in find(wanted, index) if wanted and metadata.has(index) else ():
         kind = schema.field(item.column).type if item.column in schema.names else None
-        stats = None if kind is None else _trusted(item, kind)
+        stats = None if kind is None else trusted_stats(item, kind)
         if stats is not None:
             found[item.partition, item.file][item.column] = stats
     return found
-
-
-def _trusted(item: ColumnRangeOfFile, kind: pa.DataType) -> ColumnStats | None:
-    """Statistics of a column that hold also where Parquet had none: of texts and bytes that are too long Hudi's writers say that they are null, which
-    cannot be told from nulls, and of real numbers with NaN among them that they are 0.
-    """
-    stats = typed_stats(item, kind, item.rows)
-    if stats is None or (item.nulls and kind in (pa.string(), pa.binary())):
-        return None
-    return _real(item, stats) if pa.types.is_floating(kind) else stats
-
-
-def _real(item: ColumnRangeOfFile, stats: ColumnStats) -> ColumnStats:
-    """What can be told of real numbers: that of a file is 0 to 0 where there is NaN in it, which does not show in what is said of its partition; and
-    bounds may be those of a file from before its column was widened.
-    """
-    if not item.file or stats.min == stats.max == 0:
-        return replace(stats, min=None, max=None)
-    return replace(stats, min=lowest_widened(stats.min), max=highest_widened(stats.max))
 
 
 def _of_slice(piece: FileSlice, found: Ranges, known: Iterable[str]) -> dict[str, ColumnStats]:

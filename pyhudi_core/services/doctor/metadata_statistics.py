@@ -2,7 +2,7 @@
 
 Readers leave a file out if its statistics say that it holds no matching row; so bounds that are narrower than the file's hide rows. Bounds that are
 wider only cost time. Not compared are columns whose type in the file is not the table's, texts that writers may have cut off, tables with renamed
-columns, and what no reader here believes because Hudi writes it of other files too: 0 to 0 of real numbers, and texts that are all null.
+columns, and what no reader here believes (`trusted_stats`).
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from pyhudi_core.errors import CorruptionError
 from pyhudi_core.file_groups.slice import BaseFile
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.parquet_statistics import ColumnRange
 from pyhudi_core.metadata_table.names import COLUMN_STATS, FOLDER
 from pyhudi_core.metadata_table.reader import MetadataTable
-from pyhudi_core.metadata_table.statistics import typed_stats
+from pyhudi_core.metadata_table.statistics import trusted_stats
 from pyhudi_core.predicates import ColumnStats
 from pyhudi_core.services.doctor import schema
 from pyhudi_core.services.doctor.examination import Examination
@@ -58,9 +56,8 @@ def examine(exam: Examination, table: MetadataTable, snapshot: Snapshot) -> None
 def _statistics(table: MetadataTable, snapshot: Snapshot, partitions: Sequence[str]) -> Known:
     found: Known = {}
     for item in table.column_stats(snapshot.schema.names, partitions):
-        kind = snapshot.schema.field(item.column).type
-        stats = typed_stats(item, kind, item.rows)
-        if stats is not None and not _is_believed_by_nobody(stats, kind):
+        stats = trusted_stats(item, snapshot.schema.field(item.column).type)
+        if stats is not None:
             found.setdefault((item.partition, item.file), {})[item.column] = stats
     return found
 
@@ -88,10 +85,6 @@ def _compare(exam: Examination, snapshot: Snapshot, base: BaseFile, statistics: 
         )
         exam.add(Kind.METADATA_STATISTICS_DIFFER, what, base.path, base.name.requested_time)
     return len(footers)
-
-
-def _is_believed_by_nobody(said: ColumnStats, kind: pa.DataType) -> bool:
-    return said.all_null if pa.types.is_string(kind) else pa.types.is_floating(kind) and said.min == said.max == 0
 
 
 def _has_its_type(reader: BaseFileReader, snapshot: Snapshot, name: str) -> bool:
