@@ -1,1 +1,1 @@
-"""Table services: one file a service, each as plan, schedule and execute; and the doctor, which only looks."""
+"""Table services: archival, by itself after commits or on request; and the doctor, which only looks."""

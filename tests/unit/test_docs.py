@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -36,6 +37,14 @@ def test_every_module_that_is_named_is_there(page: Path) -> None:
     named = set(MODULE.findall(page.read_text()))
     homes = [ROOT, ROOT / "pyhudi_core", ROOT / "pyhudi_dagster"]
     assert [module for module in sorted(named) if not any((home / module).exists() for home in homes)] == []
+
+
+def test_the_map_of_the_house_has_the_floors_that_the_linter_checks() -> None:
+    rows = re.findall(r"^\| \d+ \| (.*?) \| [^|]*\|$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    shown = [name.removesuffix(".py") for row in rows for name in re.findall(r"`([a-z_]+(?:\.py)?)/?`", row)]
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    floors = [name for layer in reversed(contract["layers"]) for name in layer.split(" | ")]
+    assert shown == [name.removeprefix("pyhudi_core.") for name in floors if name != "pyhudi_dagster"]
 
 
 def test_generated_pages_are_current() -> None:
