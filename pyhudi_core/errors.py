@@ -51,6 +51,9 @@ HudiError
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class HudiError(Exception):
     """Base of every error of this package.
@@ -98,6 +101,17 @@ def _rebuild(kind: type[HudiError], message: str, fields: dict[str, object]) -> 
     Exception.__init__(error, message)
     error.__dict__.update(fields)
     return error
+
+
+@contextmanager
+def at_table(location: str) -> Iterator[None]:
+    """Errors that come out of the block say which table they happened to, also those of parts that do not know it."""
+    try:
+        yield
+    except HudiError as error:
+        if error.table is None:
+            error.table = location
+        raise
 
 
 class ConfigError(HudiError, ValueError):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyhudi_core.errors import InvalidOptionError, PreconditionFailedError, TableExistsError
+from pyhudi_core.errors import InvalidOptionError, PreconditionFailedError, TableExistsError, at_table
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.properties import MergeMode, TableType
@@ -62,7 +62,8 @@ def create_table(
     """
     storage = open_storage(location, storage_options or {})
     home = TableHome(storage, system_runtime(), options or {})
-    return create_at(home, schema, record_key, partition_by, ordering, table_type, name)
+    with at_table(storage.location):
+        return create_at(home, schema, record_key, partition_by, ordering, table_type, name)
 
 
 def create_at(

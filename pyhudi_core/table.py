@@ -68,11 +68,13 @@ class HudiTable:
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata:
         """What a completed commit says: files, counts, extra metadata."""
-        return self._home.context().folder.read_commit(instant)
+        with self._home.verb() as context:
+            return context.folder.read_commit(instant)
 
     def snapshot(self, as_of: TimePoint | None = None) -> Snapshot:
         """The table's state: configuration, timeline and file groups."""
-        return snapshot(self._home.context(), as_of)
+        with self._home.verb() as context:
+            return snapshot(context, as_of)
 
     def snapshot_token(self, as_of: TimePoint | None = None) -> SnapshotToken:
         """Names this state: ``scan(as_of=token)`` reads the same rows later, or raises `SnapshotExpiredError`; lists every partition."""
@@ -84,21 +86,21 @@ class HudiTable:
         self, data: object, partial: bool = False, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
     ) -> Commit:
         """Insert rows with new keys, replace rows with known ones; the last row of a key in a batch wins, or the highest ordering value."""
-        _refuse_partial(partial)
+        self._refuse_partial(partial)
         return self._run(OperationType.UPSERT, data, extra_metadata, spark)
 
     def insert(
         self, data: object, partial: bool = False, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
     ) -> Commit:
         """Insert rows with new keys. Raises `DuplicateKeyError`, and writes nothing, if a key is there already."""
-        _refuse_partial(partial)
+        self._refuse_partial(partial)
         return self._run(OperationType.INSERT, data, extra_metadata, spark)
 
     def bulk_insert(
         self, data: object, partial: bool = False, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
     ) -> Commit:
         """Insert rows with new keys into new file groups: for first loads. Raises as `insert`."""
-        _refuse_partial(partial)
+        self._refuse_partial(partial)
         return self._run(OperationType.BULK_INSERT, data, extra_metadata, spark)
 
     def insert_overwrite(
@@ -133,15 +135,14 @@ class HudiTable:
             operations.refuse_empty(rows, self.location)
             return rows
 
-        context = self._home.context()
-        return auto.followed(
-            context, operations.delete_found(context, reads, where, keys_of, extra_metadata or {}, spark)
-        )
+        with self._home.verb() as context:
+            commit = operations.delete_found(context, reads, where, keys_of, extra_metadata or {}, spark)
+            return auto.followed(context, commit)
 
     def delete_partitions(self, partitions: Sequence[str], extra_metadata: Mapping[str, str] | None = None) -> Commit:
         """Take whole partitions away, given by their paths such as ``day=2026-01-31``."""
-        context = self._home.context()
-        return auto.followed(context, operations.delete_partitions(context, partitions, extra_metadata or {}))
+        with self._home.verb() as context:
+            return auto.followed(context, operations.delete_partitions(context, partitions, extra_metadata or {}))
 
     def begin(
         self,
@@ -154,8 +155,9 @@ class HudiTable:
 
         ``requirements`` must hold at the moment of the commit; else it raises `CommitRequirementError`, and nothing is published.
         """
-        context, kind = self._home.context(), operations.operation_type(operation)
-        return auto.ServicedWrite(context, kind, extra_metadata or {}, spark, reads, requirements=requirements)
+        with self._home.verb() as context:
+            kind = operations.operation_type(operation)
+            return auto.ServicedWrite(context, kind, extra_metadata or {}, spark, reads, requirements=requirements)
 
     @property
     def archival(self) -> Archival:
@@ -165,18 +167,21 @@ class HudiTable:
     def rollback(self, instant: Instant | str) -> Instant | None:
         """Roll back a pending write, whoever began it; None if it is not pending. The caller knows that its writer is gone."""
         time = instant.requested_time if isinstance(instant, Instant) else instant
-        return roll_back(self._home.context(), time)
+        with self._home.verb() as context:
+            return roll_back(context, time)
 
     def commit_status(self, token: str) -> CommitStatus:
         """What became of the write with this token."""
-        return commit_status(self._home.context(), token)
+        with self._home.verb() as context:
+            return commit_status(context, token)
 
     def explain_conflict(self, mine: Write | Commit | Side, theirs: Write | Commit | Side) -> Explanation:
         """Why two writes commute or get in each other's way: which rule, what they share, what to do.
 
         Each is a write in steps, a commit, an instant, its requested time or a commit token. The one that completed later is judged.
         """
-        return explain(self._home.context(), _side(mine), _side(theirs))
+        with self._home.verb() as context:
+            return explain(context, _side(mine), _side(theirs))
 
     def check(self, keys: bool = True, limits: Limits | None = None, progress: Progress | None = None) -> CheckReport:
         """The doctor: examine the whole table and change nothing; damage becomes findings. ``keys=False`` leaves out the rows."""
@@ -205,14 +210,16 @@ class HudiTable:
         that can hold one.
         """
         if mode == "read_optimized":
-            return reads.read_optimized(self._home.context(), columns, where, as_of, semi_join, refuse_pending_deletes)
+            with self._home.verb() as context:
+                return reads.read_optimized(context, columns, where, as_of, semi_join, refuse_pending_deletes)
         if mode != "snapshot" or refuse_pending_deletes:
             raise InvalidOptionError(
                 f"mode={mode!r} is unknown, or has no deletes to refuse",
                 table=self.location,
                 hint='Use mode="snapshot", or mode="read_optimized", which refuse_pending_deletes belongs to.',
             )
-        return reads.scan(self._home.context(), columns, where, as_of, semi_join)
+        with self._home.verb() as context:
+            return reads.scan(context, columns, where, as_of, semi_join)
 
     def incremental(
         self,
@@ -222,7 +229,8 @@ class HudiTable:
         where: object = None,
     ) -> Scan:
         """The latest state of the rows that commits completed in (after, until] changed."""
-        return reads.incremental(self._home.context(), after, until, columns, where)
+        with self._home.verb() as context:
+            return reads.incremental(context, after, until, columns, where)
 
     def changes(
         self,
@@ -232,15 +240,25 @@ class HudiTable:
         where: object = None,
     ) -> Changes:
         """What commits completed in (after, until] did to every row: op (i, u, d), ts_ms (the commit), before and after."""
-        return change_feed.changes(self._home.context(), after, until, columns, where)
+        with self._home.verb() as context:
+            return change_feed.changes(context, after, until, columns, where)
 
     def lookup(self, keys: object, columns: Sequence[str] | None = None, index: str | None = None) -> Scan:
         """The rows with the given keys; with ``index`` those with the given values of a secondary index's column."""
-        return lookups.lookup(self._home.context(), keys, columns, index)
+        with self._home.verb() as context:
+            return lookups.lookup(context, keys, columns, index)
 
     def _run(self, operation: OperationType, data: object, extra: Mapping[str, str] | None, spark: Any) -> Commit:
-        context = self._home.context()
-        return auto.followed(context, operations.run(context, operation, data, extra or {}, spark))
+        with self._home.verb() as context:
+            return auto.followed(context, operations.run(context, operation, data, extra or {}, spark))
+
+    def _refuse_partial(self, partial: bool) -> None:
+        if partial:
+            raise InvalidOptionError(
+                "Partial updates are not written by this release",
+                table=self.location,
+                hint="Give whole rows, with every column of the table.",
+            )
 
     def __repr__(self) -> str:
         config = self.config
@@ -250,10 +268,3 @@ class HudiTable:
 
 def _side(of: Write | Commit | Side) -> Side:
     return of.party() if isinstance(of, Write) else of.instant if isinstance(of, Commit) else of
-
-
-def _refuse_partial(partial: bool) -> None:
-    if partial:
-        raise InvalidOptionError(
-            "Partial updates are not written by this release", hint="Give whole rows, with every column of the table."
-        )

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import SnapshotExpiredError
+from pyhudi_core.errors import SnapshotExpiredError, at_table
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import conform
 from pyhudi_core.formats.log_contents import read_records
@@ -80,9 +80,9 @@ class ChangeReader:
 
     def read(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch]:
         """The changes of one group, as batches of the result's columns."""
-        for batch in self._told(storage, change):
-            if batch is not None and batch.num_rows:
-                yield batch
+        with at_table(storage.location):
+            told = self._told(storage, change)
+        yield from (batch for batch in told if batch is not None and batch.num_rows)
 
     def _told(self, storage: Storage, change: GroupChange) -> list[pa.RecordBatch | None]:
         """By the change logs, or by the two slices where there are none that tell it."""

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import ObjectNotFoundError, SnapshotExpiredError
+from pyhudi_core.errors import ObjectNotFoundError, SnapshotExpiredError, at_table
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.model.internal_schema import in_file
@@ -79,11 +79,12 @@ class RowFilter:
             yield from own.read_slice(storage, piece, merging)
             return
         try:
-            constants = constants_of(piece.partition, merging.config, self.schema)
-            for batch in self._rows(storage, piece, merging):
-                kept = self._keep(with_constants(batch, constants))
-                if kept.num_rows:
-                    yield kept.select(list(self.columns))
+            with at_table(storage.location):
+                constants = constants_of(piece.partition, merging.config, self.schema)
+                for batch in self._rows(storage, piece, merging):
+                    kept = self._keep(with_constants(batch, constants))
+                    if kept.num_rows:
+                        yield kept.select(list(self.columns))
         except ObjectNotFoundError as error:
             raise SnapshotExpiredError(
                 "A file of the state that is read is gone: it was cleaned after the read began",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyhudi_core.errors import HudiError
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.model.instant import format_time
 from pyhudi_core.model.properties import TableConfig
@@ -40,9 +39,3 @@ class TableContext:
     def now(self) -> str:
         """The clock's time as an instant time."""
         return format_time(self.runtime.clock.now_ms(), utc=self.utc)
-
-    def where(self, error: HudiError) -> HudiError:
-        """The same error, saying which table it happened to."""
-        if error.table is None:
-            error.table = self.table
-        return error

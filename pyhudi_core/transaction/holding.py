@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pyhudi_core.errors import HudiError, LockTimeoutError
+from pyhudi_core.errors import HudiError, at_table
 from pyhudi_core.lock.base import LockSession, lease_left_s
 from pyhudi_core.transaction.context import TableContext
 
@@ -22,10 +22,8 @@ def holding_lock(context: TableContext, purpose: str) -> Iterator[Callable[[], f
     if not context.protections.lock:
         yield lambda: float("inf")
         return
-    try:
+    with at_table(context.table):
         session = context.lock.acquire(context.options.lock_wait_ms / 1000, purpose)
-    except LockTimeoutError as error:
-        raise context.where(error) from error
     try:
         yield lambda: lease_left_s(session)
     finally:

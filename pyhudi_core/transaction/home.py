@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from pyhudi_core.errors import at_table
 from pyhudi_core.lock import AuditedLock, FileSystemLockProvider, InProcessLockProvider, StorageBasedLockProvider
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.model.properties import TableConfig
@@ -30,11 +32,18 @@ class TableHome:
     protections: Protections = Protections()
     _folders: dict[str, TimelineFolder] = field(default_factory=dict)
 
+    @contextmanager
+    def verb(self) -> Iterator[TableContext]:
+        """`context` for one verb of the table; errors that come out of the block say which table it was."""
+        with at_table(self.storage.location):
+            yield self.context()
+
     def context(self) -> TableContext:
         """The table as it is configured now. Raises `TableError` or `ConfigError` if it cannot be used."""
-        properties = properties_file.read(self.storage)
-        config = TableConfig.from_properties(properties, table=self.storage.location)
-        options = WriteOptions.parse(self.options, config=config)
+        with at_table(self.storage.location):
+            properties = properties_file.read(self.storage)
+            config = TableConfig.from_properties(properties, table=self.storage.location)
+            options = WriteOptions.parse(self.options, config=config)
         path = f".hoodie/{config.timeline_path}"
         utc = config.timeline_timezone == "UTC"
         folder = self._folders.setdefault(path, TimelineFolder(self.storage, path, config.history_path, utc=utc))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyhudi_core.errors import LockTimeoutError
+from pyhudi_core.errors import at_table
 from pyhudi_core.lock.base import LockProvider, LockSession, lease_left_s
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.holding import give_back
@@ -73,10 +73,8 @@ def hold(context: TableContext, purpose: str) -> WholeWrite:
     """Wait for the lock, and keep it until the write releases it. Raises `LockTimeoutError`."""
     clock = context.runtime.clock
     asked = clock.monotonic()
-    try:
+    with at_table(context.table):
         session = context.lock.acquire(context.options.lock_wait_ms / 1000, purpose)
-    except LockTimeoutError as error:
-        raise context.where(error) from error
     now = clock.monotonic()
     inside = replace(context, lock=HeldLock(context.lock, session))
     return WholeWrite(context, inside, session, now - asked, now)

@@ -19,6 +19,7 @@ from pyhudi_core.errors import (
     CommitStateUnknownError,
     HudiError,
     InvalidOptionError,
+    at_table,
 )
 from pyhudi_core.formats.avro import encode_record
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, OperationType, WriteStat
@@ -146,11 +147,9 @@ class Write:
         snapshot = self._load()
         refuse_unwritable(self._context, snapshot)
         how = prepare_keys if self._operation is OperationType.DELETE else prepare
-        try:
+        with at_table(self._context.table):
             dataset = self._engine.dataset(data)
             self._prepared = how(dataset, self._context.config, snapshot.schema, self._context.table)
-        except HudiError as error:
-            raise self._context.where(error) from error.__cause__
         self._attempt()
         return self
 
@@ -210,8 +209,9 @@ class Write:
 
         self._yield_to_claims()
         check = self._checking()
-        check.outside(self._context.folder.load())
-        finished = finish(transaction, encode, check, gate)
+        with at_table(self._context.table):
+            check.outside(self._context.folder.load())
+            finished = finish(transaction, encode, check, gate)
         whole = self._whole
         self._commit = Commit(
             instant=transaction.requested_time,
@@ -295,10 +295,8 @@ class Write:
         if self._prepared is not None:
             self._prepared = fitted(self._prepared, self._operation, self._snapshot.schema, self._context.table)
             job = WriteJob(self._operation, self._engine, self._prepared, self._snapshot, self._transaction)
-            try:
+            with at_table(self._context.table):
                 stats = job.run()
-            except HudiError as error:
-                raise self._context.where(error) from error.__cause__
         self._metadata = self._describe(stats)
         self._check = CommitCheck.of(self._attempted())
 

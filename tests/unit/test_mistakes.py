@@ -1,0 +1,124 @@
+"""What somebody is told who makes a mistake: what happened, to which table, and what to do now; and never by another library's error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from support.tables import FAST, ORDERS, make, orders
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import CorruptionError, HudiError
+
+ROW = orders((1, "a", 1.0, 1))
+Mistake = Callable[[hudi.HudiTable], Any]
+
+
+def told(act: Callable[[], Any]) -> HudiError:
+    """The error that a mistake ends in."""
+    with pytest.raises(HudiError) as caught:
+        act()
+    return caught.value
+
+
+READS: dict[str, Mistake] = {
+    "unknown column": lambda table: table.scan(columns=["prize"]),
+    "unknown column in a condition": lambda table: table.scan(where="prize = 1"),
+    "wrong type in a condition": lambda table: table.scan(where="price = 'much'"),
+    "condition that is no SQL": lambda table: table.scan(where="price = = 1"),
+    "condition that is no condition": lambda table: table.scan(where=1),
+    "unknown column in an expression": lambda table: table.scan(where=pc.field("prize") == 1),
+    "wrong type in an expression": lambda table: table.scan(where=pc.field("price") == "much"),
+    "bad time": lambda table: table.scan(as_of="yesterday"),
+    "commit as a time": lambda table: table.scan(as_of=table.upsert(ROW)),  # type: ignore[arg-type]
+    "bad start": lambda table: table.incremental(after="yesterday"),
+    "bad start of changes": lambda table: table.changes(after="yesterday"),
+    "unknown mode": lambda table: table.scan(mode="incremental"),
+    "keys without the key column": lambda table: table.lookup(pa.table({"number": [1]})),
+    "keys of another type": lambda table: table.lookup(pa.table({"id": ["one"]})),
+    "join on an unknown column": lambda table: table.scan(semi_join=(pa.array([1]), "prize")),
+}
+
+WRITES: dict[str, Mistake] = {
+    "no data": lambda table: table.upsert(None),
+    "missing column": lambda table: table.upsert(ROW.drop(["price"])),
+    "wrong type": lambda table: table.upsert(ROW.set_column(2, "price", pa.array(["much"]))),
+    "null key": lambda table: table.upsert(orders((None, "a"))),
+    "unsafe partition": lambda table: table.upsert(orders((1, ".."))),
+    "empty batch": lambda table: table.upsert(ORDERS.empty_table()),
+    "key that is there": lambda table: table.insert(ROW),
+    "key twice": lambda table: table.insert(orders((7,), (7,))),
+    "partial update": lambda table: table.upsert(ROW, partial=True),
+    "delete of nothing": lambda table: table.delete(),
+    "delete by an unknown column": lambda table: table.delete(where="prize = 1"),
+    "notes that are no text": lambda table: table.upsert(ROW, extra_metadata={"a": 1}),  # type: ignore[dict-item]
+    "unknown operation": lambda table: table.begin("merge"),
+    "bad token": lambda table: table.commit_status("mine"),
+}
+
+PLACES: dict[str, Callable[[str], Any]] = {
+    "no table": lambda location: hudi.open_table(f"{location}/absent"),
+    "unknown option": lambda location: hudi.open_table(location, options={"hoodie.parquet.max.filesize": 1}),
+    "bad option": lambda location: hudi.open_table(location, options={"hoodie.parquet.max.file.size": "big"}),
+    "option against the table": lambda location: hudi.open_table(
+        location, options={"hoodie.table.recordkey.fields": "day"}
+    ),
+    "table that is there": lambda location: hudi.create_table(location, ORDERS, "id"),
+    "unknown key column": lambda location: hudi.create_table(f"{location}-2", ORDERS, "number"),
+    "key of a bad type": lambda location: hudi.create_table(f"{location}-2", ORDERS, "price"),
+    "no key": lambda location: hudi.create_table(f"{location}-2", ORDERS, ()),
+    "schema that is none": lambda location: hudi.create_table(f"{location}-2", ["id"], "id"),
+    "merge-on-read": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", table_type="mor"),
+}
+
+
+def _says_all(error: HudiError, location: str) -> None:
+    assert error.table is not None
+    assert error.table.startswith(location)
+    assert error.hint
+    assert "Traceback" not in str(error)
+
+
+@pytest.mark.parametrize("mistake", [*READS.values(), *WRITES.values()], ids=[*READS, *WRITES])
+def test_a_mistake_at_a_table_names_the_table_and_what_to_do(location: str, mistake: Mistake) -> None:
+    table = make(location)
+    table.upsert(ROW)
+    before = table.timeline
+    _says_all(told(lambda: mistake(table)), location)
+    assert len(table.timeline) - len(before) in (0, 1), "at most the write that a case makes on purpose"
+
+
+@pytest.mark.parametrize("mistake", PLACES.values(), ids=[*PLACES])
+def test_a_mistake_at_a_location_names_it_and_what_to_do(location: str, mistake: Callable[[str], Any]) -> None:
+    make(location)
+    _says_all(told(lambda: mistake(location)), location)
+    assert not Path(f"{location}-2").exists()
+
+
+def test_a_file_that_is_damaged_is_named_with_its_table(location: str) -> None:
+    table = make(location)
+    table.upsert(ROW)
+    (file,) = Path(location, "day=a").glob("*.parquet")
+    file.write_bytes(b"not a Parquet file")
+    path = f"day=a/{file.name}"
+    scan = table.scan()
+    for read in (scan.to_arrow, lambda: list(scan.to_batches()), lambda: table.changes().to_arrow()):
+        error = told(read)
+        assert isinstance(error, CorruptionError)
+        assert (error.table, error.path) == (location, path)
+
+
+def test_a_commit_record_that_is_damaged_is_named_with_its_table(location: str) -> None:
+    table = make(location)
+    table.upsert(ROW)
+    (record,) = Path(location, ".hoodie/.aux/.pyhudi").glob("commit_record*")
+    with hudi.open_table(location, storage_options=FAST).begin() as write:
+        write.write(ROW)
+        bytes_ = record.read_bytes()
+        record.write_bytes(b"nothing that anybody wrote")
+        _says_all(told(write.commit), location)
+        record.write_bytes(bytes_)
