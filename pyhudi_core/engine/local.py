@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import Dataset, TaskFunction, TaskInfo
-from pyhudi_core.errors import ConfigError
+from pyhudi_core.errors import ConfigError, SchemaMismatchError
 from pyhudi_core.runtime.base import Executor
 
 _BATCH_ROWS = 65_536
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+"""What Arrow calls the index of a pandas DataFrame that was filtered or sorted."""
 
 Part = list[pa.RecordBatch]
 
@@ -96,15 +99,27 @@ class LocalDataset:
 
 
 def as_table(data: object) -> pa.Table:
-    """Data that speaks the Arrow C stream interface as one table. Raises `ConfigError` for anything else."""
+    """Data that speaks the Arrow C stream interface as one table; the unnamed index of a pandas DataFrame is no column.
+
+    Raises `ConfigError` for anything else, and `SchemaMismatchError` if its values do not become Arrow's.
+    """
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
-    if isinstance(data, pa.RecordBatchReader):
-        return data.read_all()
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
+    try:
+        if isinstance(data, pa.RecordBatchReader):
+            return data.read_all()
+        if type(data).__module__.startswith("pandas."):
+            table = pa.table(data)
+            return table.select([name for name in table.schema.names if not _UNNAMED_INDEX.fullmatch(name)])
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.table(data)
+    except pa.ArrowException as error:
+        raise SchemaMismatchError(
+            f"The data cannot be read as Arrow: {'; '.join(map(str, error.args))}",
+            hint="Look at where the data comes from; each column takes values of one type.",
+        ) from error
     raise ConfigError(
         f"Data of type {type(data).__module__}.{type(data).__qualname__} cannot be written",
         hint="Give a PySpark DataFrame, or anything with the Arrow C stream interface: a pyarrow Table, RecordBatch or "

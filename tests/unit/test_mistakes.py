@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -47,6 +48,8 @@ WRITES: dict[str, Mistake] = {
     "no data": lambda table: table.upsert(None),
     "missing column": lambda table: table.upsert(ROW.drop(["price"])),
     "wrong type": lambda table: table.upsert(ROW.set_column(2, "price", pa.array(["much"]))),
+    "values of two types": lambda table: table.upsert(ROW.to_pandas().astype({"price": object}).assign(price=["much"])),
+    "values of two types in one column": lambda table: table.upsert(pd.DataFrame({"id": [1, "one"]})),
     "null key": lambda table: table.upsert(orders((None, "a"))),
     "unsafe partition": lambda table: table.upsert(orders((1, ".."))),
     "empty batch": lambda table: table.upsert(ORDERS.empty_table()),

@@ -254,6 +254,18 @@ def test_data_of_several_kinds_can_be_written(location: str) -> None:
     assert rows(table, "id", "price") == [(1, 1.0), (2, 2.0), (3, 3.0)]
 
 
+def test_the_index_of_a_filtered_pandas_frame_does_not_become_a_column(location: str) -> None:
+    table = make(location)
+    frame = orders((1, "a", 1.0, 1), (2, "a", 2.0, 1), (3, "b", 3.0, 1)).to_pandas()
+    table.upsert(frame[frame["price"] > 1.0])
+    assert table.schema.names == ORDERS.names
+    assert rows(table, "id") == [(2,), (3,)]
+    table.delete(frame[frame["id"] == 3][["id", "day"]])
+    table.upsert(frame[frame["id"] == 1].set_index("id"))
+    assert table.schema.names == ORDERS.names
+    assert rows(table, "id") == [(1,), (2,)], "an index with a name is a column, as pandas' own writers have it"
+
+
 def test_columns_may_come_in_any_order_and_meta_columns_are_passed_over(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))
