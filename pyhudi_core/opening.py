@@ -80,7 +80,11 @@ def create_at(
     given = TableOptions.parse(home.options)
     chosen = name or given.name or storage.location.rstrip("/").rpartition("/")[2]
     logical = normalise(_arrow_schema(schema))
-    keys, partitions, orderings = _names(record_key), _names(partition_by), _names(ordering or ())
+    keys, partitions, orderings = (
+        _names(record_key, "record_key"),
+        _names(partition_by, "partition_by"),
+        _names(ordering or (), "ordering"),
+    )
     _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
     _refuse_types(logical, keys, partitions, orderings)
     refuse_internal_names(logical.names, storage.location)
@@ -161,8 +165,11 @@ def _arrow_schema(schema: Any) -> pa.Schema:
     )
 
 
-def _names(value: str | Sequence[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
+def _names(value: str | Sequence[str], argument: str) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidOptionError(f"{argument}={value!r} is not a column", hint="Give the name of a column, or a list.")
+    return names
 
 
 def _refuse_absent(schema: pa.Schema, arguments: Mapping[str, tuple[str, ...]]) -> None:

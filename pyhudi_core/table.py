@@ -68,6 +68,12 @@ class HudiTable:
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata:
         """What a completed commit says: files, counts, extra metadata."""
+        if not isinstance(instant, Instant):
+            raise InvalidOptionError(
+                f"commit_metadata takes an instant, not {type(instant).__name__}",
+                table=self.location,
+                hint="Give one of table.timeline.commits, or table.timeline.find(commit.instant).",
+            )
         with self._home.verb() as context:
             return context.folder.read_commit(instant)
 
@@ -125,6 +131,10 @@ class HudiTable:
         """Delete rows: ``keys`` holds the key columns and the partition columns, or ``where`` is a condition."""
         if (keys is None) == (where is None):
             raise InvalidOptionError("delete takes keys or where, one of them", table=self.location, hint="Give one.")
+        if isinstance(keys, str):
+            raise InvalidOptionError(
+                "delete was given text as keys", table=self.location, hint=f"Write delete(where={keys[:80]!r})."
+            )
         if keys is not None:
             return self._run(OperationType.DELETE, keys, extra_metadata, spark)
 

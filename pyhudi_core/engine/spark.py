@@ -60,7 +60,7 @@ class SparkEngine:
                 return self._gathered(collect_arrow(data, arrow_schema(data)))
         raise ConfigError(
             f"Data of type {type(data).__qualname__} cannot be written on Spark",
-            hint="Give a PySpark DataFrame, or leave the engine away.",
+            hint="Give a PySpark DataFrame, or leave spark= away.",
         )
 
     def _gathered(self, table: pa.Table) -> Dataset:
@@ -173,6 +173,11 @@ def _spark_hash(value: int) -> int:
 
 def use_own_python(spark: SparkSession) -> None:
     """Let a local session's workers run this interpreter, unless somebody chose one: left alone they run PATH's ``python3``."""
+    if not isinstance(spark, SparkSession):
+        raise ConfigError(
+            f"A {type(spark).__qualname__} is not a session of classic Spark",
+            hint="Give a pyspark.sql.SparkSession, made with SparkSession.builder.master(...); Spark Connect is not supported.",
+        )
     context = spark.sparkContext
     chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", "")
     if context.master.startswith("local") and not chosen:

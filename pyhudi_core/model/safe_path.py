@@ -30,6 +30,11 @@ def safe_relative_path(path: str) -> str:
     )
 
 
+def is_safe(path: str) -> bool:
+    """Whether `safe_relative_path` takes the path."""
+    return _problem(path) is None
+
+
 def _problem(path: str) -> str | None:
     if not path:
         return None

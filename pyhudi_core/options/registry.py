@@ -20,6 +20,8 @@ _BY_KEY: Mapping[str, Option] = {key: option for option in OPTIONS for key in (o
 
 def find_option(key: str) -> Option:
     """Return the option of a key or an alias. Raises `UnknownOptionError` that names the nearest known key."""
+    if not isinstance(key, str):
+        raise UnknownOptionError(f"there is no option {key!r}", hint="The keys of options are text.")
     option = _BY_KEY.get(key)
     if option is not None:
         return option
@@ -38,6 +40,11 @@ def read_options(options: Mapping[str, object]) -> dict[Option, Value]:
         UnknownOptionError: a key that is not an option.
         InvalidOptionError: a value of the wrong type or out of bounds, or two keys of one option that disagree.
     """
+    if not isinstance(options, Mapping):
+        raise InvalidOptionError(
+            f"options= takes a mapping, not {type(options).__name__}",
+            hint='For example options={"isolation": "snapshot"}.',
+        )
     found: dict[Option, Value] = {}
     keys: dict[str, str] = {}
     for key, given in options.items():

@@ -31,7 +31,7 @@ def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
     if isinstance(point, Instant):
         return point.completion_time or point.requested_time
     if isinstance(point, str):
-        if is_time(point):
+        if is_time(point) and not _is_epoch(point):
             return point
         try:
             point = datetime.fromisoformat(point)
@@ -49,8 +49,14 @@ def _no_time(point: object, name: str) -> InvalidOptionError:
     shown = repr(point)
     return InvalidOptionError(
         f"{name}={shown if len(shown) <= 80 else type(point).__name__} is not a time",
-        hint="Give digits as on the timeline (20260131120000000), '2026-01-31 12:00:00', a datetime, an instant, or a snapshot token.",
+        hint="Give digits as on the timeline (20260131120000000; commit.completion_time), '2026-01-31 12:00:00', a datetime, an instant, or "
+        "a snapshot token.",
     )
+
+
+def _is_epoch(digits: str) -> bool:
+    """Seconds or milliseconds since 1970: as digits of the timeline they would lie before every commit, and show nothing without an error."""
+    return len(digits) in (10, 13) and not ("01" <= digits[4:6] <= "12" and "01" <= digits[6:8] <= "31")
 
 
 Archived = Callable[[str], Instant | None]

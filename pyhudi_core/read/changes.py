@@ -206,7 +206,8 @@ class Changes:
         """The changes as a DataFrame of this Spark session, read by its executors when it is used."""
         from pyhudi_core.read.spark_scan import changes_to_spark  # noqa: PLC0415  (Spark is imported only where it is used)
 
-        return changes_to_spark(self, spark)
+        with at_table(self.storage.location):
+            return changes_to_spark(self, spark)
 
     def __str__(self) -> str:
         commits = len({change.instant for change in self.groups})

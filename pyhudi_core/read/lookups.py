@@ -41,6 +41,11 @@ def joined(found: Scan, semi_join: SemiJoinOn | None) -> Scan:
     """The scan, limited to rows whose column is among the keys."""
     if semi_join is None:
         return found
+    if not isinstance(semi_join, tuple) or len(semi_join) != 2 or not isinstance(semi_join[1], str):
+        raise InvalidOptionError(
+            "semi_join= takes two things: the keys, and the column that must be one of them",
+            hint='For example semi_join=([1, 2], "customer").',
+        )
     rows = found.rows
     also = rows.predicate if isinstance(rows.predicate, Predicate) else None
     limit = SemiJoin.of(*semi_join, rows.schema, also)

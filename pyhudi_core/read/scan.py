@@ -203,7 +203,8 @@ class Scan:
         """The rows as a DataFrame of this Spark session, read by its executors when it is used."""
         from pyhudi_core.read.spark_scan import to_spark  # noqa: PLC0415  (Spark is imported only where it is used)
 
-        return to_spark(self, spark)
+        with at_table(self.storage.location):
+            return to_spark(self, spark)
 
     def staleness(self) -> Staleness:
         """What a read-optimized scan of this state leaves out; reads the delete blocks of its logs."""

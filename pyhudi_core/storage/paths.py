@@ -44,8 +44,17 @@ def parse_location(location: str) -> Location:
         ConfigError: the scheme is unknown, or a part is missing.
         UnsafePathError: the key prefix holds ``..`` or another unsafe part.
     """
+    if not isinstance(location, str):
+        raise ConfigError(
+            f"The location is a {type(location).__name__}, not text", hint="Give str(path), or an s3:// location."
+        )
     if not location or "\0" in location:
         raise ConfigError("The location is empty or holds a NUL character", hint="Give a folder or an s3:// location.")
+    if location.startswith("~"):
+        raise ConfigError(
+            f"The location '{location}' begins with '~', which stands for no home folder here",
+            hint=f"Write the whole path, or ./{location} if the folder is called so.",
+        )
     found = _SCHEME.match(location)
     if found is None:
         folder = os.path.abspath(location)

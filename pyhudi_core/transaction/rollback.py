@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyhudi_core.errors import CommitAbortedError
+from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
 from pyhudi_core.formats.avro import encode_record
 from pyhudi_core.model.file_names import parse_data_file, split
-from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.instant import Action, Instant, State, is_time
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, heartbeat, layout, markers, removal, temporaries
 from pyhudi_core.transaction.begin import Transaction
@@ -31,8 +31,14 @@ _DECISIONS = 5
 def roll_back(context: TableContext, requested_time: str) -> Instant | None:
     """Roll a pending write back; returns the completed rollback, or None if there is nothing pending to roll back.
 
-    The caller knows that the writer is gone, or is the writer.
+    The caller knows that the writer is gone, or is the writer. Raises `InvalidOptionError` for what is no time.
     """
+    if not isinstance(requested_time, str) or not is_time(requested_time):
+        raise InvalidOptionError(
+            f"{str(requested_time)[:80]!r} is not the requested time of an instant",
+            table=context.table,
+            hint="Give one of table.timeline.pending, or its requested time (digits alone).",
+        )
     transaction = begin.reserve(context, Action.ROLLBACK)
     try:
         victim = _put_plan(transaction, requested_time)

@@ -23,9 +23,11 @@ class CommitStatus(StrEnum):
 
 def commit_status(context: TableContext, token: str) -> CommitStatus:
     """Answer for a commit token: ``<requested time>-<nonce>``. A decided commit that was not published is published now."""
-    requested_time, _, nonce = token.partition("-")
+    requested_time, _, nonce = token.partition("-") if isinstance(token, str) else ("", "", "")
     if not is_time(requested_time) or len(nonce) != 32:
-        raise InvalidOptionError(f"{token!r} is not a commit token", table=context.table, hint="Use commit.token.")
+        raise InvalidOptionError(
+            f"{str(token)[:80]!r} is not a commit token", table=context.table, hint="Use commit.token."
+        )
     record = record_store(context.storage).read()
     # The write's pending file stays as long as the write may be decided, so a listing without it may only be an old one.
     expected = [Instant(requested_time, action, State.INFLIGHT) for action in sorted(DATA_ACTIONS)]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyhudi_core.errors import CommitConflictError, EmptyBatchError, InvalidOptionError
 from pyhudi_core.model.commit import OperationType
 from pyhudi_core.model.partition_path import full_partition
+from pyhudi_core.model.safe_path import is_safe
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.result import Commit
@@ -82,7 +83,7 @@ def delete_partitions(context: TableContext, partitions: Sequence[str], extra: M
 
 def _partition(name: str, context: TableContext) -> str:
     """The folder of a partition that is to go."""
-    if not name or name.split("/", maxsplit=1)[0] == ".hoodie":
+    if not isinstance(name, str) or not is_safe(name) or name.split("/", maxsplit=1)[0] in ("", ".hoodie"):
         raise InvalidOptionError(
             f"{name!r} is not the path of a partition",
             table=context.table,

@@ -13,7 +13,7 @@ import pytest
 from support.tables import FAST, ORDERS, make, orders
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import CorruptionError, HudiError
+from pyhudi_core.errors import ConfigError, CorruptionError, HudiError
 
 ROW = orders((1, "a", 1.0, 1))
 Mistake = Callable[[hudi.HudiTable], Any]
@@ -36,6 +36,12 @@ READS: dict[str, Mistake] = {
     "wrong type in an expression": lambda table: table.scan(where=pc.field("price") == "much"),
     "bad time": lambda table: table.scan(as_of="yesterday"),
     "commit as a time": lambda table: table.scan(as_of=table.upsert(ROW)),  # type: ignore[arg-type]
+    "seconds since 1970 as a time": lambda table: table.scan(as_of="1735689600"),
+    "milliseconds since 1970 as a time": lambda table: table.incremental(after="1735689600000"),
+    "join on keys alone": lambda table: table.scan(semi_join="id"),  # type: ignore[arg-type]
+    "join on a column that is no name": lambda table: table.scan(semi_join=([1], 1)),  # type: ignore[arg-type]
+    "metadata of a time": lambda table: table.commit_metadata(table.timeline[0].requested_time),  # type: ignore[arg-type]
+    "session that is none": lambda table: table.scan().to_spark("local[2]"),
     "bad start": lambda table: table.incremental(after="yesterday"),
     "bad start of changes": lambda table: table.changes(after="yesterday"),
     "unknown mode": lambda table: table.scan(mode="incremental"),
@@ -61,18 +67,29 @@ WRITES: dict[str, Mistake] = {
     "notes that are no text": lambda table: table.upsert(ROW, extra_metadata={"a": 1}),  # type: ignore[dict-item]
     "unknown operation": lambda table: table.begin("merge"),
     "bad token": lambda table: table.commit_status("mine"),
+    "commit as a token": lambda table: table.commit_status(table.upsert(ROW)),  # type: ignore[arg-type]
+    "rollback of no time": lambda table: table.rollback("../../x"),
+    "rollback of a commit": lambda table: table.rollback(table.upsert(ROW)),  # type: ignore[arg-type]
+    "condition as keys": lambda table: table.delete("id = 1"),
+    "partition that is no text": lambda table: table.delete_partitions([1]),  # type: ignore[list-item]
+    "partition outside of the table": lambda table: table.delete_partitions(["../../etc"]),
+    "session that is none for a write": lambda table: table.upsert(ROW, spark="local[2]"),
 }
 
 PLACES: dict[str, Callable[[str], Any]] = {
     "no table": lambda location: hudi.open_table(f"{location}/absent"),
     "unknown option": lambda location: hudi.open_table(location, options={"hoodie.parquet.max.filesize": 1}),
     "bad option": lambda location: hudi.open_table(location, options={"hoodie.parquet.max.file.size": "big"}),
+    "options that are text": lambda location: hudi.open_table(location, options="isolation=snapshot"),  # type: ignore[arg-type]
+    "option that has no name": lambda location: hudi.open_table(location, options={1: 2}),  # type: ignore[dict-item]
     "option against the table": lambda location: hudi.open_table(
         location, options={"hoodie.table.recordkey.fields": "day"}
     ),
     "table that is there": lambda location: hudi.create_table(location, ORDERS, "id"),
     "unknown key column": lambda location: hudi.create_table(f"{location}-2", ORDERS, "number"),
     "key of a bad type": lambda location: hudi.create_table(f"{location}-2", ORDERS, "price"),
+    "key that is no name": lambda location: hudi.create_table(f"{location}-2", ORDERS, 1),  # type: ignore[arg-type]
+    "partition that is no name": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", [1]),  # type: ignore[list-item]
     "no key": lambda location: hudi.create_table(f"{location}-2", ORDERS, ()),
     "schema that is none": lambda location: hudi.create_table(f"{location}-2", ["id"], "id"),
     "merge-on-read": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", table_type="mor"),
@@ -125,3 +142,25 @@ def test_a_commit_record_that_is_damaged_is_named_with_its_table(location: str) 
         record.write_bytes(b"nothing that anybody wrote")
         _says_all(told(write.commit), location)
         record.write_bytes(bytes_)
+
+
+def test_blame_for_an_unsafe_argument_is_not_put_on_the_table(location: str) -> None:
+    error = told(lambda: make(location).delete_partitions(["../../etc"]))
+    assert "is not the path of a partition" in str(error)
+    assert "damaged" not in str(error)
+
+
+@pytest.mark.parametrize("place", [Path("/lake/orders"), None, 7, "~/orders", "", "a\0b"], ids=repr)
+def test_a_location_that_names_no_folder_is_told_before_anything_is_made(place: Any) -> None:
+    for act in (lambda: hudi.open_table(place), lambda: hudi.create_table(place, ORDERS, "id")):
+        error = told(act)
+        assert isinstance(error, ConfigError)
+        assert error.hint
+    assert not Path("~").exists()
+
+
+@pytest.mark.parametrize("digits", ["20260131", "2026013112", "20260131120000", "20260131120000123", "000"])
+def test_digits_that_show_a_date_or_a_beginning_are_times(location: str, digits: str) -> None:
+    table = make(location)
+    table.upsert(ROW)
+    assert table.incremental(after=digits).to_arrow().num_rows in (0, 1)
