@@ -143,6 +143,7 @@ class Write:
         Raises `DataError` before anything is written if the data does not fit the table.
         """
         self._refuse_second()
+        self._refuse_unfit(drops=False)
         self._engine = engine_for(data, self._context.runtime.executor, self._spark)
         snapshot = self._load()
         refuse_unwritable(self._context, snapshot)
@@ -156,6 +157,7 @@ class Write:
     def drop(self, partitions: tuple[str, ...]) -> Self:
         """Take whole partitions (paths) away."""
         self._refuse_second()
+        self._refuse_unfit(drops=True)
         refuse_unwritable(self._context, self._load())
         self._partitions = tuple(safe_relative_path(partition) for partition in partitions)
         self._attempt()
@@ -377,6 +379,15 @@ class Write:
                 table=self._context.table,
                 instant=self._commit.instant,
                 hint="Begin another write for more data.",
+            )
+
+    def _refuse_unfit(self, *, drops: bool) -> None:
+        """An operation is either of rows or of whole partitions."""
+        if drops != (self._operation is OperationType.DELETE_PARTITION):
+            raise InvalidOptionError(
+                f"A write of the kind {self._operation} takes {'rows' if drops else 'whole partitions'}",
+                table=self._context.table,
+                hint=f"Call {'write(data)' if drops else 'drop(paths)'}, or begin a write of another kind.",
             )
 
     def _refuse_second(self) -> None:

@@ -66,6 +66,8 @@ WRITES: dict[str, Mistake] = {
     "delete by an unknown column": lambda table: table.delete(where="prize = 1"),
     "notes that are no text": lambda table: table.upsert(ROW, extra_metadata={"a": 1}),  # type: ignore[dict-item]
     "unknown operation": lambda table: table.begin("merge"),
+    "rows for a write that drops": lambda table: table.begin("delete_partition").write(ROW),
+    "partitions for a write of rows": lambda table: table.begin("upsert").drop(("day=a",)),
     "bad token": lambda table: table.commit_status("mine"),
     "commit as a token": lambda table: table.commit_status(table.upsert(ROW)),  # type: ignore[arg-type]
     "rollback of no time": lambda table: table.rollback("../../x"),
