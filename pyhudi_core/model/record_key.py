@@ -61,7 +61,8 @@ def _text_column(batch: pa.RecordBatch, field: str) -> pa.Array:
     if problem is not None:
         raise InvalidRecordKeyError(
             f"the key column {field!r} has the type {column.type}: {problem}",
-            hint="Use string, integer, boolean, decimal, date or timestamp columns as keys. Nothing was written",
+            hint="Use string, integer, boolean, decimal, date or timestamp columns as keys (pandas makes numbers with gaps floating-point). "
+            "Nothing was written",
         )
     try:
         return as_text(column)

@@ -97,7 +97,7 @@ class _Cast:
         if not self._may_cast(kind, target, column):
             raise SchemaMismatchError(
                 f"Column {column} is {kind} and cannot become {target}",
-                hint=f"Cast it to {target} before writing" if self._exact else "Read the table with an older schema",
+                hint=f"Cast it to {target} first" if self._exact else "Read the table with an older schema",
             )
         return self._leaf(array, target, column)
 

@@ -104,7 +104,8 @@ class _Binder:
 
     def _no_column(self, column: Column) -> PredicateError:
         near = difflib.get_close_matches(column.path[0], self._schema.names, n=1)
-        known = f"Did you mean {near[0]}?" if near else f"The columns are {', '.join(self._schema.names[:30])}"
+        names = ", ".join(self._schema.names[:30])
+        known = f"Did you mean {near[0]}?" if near else f"The columns are {names}; text stands in quotes, such as 'a'"
         return PredicateError(f"the where names the column {column.name!r}, which there is not", hint=known)
 
 

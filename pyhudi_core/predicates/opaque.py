@@ -7,6 +7,7 @@ Floating-point columns give no guarantee, since their statistics leave NaN out, 
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Mapping
 from functools import reduce
 
@@ -24,8 +25,11 @@ def check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
     try:
         schema.empty_table().filter(expression)
     except (pa.ArrowException, TypeError, NotImplementedError) as error:
+        told = str(error).splitlines()[0]
+        absent = re.match(r"No match for FieldRef\.(?:Name\((.*)\)|.*?) in ", told)
+        names = f"it names {absent[1] or 'a column'}, which there is not" if absent else told[:300]
         raise PredicateError(
-            f"the where {str(expression)[:200]} does not fit the table: {str(error).splitlines()[0][:300]}",
+            f"the where {str(expression)[:200]} does not fit the table: {names}",
             hint=f"It is a condition on the columns {', '.join(schema.names[:30])}",
         ) from None
 

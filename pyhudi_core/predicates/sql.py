@@ -278,10 +278,9 @@ def _not_understood(part: Any) -> PredicateError:
 
 def _syntax_error(text: str, error: SqlglotError) -> PredicateError:
     details = getattr(error, "errors", None) or [{}]
-    place = details[0].get("line"), details[0].get("col")
-    where = f" at line {place[0]}, column {place[1]}" if place[0] is not None else ""
-    what = details[0].get("description") or str(error).splitlines()[0]
+    line, column = details[0].get("line"), details[0].get("col")
+    where = f" at line {line}, column {column}" if line is not None else ""
     return PredicateError(
-        f"the where is not SQL{where}: {what[:200]} in {text[:200]!r}",
+        f"the where is not SQL{where}: {text[:200]!r}",
         hint="It is one condition in Spark SQL, such as \"day >= '2024-01-01' AND qty > 3\"",
     )

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.errors import (
+    ConfigError,
     InvalidOptionError,
     InvalidPartitionValueError,
     SchemaMismatchError,
@@ -87,7 +88,14 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
     there is no such index.
     """
     state = snapshot(context)
-    given = as_table(keys)
+    try:
+        given = as_table(keys)
+    except ConfigError as error:
+        raise InvalidOptionError(
+            f"lookup takes rows that hold the keys, not {type(keys).__name__}",
+            table=context.table,
+            hint=f"For example pa.table({{{(*context.config.record_key_fields, 'id')[0]!r}: [...]}}); with index= the column it is over.",
+        ) from error
     if index is not None:
         return _by_secondary_key(context, state, given, columns, index).pinned()
     config = context.config

@@ -278,11 +278,11 @@ class LocalStorage:
         except (FileNotFoundError, IsADirectoryError) as error:
             raise ObjectNotFoundError("There is no object", table=self._location, path=path) from error
         except NotADirectoryError as error:
-            raise ObjectNotFoundError("A part of the path is a file", table=self._location, path=path) from error
-        except OSError as error:
-            raise StorageError(
-                f"The disk refused: {error.strerror or error}", table=self._location, path=path
+            raise ObjectNotFoundError(
+                "A part of the path is a file", table=self._location, path=path, hint="Give the folder of a table."
             ) from error
+        except OSError as error:
+            raise _refused(error, self._location, path) from error
 
 
 class LocalOutputFile:
@@ -318,9 +318,7 @@ class LocalOutputFile:
             files.publish_replacing(self._temporary, self._target, self._fsync)
         except OSError as error:
             files.remove_quietly(self._temporary)
-            raise StorageError(
-                f"The disk refused: {error.strerror or error}", table=self._storage.location, path=self._path
-            ) from error
+            raise _refused(error, self._storage.location, self._path) from error
         finally:
             os.close(self._guard)
         return _info(self._path, found)
@@ -333,6 +331,15 @@ class LocalOutputFile:
             finally:
                 os.close(self._guard)
                 files.remove_quietly(self._temporary)
+
+
+def _refused(error: OSError, table: str, path: str) -> StorageError:
+    return StorageError(
+        f"The disk refused: {error.strerror or error}",
+        table=table,
+        path=path,
+        hint="Check who may read and write in the table's folder, and that the disk has room.",
+    )
 
 
 def _info(path: str, found: os.stat_result) -> ObjectInfo:

@@ -28,6 +28,12 @@ from pyhudi_core.errors import (
 from pyhudi_core.storage.base import Secret
 
 _READ_ATTEMPTS = 5
+_RIGHTS = "Check the credentials, and that they may read and write below the table's prefix."
+_HINTS = {
+    "NoSuchBucket": "Check the bucket's name; buckets are not made here.",
+    **dict.fromkeys(("403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"), _RIGHTS),
+}
+_OTHER_HINT = "Check the endpoint, the region and the network, and try again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,7 @@ def s3_errors(table: str, path: str, *, changes: bool = False) -> Iterator[None]
     try:
         yield
     except ClientError as error:
-        code = str(error.response.get("Error", {}).get("Code", ""))
+        code = _code(error)
         if code in ("NoSuchKey", "404", "NotFound"):
             raise ObjectNotFoundError("There is no object", table=table, path=path) from error
         raise _error(f"S3 refused: {code} {_text(error)}".strip(), error, (table, path), changes) from error
@@ -159,7 +165,11 @@ def s3_errors(table: str, path: str, *, changes: bool = False) -> Iterator[None]
 
 def _error(message: str, error: Exception, where: tuple[str, str], changes: bool) -> StorageError:
     kind = StorageStateUnknownError if changes and may_have_happened(error) else StorageError
-    return kind(message, table=where[0], path=where[1])
+    return kind(message, table=where[0], path=where[1], hint=_HINTS.get(_code(error), _OTHER_HINT))
+
+
+def _code(error: Exception) -> str:
+    return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
 
 
 def _text(error: ClientError) -> str:

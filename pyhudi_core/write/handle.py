@@ -14,13 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from pyhudi_core.engine import engine_for
-from pyhudi_core.errors import (
-    CommitConflictError,
-    CommitStateUnknownError,
-    HudiError,
-    InvalidOptionError,
-    at_table,
-)
+from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, InvalidOptionError, at_table
 from pyhudi_core.formats.avro import encode_record
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, OperationType, WriteStat
 from pyhudi_core.model.safe_path import safe_relative_path

@@ -71,10 +71,14 @@ def prepare_keys(data: Dataset, config: TableConfig, table_schema: pa.Schema, ta
 def _refuse_missing(incoming: pa.Schema, table_schema: pa.Schema, table: str) -> None:
     missing = [name for name in table_schema.names if name not in incoming.names]
     if missing:
+        lowered = {name.lower() for name in missing}
+        similar = [name for name in incoming.names if name.lower() in lowered]
         raise SchemaMismatchError(
             f"The data has no column {', '.join(map(repr, missing))}, which the table has",
             table=table,
-            hint="Add the columns (nulls are fine): a row is written whole, so a missing one would wipe out values.",
+            hint=f"Names are compared with their case, and the data has {', '.join(map(repr, similar))}: rename."
+            if similar
+            else "Add the columns (nulls are fine): a row is written whole, so a missing one would wipe out values.",
         )
 
 

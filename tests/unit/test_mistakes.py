@@ -45,6 +45,8 @@ READS: dict[str, Mistake] = {
     "bad start": lambda table: table.incremental(after="yesterday"),
     "bad start of changes": lambda table: table.changes(after="yesterday"),
     "unknown mode": lambda table: table.scan(mode="incremental"),
+    "keys that are no rows": lambda table: table.lookup([1]),
+    "text without quotes": lambda table: table.scan(where="day = a"),
     "keys without the key column": lambda table: table.lookup(pa.table({"number": [1]})),
     "keys of another type": lambda table: table.lookup(pa.table({"id": ["one"]})),
     "join on an unknown column": lambda table: table.scan(semi_join=(pa.array([1]), "prize")),
@@ -53,6 +55,10 @@ READS: dict[str, Mistake] = {
 WRITES: dict[str, Mistake] = {
     "no data": lambda table: table.upsert(None),
     "missing column": lambda table: table.upsert(ROW.drop(["price"])),
+    "column in other letters": lambda table: table.upsert(ROW.rename_columns(["ID", "day", "price", "ts"])),
+    "key that pandas made a real number": lambda table: table.upsert(
+        pd.DataFrame({**ROW.to_pydict(), "id": [None]}).astype({"id": float})
+    ),
     "wrong type": lambda table: table.upsert(ROW.set_column(2, "price", pa.array(["much"]))),
     "values of two types": lambda table: table.upsert(ROW.to_pandas().astype({"price": object}).assign(price=["much"])),
     "values of two types in one column": lambda table: table.upsert(pd.DataFrame({"id": [1, "one"]})),
@@ -166,3 +172,52 @@ def test_digits_that_show_a_date_or_a_beginning_are_times(location: str, digits:
     table = make(location)
     table.upsert(ROW)
     assert table.incremental(after=digits).to_arrow().num_rows in (0, 1)
+
+
+INTERNALS = ["sqlglot", "<class", "FieldRef", "pyarrow.lib", "Traceback", "botocore"]
+
+
+@pytest.mark.parametrize("mistake", [*READS.values(), *WRITES.values()], ids=[*READS, *WRITES])
+def test_a_message_is_in_the_words_of_this_package(location: str, mistake: Mistake) -> None:
+    table = make(location)
+    table.upsert(ROW)
+    message = told(lambda: mistake(table)).message
+    assert [word for word in INTERNALS if word in message] == []
+
+
+@pytest.mark.parametrize(
+    ("act", "hint"),
+    [
+        (lambda table: table.scan(where="day = a"), "text stands in quotes"),
+        (lambda table: table.scan(where=pc.field("prize") == 1), "id, day, price, ts"),
+        (lambda table: table.lookup([1]), "pa.table({'id': [...]})"),
+        (lambda table: table.lookup(pa.table({"id": ["one"]})), "Cast it to int64 first"),
+        (lambda table: table.upsert(ROW.rename_columns(["ID", "day", "price", "ts"])), "the data has 'ID'"),
+        (WRITES["key that pandas made a real number"], "pandas"),
+        (lambda table: table.delete("id = 1"), "delete(where='id = 1')"),
+    ],
+    ids=str,
+)
+def test_a_hint_is_about_the_mistake_that_was_made(location: str, act: Mistake, hint: str) -> None:
+    table = make(location)
+    table.upsert(ROW)
+    assert hint in (told(lambda: act(table)).hint or "")
+
+
+def test_what_the_disk_refuses_is_told_with_the_place(location: str) -> None:
+    table = make(location)
+    table.upsert(ROW)
+    file = Path(location, ".hoodie/hoodie.properties")
+    for place in (f"{location}/{'long' * 100}", str(file)):
+        error = told(lambda place=place: hudi.create_table(place, ORDERS, "id"))  # type: ignore[misc]
+        assert error.table == place
+        assert error.hint
+
+
+def test_a_store_that_is_not_reached_is_told_with_what_to_check() -> None:
+    nowhere = {"endpoint_url": "http://127.0.0.1:9", "region": "eu-west-1"}
+    keys = {"access_key_id": "key", "secret_access_key": "very secret"}
+    error = told(lambda: hudi.open_table("s3://bucket/orders", storage_options=nowhere | keys))
+    assert error.table == "s3://bucket/orders"
+    assert "endpoint" in (error.hint or "")
+    assert "very secret" not in str(error)
