@@ -4,10 +4,20 @@ from pyhudi_core import errors
 from pyhudi_core.errors import HudiError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.opening import create_table, open_table
+from pyhudi_core.opening import check_table, create_table, open_table
 from pyhudi_core.read.scan import Scan
+from pyhudi_core.services.doctor import Limits
+from pyhudi_core.services.transactions import held_transactions, transaction_watermark, transactions
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.requirement import (
+    CommitRequirement,
+    FileGroupAt,
+    LatestInstantIs,
+    NoCommitAfter,
+    PropertyIs,
+    SchemaIs,
+)
 from pyhudi_core.transaction.status import CommitStatus
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.result import Commit, CommitStats
@@ -19,18 +29,29 @@ __all__ = [
     "Action",
     "Commit",
     "CommitMetadata",
+    "CommitRequirement",
     "CommitStats",
     "CommitStatus",
     "CommitVerdict",
+    "FileGroupAt",
     "HudiError",
     "HudiTable",
     "Instant",
+    "LatestInstantIs",
+    "Limits",
+    "NoCommitAfter",
+    "PropertyIs",
     "Scan",
+    "SchemaIs",
     "State",
     "Timeline",
     "Write",
     "WriteStat",
+    "check_table",
     "create_table",
     "errors",
+    "held_transactions",
     "open_table",
+    "transaction_watermark",
+    "transactions",
 ]

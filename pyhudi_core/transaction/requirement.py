@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import CommitRequirementError, InvalidOptionError
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.model.schema import from_avro
+from pyhudi_core.model.schema import from_avro, normalise, to_avro
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
@@ -100,11 +100,16 @@ class LatestInstantIs(_Named):
 
 @dataclass(frozen=True, slots=True)
 class SchemaIs(_Named):
-    """The table's schema is this one: Avro JSON, as commits keep it (``schema_is`` takes a pyarrow schema)."""
+    """The table's schema is this one: Avro JSON, as commits keep it (`of` takes a pyarrow schema)."""
 
     TYPE: ClassVar[str] = "schema-is"
 
     avro: str
+
+    @classmethod
+    def of(cls, schema: pa.Schema) -> SchemaIs:
+        """For columns such as ``table.schema``. Raises `SchemaMismatchError` for types that no table has."""
+        return cls(to_avro(normalise(schema), "columns"))
 
     def describe(self) -> str:
         """What it asks for."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import runpy
+import sys
+import tempfile
 import tomllib
+import types
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -45,6 +48,15 @@ def test_the_map_of_the_house_has_the_floors_that_the_linter_checks() -> None:
     contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
     floors = [name for layer in reversed(contract["layers"]) for name in layer.split(" | ")]
     assert shown == [name.removeprefix("pyhudi_core.") for name in floors if name != "pyhudi_dagster"]
+
+
+@pytest.mark.parametrize("page", ["merging.md", "writing.md"])
+def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    module = types.ModuleType(page.removesuffix(".md"))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for code in re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL):
+        exec(compile(code, page, "exec"), module.__dict__)
 
 
 def test_generated_pages_are_current() -> None:

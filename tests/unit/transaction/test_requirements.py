@@ -59,6 +59,8 @@ def test_the_schema_is_what_it_was(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))
     same = SchemaIs(to_avro(ORDERS, "orders"))
+    assert table.begin("upsert", requirements=[SchemaIs.of(ORDERS)]).write(orders((3, "c", 1.0))).commit()
+    assert SchemaIs.of(ORDERS).describe() == same.describe()
     assert same.describe() == "the table has the columns id, day, price, ts"
     assert table.begin("upsert", requirements=[same]).write(orders((2, "b", 1.0))).commit()
     wider = orders((2, "a", 2.0)).append_column("more", pa.array([1], pa.int64()))
