@@ -127,7 +127,7 @@ class InvalidOptionError(ConfigError):
 
 
 class MissingExtraError(ConfigError):
-    """A feature needs a package that is not installed."""
+    """A feature needs a package that is not installed, or a newer release of it."""
 
 
 class TableError(HudiError):

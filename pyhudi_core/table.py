@@ -45,6 +45,7 @@ class HudiTable:
 
     @property
     def location(self) -> str:
+        """The table's folder, as it was opened."""
         return self._home.storage.location
 
     @property
@@ -54,6 +55,7 @@ class HudiTable:
 
     @property
     def name(self) -> str:
+        """``hoodie.table.name``."""
         return self.config.name
 
     @property

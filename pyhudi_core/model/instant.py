@@ -78,6 +78,7 @@ class Instant:
 
     @property
     def is_completed(self) -> bool:
+        """Its completed file is there."""
         return self.state is State.COMPLETED
 
     @property

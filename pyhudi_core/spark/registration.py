@@ -7,18 +7,18 @@ from typing import Any
 
 from pyhudi_core.engine.spark import use_own_python
 from pyhudi_core.engine.task_errors import driver_errors, from_text
-from pyhudi_core.errors import ConfigError, HudiError
+from pyhudi_core.errors import HudiError, MissingExtraError
 
 
 def register(spark: Any) -> None:
     """Make ``format("pyhudi")`` known to this session, for batches and streams; again is no harm.
 
-    Raises `ConfigError` on PySpark before 4.2, which has no such data sources in Python.
+    Raises `MissingExtraError` on PySpark before 4.2, which has no such data sources in Python.
     """
     try:
         from pyhudi_core.spark.source import PyhudiSource  # noqa: PLC0415  (not there on PySpark 3.5)
     except ModuleNotFoundError as error:
-        raise ConfigError(
+        raise MissingExtraError(
             f"Data sources in Python need PySpark 4.2 or newer ({error})",
             hint="On older releases read with table.scan().to_spark(spark), table.incremental() and table.changes().",
         ) from error

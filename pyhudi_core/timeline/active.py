@@ -73,6 +73,7 @@ class Timeline:
 
     @property
     def completed(self) -> Timeline:
+        """Completed instants of every action."""
         return Timeline(tuple(instant for instant in self.instants if instant.is_completed))
 
     @property

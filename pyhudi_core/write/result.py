@@ -36,6 +36,7 @@ class CommitStats:
 
     @property
     def files_written(self) -> int:
+        """How many data files the commit wrote."""
         return len(self.files)
 
     @property

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pyhudi_core.errors import ConfigError
+from pyhudi_core.errors import MissingExtraError
 from pyhudi_core.spark import register
 
 
@@ -14,6 +14,6 @@ def test_a_release_without_data_sources_in_python_is_told_what_to_use_instead(mo
     for name in ("filters", "partitions", "source", "stream"):
         monkeypatch.delitem(sys.modules, f"pyhudi_core.spark.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "pyspark.sql.datasource", None)
-    with pytest.raises(ConfigError, match=r"need PySpark 4\.2") as caught:
+    with pytest.raises(MissingExtraError, match=r"need PySpark 4\.2") as caught:
         register(None)
     assert "to_spark" in str(caught.value)
