@@ -48,7 +48,8 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def location(self, name: str) -> str:
         """Where the table of this name is; relative warehouses count from the working directory."""
-        root = self.warehouse if "://" in self.warehouse else str(Path(self.warehouse).resolve())
+        whole = "://" in self.warehouse or self.warehouse.startswith("~")  # a '~' is refused where the table is opened
+        root = self.warehouse if whole else str(Path(self.warehouse).resolve())
         return f"{root.rstrip('/')}/{name}"
 
     def table(self, name: str) -> hudi.HudiTable:

@@ -44,7 +44,7 @@ def check(
     show_all: bool,
     record: str | None,
 ) -> None:
-    """Examine the table at LOCATION and change nothing."""
+    """Examine the table at LOCATION and change nothing. Exit code 0: nothing wrong; 1: findings; 2: there is no table to examine."""
     with ending_well(context):
         limits = Limits(key_rows=key_rows, shown=10_000 if show_all or as_json else _ONE_BY_ONE)
         with _progress() as progress:

@@ -77,7 +77,7 @@ def _check_single(column: pa.Array, field: str) -> None:
     bad = column.null_count + (pc.sum(pc.equal(column, "")).as_py() or 0)
     if bad:
         raise InvalidRecordKeyError(
-            f"{bad} of {len(column)} rows have no value in the key column {field!r} (null or empty)",
+            f"At least {bad} of the rows have no value in the key column {field!r} (null or empty)",
             hint="Fill in or drop these rows. Nothing was written",
         )
 
@@ -90,7 +90,7 @@ def _check_composite(columns: list[pa.Array], fields: tuple[str, ...]) -> None:
     bad = len(any_present) - (pc.sum(any_present).as_py() or 0)
     if bad:
         raise InvalidRecordKeyError(
-            f"{bad} of {len(any_present)} rows have no value in any of the key columns {', '.join(fields)}",
+            f"At least {bad} of the rows have no value in any of the key columns {', '.join(fields)}",
             hint="Fill in or drop these rows; one of the columns may be null, not all. Nothing was written",
         )
 

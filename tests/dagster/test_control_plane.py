@@ -49,3 +49,11 @@ def test_arrow_assets_start_no_jvm(run, orders, asset_of):
 def test_only_dagsters_public_api_is_used(name):
     text = (ROOT / "pyhudi_dagster" / name).read_text()
     assert "dagster._" not in text.replace("pyhudi_dagster", "")
+
+
+def test_a_warehouse_in_a_home_folder_is_refused_by_name_and_not_made_below_the_working_directory():
+    from pyhudi_core.errors import ConfigError
+    from pyhudi_dagster import HudiLakeResource
+
+    with pytest.raises(ConfigError, match="begins with '~'"):
+        HudiLakeResource(warehouse="~/lake").table("orders")

@@ -221,3 +221,11 @@ def test_a_store_that_is_not_reached_is_told_with_what_to_check() -> None:
     assert error.table == "s3://bucket/orders"
     assert "endpoint" in (error.hint or "")
     assert "very secret" not in str(error)
+
+
+def test_rows_without_a_key_are_not_counted_more_exactly_than_they_were_seen(location: str) -> None:
+    many = pa.table(
+        {"id": [None, *range(99_999)], "day": ["a"] * 100_000, "price": [0.0] * 100_000, "ts": [1] * 100_000}
+    )
+    message = told(lambda: make(location).upsert(many)).message
+    assert message.startswith("At least 1 of the rows")

@@ -88,14 +88,14 @@ def test_the_newer_encoding_of_a_single_complex_field_is_a_choice() -> None:
 
 def test_null_and_empty_keys_are_counted_and_refused() -> None:
     batch = pa.record_batch({"id": ["a", None, "", None]})
-    with pytest.raises(InvalidRecordKeyError, match=r"3 of 4 rows.*'id'") as error:
+    with pytest.raises(InvalidRecordKeyError, match=r"At least 3 .*'id'") as error:
         record_keys(batch, table(["id"]))
     assert error.value.hint
 
 
 def test_a_composite_key_needs_one_part_at_least() -> None:
     batch = pa.record_batch({"a": ["", None, "x"], "b": pa.array([None, None, None], pa.string())})
-    with pytest.raises(InvalidRecordKeyError, match="2 of 3 rows"):
+    with pytest.raises(InvalidRecordKeyError, match="At least 2 of the rows"):
         record_keys(batch, table(["a", "b"]))
 
 
