@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from pyhudi_core.engine.spark_types import to_arrow
 from pyhudi_core.engine.task_errors import raised_in_task
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.read.bounds import as_text
 from pyhudi_core.spark.partitions import partitions_of, rows_of
@@ -46,7 +47,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             if starting == LATEST:
                 return _offset(self._newest(""))
             utc = self._open().config.timeline_timezone == "UTC"
-            return _offset(as_text(starting, utc=utc, name="starting"))
+            try:
+                return _offset(as_text(starting, utc=utc, name="starting"))
+            except InvalidOptionError as error:
+                raise InvalidOptionError(
+                    f"starting={starting[:80]!r} is neither earliest nor latest nor a time",
+                    table=self._open().location,
+                    hint=error.hint,
+                ) from error
 
     def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:  # noqa: N802
         """The end of the next batch; ``start`` if nothing has completed since."""
