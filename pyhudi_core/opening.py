@@ -202,7 +202,7 @@ def _order_problem(kind: pa.DataType) -> str | None:
 
 
 def _table_type(word: str) -> TableType:
-    found = _TYPES.get(word.lower())
+    found = _TYPES.get(str(word).lower())
     if found is None:
         raise InvalidOptionError(f"table_type={word!r} is unknown", hint='Use "copy_on_write" (or "cow").')
     if found is TableType.MERGE_ON_READ:

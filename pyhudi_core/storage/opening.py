@@ -23,6 +23,11 @@ def open_storage(location: str, options: Mapping[str, str] | None = None) -> Sto
         UnknownOptionError: an option that the kind of storage does not take.
         ConfigError: the location cannot be understood.
     """
+    if not isinstance(options or {}, Mapping):
+        raise InvalidOptionError(
+            f"storage_options= takes a mapping, not {type(options).__name__}",
+            hint='For example storage_options={"region": "eu-west-1"}.',
+        )
     given = dict(options or {})
     parsed = parse_location(location)
     if parsed.scheme == "file":

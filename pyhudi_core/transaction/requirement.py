@@ -212,6 +212,16 @@ def requirement_from(values: Mapping[str, Any]) -> CommitRequirement:
         ) from None
 
 
+def checked_requirements(given: Sequence[CommitRequirement]) -> tuple[CommitRequirement, ...]:
+    """The requirements, if they are some. Raises `InvalidOptionError`."""
+    if not isinstance(given, Sequence) or not all(callable(getattr(one, "failure", None)) for one in given):
+        raise InvalidOptionError(
+            "requirements= takes a list of commit requirements",
+            hint="For example requirements=[LatestInstantIs(commit.instant)]; docs/writing.md lists them.",
+        )
+    return tuple(given)
+
+
 def refuse_unmet(requirements: Sequence[CommitRequirement], state: TableState, own: str) -> None:
     """Raise `CommitRequirementError` for the first requirement that does not hold."""
     for requirement in requirements:

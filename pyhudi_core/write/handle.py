@@ -29,7 +29,7 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.explanation import Explanation
 from pyhudi_core.transaction.parties import WholeParty
 from pyhudi_core.transaction.pessimistic import WholeWrite, hold
-from pyhudi_core.transaction.requirement import CommitRequirement
+from pyhudi_core.transaction.requirement import CommitRequirement, checked_requirements
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
 from pyhudi_core.write.commit_check import Attempt, CommitCheck
 from pyhudi_core.write.pipeline import WriteJob
@@ -77,7 +77,7 @@ class Write:
         self._context = context
         self._operation = operation
         self._extra = checked_extra(extra_metadata)
-        self._requirements = tuple(requirements)
+        self._requirements = checked_requirements(requirements)
         self._spark = spark
         self._engine: Any = None
         self._prepared: Prepared | None = None

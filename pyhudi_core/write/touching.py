@@ -59,6 +59,11 @@ def fitted(prepared: Prepared, operation: OperationType, now: pa.Schema, table: 
 
 def checked_extra(extra: Mapping[str, str]) -> dict[str, str]:
     """The caller's extra metadata. Raises `InvalidOptionError` if it holds anything but strings, or a key of the commit's own."""
+    if not isinstance(extra, Mapping):
+        raise InvalidOptionError(
+            f"extra_metadata= takes a mapping, not {type(extra).__name__}",
+            hint='For example extra_metadata={"source": "shop"}.',
+        )
     wrong = [key for key, value in extra.items() if not isinstance(key, str) or not isinstance(value, str)]
     reserved = [key for key in extra if key in (SCHEMA_KEY, TOKEN_KEY)]
     if wrong or reserved:

@@ -72,6 +72,9 @@ WRITES: dict[str, Mistake] = {
     "delete by an unknown column": lambda table: table.delete(where="prize = 1"),
     "notes that are no text": lambda table: table.upsert(ROW, extra_metadata={"a": 1}),  # type: ignore[dict-item]
     "unknown operation": lambda table: table.begin("merge"),
+    "notes that are a list": lambda table: table.upsert(ROW, extra_metadata=["a"]),  # type: ignore[arg-type]
+    "requirements that are none": lambda table: table.begin(requirements=["latest"]),  # type: ignore[list-item]
+    "requirement without a list": lambda table: table.begin(requirements=hudi.LatestInstantIs(None)),  # type: ignore[arg-type]
     "rows for a write that drops": lambda table: table.begin("delete_partition").write(ROW),
     "partitions for a write of rows": lambda table: table.begin("upsert").drop(("day=a",)),
     "bad token": lambda table: table.commit_status("mine"),
@@ -100,6 +103,7 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "partition that is no name": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", [1]),  # type: ignore[list-item]
     "no key": lambda location: hudi.create_table(f"{location}-2", ORDERS, ()),
     "schema that is none": lambda location: hudi.create_table(f"{location}-2", ["id"], "id"),
+    "type that is no word": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", table_type=None),  # type: ignore[arg-type]
     "merge-on-read": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", table_type="mor"),
 }
 
@@ -229,3 +233,9 @@ def test_rows_without_a_key_are_not_counted_more_exactly_than_they_were_seen(loc
     )
     message = told(lambda: make(location).upsert(many)).message
     assert message.startswith("At least 1 of the rows")
+
+
+def test_storage_options_that_are_none_are_told(location: str) -> None:
+    error = told(lambda: hudi.open_table(location, storage_options="fsync=false"))  # type: ignore[arg-type]
+    assert isinstance(error, ConfigError)
+    assert "a mapping, not str" in str(error)
