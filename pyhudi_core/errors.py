@@ -89,7 +89,9 @@ class HudiError(Exception):
             if value is not None
         ]
         text = self.message + (f" ({', '.join(where)})" if where else "")
-        return f"{text}. {self.hint}" if self.hint else text
+        if not self.hint:
+            return text
+        return f"{text}. {self.hint}{'' if self.hint.endswith(('.', '?', '!')) else '.'}"
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross from Spark workers to the driver; keyword-only fields need their own way through pickle.

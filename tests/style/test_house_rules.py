@@ -173,7 +173,7 @@ def test_every_error_survives_a_trip_to_another_process() -> None:
         again = pickle.loads(pickle.dumps(error))
         assert type(again) is kind
         assert (str(again), again.__dict__) == (str(error), error.__dict__)
-        assert str(error) == "what happened (table /t, file p). do this"
+        assert str(error) == "what happened (table /t, file p). do this."
 
 
 def _kinds(kind: type[errors.HudiError]) -> Iterator[type[errors.HudiError]]:

@@ -113,6 +113,8 @@ def _says_all(error: HudiError, location: str) -> None:
     assert error.table.startswith(location)
     assert error.hint
     assert "Traceback" not in str(error)
+    assert str(error).endswith((".", "?"))
+    assert not str(error).endswith("..")
 
 
 @pytest.mark.parametrize("mistake", [*READS.values(), *WRITES.values()], ids=[*READS, *WRITES])
