@@ -180,6 +180,9 @@ def _examine_contents(exam: Examination, files: Files) -> None:
         if record is None or info.size == 0:
             if instant.is_completed and instant.action in DATA_ACTIONS and instant.completion_time is not None:
                 exam.commits[instant] = CommitMetadata(None)
+                exam.all_commits_known = False
+                what = "The completed file is empty, so no reader knows what the commit wrote"
+                exam.add(Kind.METADATA_UNREADABLE, what, info.path, instant.requested_time)
             continue
         content = _decoded(exam, instant, info, record)
         if content is not None:

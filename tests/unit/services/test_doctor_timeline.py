@@ -47,6 +47,17 @@ def test_a_completed_file_alone_is_fine(location: str) -> None:
     assert examine(location).ok
 
 
+def test_a_commit_that_lost_its_content_is_an_error_and_nobody_is_told_to_remove_its_files(location: str) -> None:
+    (completed,) = _timeline(location).glob("*_*.commit")
+    completed.write_bytes(b"")
+    report = examine(location)
+    assert "metadata_unreadable" in kinds(report)
+    assert "leaked_file" not in kinds(report)
+    found = next(finding for finding in report.findings if finding.kind is Kind.METADATA_UNREADABLE)
+    assert (found.where, found.severity) == (f".hoodie/timeline/{completed.name}", Severity.ERROR)
+    assert "Restore the file" in found.what_to_do
+
+
 def test_an_inflight_file_alone_is_not(location: str) -> None:
     folder = _timeline(location)
     (folder / "20260101000000000.clean.inflight").touch()
