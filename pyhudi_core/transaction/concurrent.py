@@ -23,7 +23,7 @@ from pyhudi_core.transaction.conflict import (
     find_conflict,
     not_compared,
 )
-from pyhudi_core.transaction.conflict_matrix import Verdict, operation_of
+from pyhudi_core.transaction.conflict_matrix import Operation, Verdict, operation_of
 from pyhudi_core.transaction.conflict_strategies import STRATEGIES
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.explanation import of_conflict
@@ -33,7 +33,8 @@ from pyhudi_core.transaction.running import running_writers
 def since(context: TableContext, start: Timeline, found: Timeline, own: str) -> Concurrent:
     """What completed after ``start`` was read, and the pending clustering plans.
 
-    A commit with a later requested time than ours counts in any case: readers would take its files for newer than ours.
+    A commit with a later requested time than ours counts in any case: readers would take its files for newer than ours. So does a restore that is
+    pending, whenever it began: what we have read is about to be taken away.
     """
     seen = {instant.group for instant in start.commits}
     commits = (*_archived_since(context, start, found, own), *found.commits)
@@ -43,7 +44,20 @@ def since(context: TableContext, start: Timeline, found: Timeline, own: str) -> 
     plans = (i for i in found.pending if i.action is Action.CLUSTERING and i.requested_time != own)
     known = {instant.group for instant in start if instant.is_completed}
     others = tuple(i for i in found.completed if i.action not in DATA_ACTIONS and i.group not in known)
+    others += tuple(i for i in pending_restores(found) if i.requested_time != own)
     return Concurrent(completed, tuple((plan, _planned_groups(context, plan)) for plan in plans), others)
+
+
+def pending_restores(timeline: Timeline) -> tuple[Instant, ...]:
+    """Restores that have begun and not ended: until then nobody can say what the table holds."""
+    return tuple(instant for instant in timeline.pending if instant.action is Action.RESTORE)
+
+
+def refuse_pending_restore(context: TableContext, found: Timeline) -> None:
+    """Raise `CommitConflictError` if a restore is pending; asked before anything is written."""
+    for restore in pending_restores(found):
+        conflict = Conflict(ConflictKind.OPERATION, restore, operation=Operation.RESTORE, verdict=Verdict.ABORT)
+        raise conflict_error(context, conflict, None)
 
 
 def _archived_since(context: TableContext, start: Timeline, found: Timeline, own: str) -> list[Instant]:
@@ -108,15 +122,19 @@ def _other_schema(concurrent: Concurrent, schema: pa.Schema) -> Conflict | None:
 
 
 def conflict_error(
-    context: TableContext, conflict: Conflict, own: str, mine: Touched | None = None
+    context: TableContext, conflict: Conflict, own: str | None, mine: Touched | None = None
 ) -> CommitConflictError:
     """The error that names the conflict, and explains it if it is known what the write touched."""
     again = conflict.verdict is not Verdict.ABORT
     do = "write again, from the state that the other commit left" if again else "look at the table, then begin anew"
+    message = f"Another commit came first: {conflict.describe()}"
+    if conflict.instant.action is Action.RESTORE and conflict.instant.is_pending:
+        message = f"The restore {conflict.instant.requested_time} is pending, so nobody can say what the table holds"
+        do = "let it end, with the program that began it, then begin anew"
     return CommitConflictError(
-        f"Another commit came first: {conflict.describe()}",
+        message,
         conflict=conflict,
-        explanation=of_conflict(own, mine, conflict) if mine is not None else None,
+        explanation=of_conflict(own, mine, conflict) if own is not None and mine is not None else None,
         table=context.table,
         instant=own,
         hint=f"Nothing was published; {do}.",

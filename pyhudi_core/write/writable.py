@@ -6,11 +6,13 @@ from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.model.properties import KeyGenerator, MergeMode, TableType
 from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.transaction.concurrent import refuse_pending_restore
 from pyhudi_core.transaction.context import TableContext
 
 
 def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
-    """Raise `UnsupportedTableError` if the table has a feature that writes here would break."""
+    """Raise `UnsupportedTableError` if the table has a feature that writes here would break, and `CommitConflictError` while it is restored."""
+    refuse_pending_restore(context, snapshot.timeline)
     config = context.config
     if config.table_type is not TableType.COPY_ON_WRITE:
         _refuse(context, "merge-on-read file groups (hoodie.table.type=MERGE_ON_READ)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.tables import make, orders, reopen
+from support.tables import make, orders, reopen, rows
 
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
@@ -102,3 +102,25 @@ def test_a_write_is_given_up_after_a_restore_and_not_planned_anew(location: str)
         with pytest.raises(CommitConflictError):
             write.again(caught.value)
     assert caught.value.explanation.verdict is Verdict.ABORT
+
+
+@pytest.mark.parametrize("state", ["requested", "inflight"])
+def test_no_write_is_made_while_a_restore_is_pending(location: str, state: str) -> None:
+    """Its rows would be copied from files that the restore is about to take away; Hudi's own writers refuse, too."""
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0), (2, "a", 1.0)))
+    with table.begin("upsert") as write:
+        write.write(orders((1, "a", 2.0)))
+        restore = Path(location, ".hoodie", "timeline", f"{int(str(write.instant)) + 2}.restore.{state}")
+        restore.write_bytes(b"")
+        assert not write.would_commit()
+        with pytest.raises(CommitConflictError, match="restore .* is pending") as caught:
+            write.commit()
+    assert caught.value.explanation.verdict is Verdict.ABORT
+    for begin in (lambda: table.upsert(orders((3, "a", 1.0))), lambda: table.delete_partitions(["day=a"])):
+        with pytest.raises(CommitConflictError, match="is pending"):
+            begin()
+    assert len(table.timeline.commits) == 1, "nothing was published"
+    assert rows(table, "id", "price") == [(1, 1.0), (2, 1.0)]
+    restore.unlink()
+    table.upsert(orders((3, "a", 1.0)))
