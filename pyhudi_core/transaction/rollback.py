@@ -151,6 +151,9 @@ def _put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
             # Decided in the round before, and published by somebody else: the swap did not say so.
             ours = timeline.find(transaction.requested_time, Action.ROLLBACK)
             fenced = ours is not None and ours.is_pending
+            if victim is None and fenced:
+                # A Hudi writer has removed it. Nobody would ever take a plan without a heartbeat for dead.
+                _take_back(context, transaction.requested_time)
             if victim is None or (
                 not fenced and requested_time in names_rolled_back(context, timeline, requested_time)
             ):
@@ -212,15 +215,19 @@ def _execute(transaction: Transaction, victim: Instant) -> Instant:
     return finished.instant
 
 
+def _take_back(context: TableContext, requested_time: str) -> None:
+    """Remove an unfinished rollback that has nothing left to roll back."""
+    for state in (State.INFLIGHT, State.REQUESTED):
+        context.storage.delete(context.folder.file(Instant(requested_time, Action.ROLLBACK, state)))
+    context.storage.delete(layout.heartbeat(requested_time))
+
+
 def _resume(context: TableContext, timeline: Timeline, rollback: Instant) -> None:
     """Go on with a rollback whose process died."""
     victim_time = rolled_back_by(context, rollback.requested_time)
     victim = timeline.find(victim_time) if victim_time else None
     if victim_time is None or victim is None or not victim.is_pending:
-        # Nothing is left to roll back; the unfinished rollback itself goes away.
-        for state in (State.INFLIGHT, State.REQUESTED):
-            context.storage.delete(context.folder.file(Instant(rollback.requested_time, Action.ROLLBACK, state)))
-        context.storage.delete(layout.heartbeat(rollback.requested_time))
+        _take_back(context, rollback.requested_time)
         return
     nonce = context.runtime.ids.uuid().replace("-", "")
     body = heartbeat.body(context, nonce)

@@ -266,6 +266,31 @@ def test_a_rollback_whose_plan_somebody_else_published_knows_it_for_its_own(prof
 
 
 @every_profile
+def test_a_plan_whose_write_a_hudi_writer_has_removed_meanwhile_is_taken_back(profile: Profile) -> None:
+    """It was decided and published, and then there was nothing left to roll back: without a heartbeat nobody would ever take it for dead."""
+    story = Story(profile)
+    table = story.table((1, "a", 1), (2, "b", 2))
+    undoer, other = map(story.writer, ("undoer", "other"))
+    with story.writer("victim").open().begin("upsert") as write, other.open().begin("upsert") as later:
+        write.write(batch((1, "a", 10)))
+        later.write(batch((2, "b", 20)))
+
+        def meanwhile() -> None:
+            story.pass_time(61)
+            later.commit()
+            assert table.timeline.filter("rollback").instants, "it has published the plan"
+            for info in story.storage.list(f".hoodie/timeline/{write.instant}."):
+                story.storage.delete(info.path)
+
+        home = undoer.home()
+        home.storage = SwapWithoutAnswer(home.storage, meanwhile, decides(profile))  # type: ignore[assignment]
+        assert HudiTable(home).rollback(str(write.instant)) is None
+        assert not table.timeline.filter("rollback").instants
+    assert rows_of(table) == [(1, "a", 1), (2, "b", 20)]
+    assert_tidy(story, table)
+
+
+@every_profile
 def test_no_time_is_the_beginning_of_one_write_and_the_end_of_another(profile: Profile) -> None:
     """One reserves its requested time while the other is about to choose its completion time: a reader could not tell what a time means."""
     story = Story(profile)
