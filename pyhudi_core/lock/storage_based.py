@@ -108,7 +108,7 @@ class StorageBasedLockProvider:
             grant: Grant = acquire_patiently(
                 claim.attempt, lambda: self._timed_out(timeout_s), patience, clock, timeout_s
             )
-        except Exception:
+        except BaseException:  # Ctrl-C too: a notebook outlives it, and others would wait for the lock's end
             claim.give_up()
             raise
         return StorageBasedLockSession(self, grant, self._runtime, self._renew_s)
@@ -214,6 +214,11 @@ class _Claim:
         except (PreconditionFailedError, StorageStateUnknownError):
             self._unsettled = True
             return self._adopt(self._provider.look())
+        except StorageError:
+            raise  # nothing was written
+        except BaseException:
+            self._unsettled = True
+            raise
         return Grant(self._owner, info.etag, content.valid_until_ms)
 
     def _is_mine(self, seen: Seen) -> bool:

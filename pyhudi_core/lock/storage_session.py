@@ -67,6 +67,7 @@ class StorageBasedLockSession:
         self._runtime = runtime
         self._deadline = self._deadline_of(grant)
         self._lost = False
+        self._ending = False
         self._released = False
         self.on_renewed: Callable[[int], None] | None = None
         self._renewal = runtime.timer.every(renew_s, self.renew, f"lock {grant.owner.holding}")
@@ -107,7 +108,9 @@ class StorageBasedLockSession:
         if self.lease_left_s() <= 0:
             self._give_up("ran out before it could be renewed")
             return
-        grant = self._replace(self._lock.content)
+        grant = self._replace(self._lock.content, renews=True)
+        if self._ending:
+            return
         if grant is None:
             self._give_up("was taken over by somebody else")
             return
@@ -117,6 +120,7 @@ class StorageBasedLockSession:
 
     def release(self) -> None:
         """Give the lock back. Raises `StorageError` if the storage does not let us; the lock then ends by itself."""
+        self._ending = True  # a renewal that hangs in the storage may outlast the cancellation
         self._renewal.cancel()
         patience = Patience(self._runtime.clock, self._runtime.ids, 50, 2_000)
         for attempt in range(1, _RELEASE_ATTEMPTS + 1):
@@ -132,10 +136,12 @@ class StorageBasedLockSession:
             else:
                 self._released = True
 
-    def _replace(self, content_of: Callable[[Owner], LockFile]) -> Grant | None:
-        """Write on condition that the file is still ours, and find out what happened; None if it is somebody else's."""
+    def _replace(self, content_of: Callable[[Owner], LockFile], *, renews: bool = False) -> Grant | None:
+        """Write on condition that the file is still ours, and find out what happened; None if it is somebody else's, or is not to be renewed."""
         tag = self._grant.tag
         for _ in range(_ROUNDS):
+            if renews and self._ending:
+                return None
             owner = replace(self._grant.owner, revision=self._grant.owner.revision + 1)
             self._grant = replace(self._grant, owner=owner)
             content = content_of(owner)

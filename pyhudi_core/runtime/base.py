@@ -50,7 +50,7 @@ class TimerHandle(Protocol):
     """A repeating call that can be ended."""
 
     def cancel(self) -> None:
-        """End it; returns when no call is running any more."""
+        """End it. Returns when no call is running any more, or one hangs for so long that it is not waited for; it may still do its work then."""
         ...
 
 

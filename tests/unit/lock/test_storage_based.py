@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from support.homes import context_of, home_at, make_at
 from support.tables import ORDERS, orders, rows
@@ -13,8 +17,11 @@ from pyhudi_core.lock.identity import in_process_identity, refuse_other_lock
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LockFile, Owner, shown
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime import SystemClock
-from pyhudi_core.runtime.base import UnknownProcess
+from pyhudi_core.runtime.base import Runtime, UnknownProcess
+from pyhudi_core.runtime.clock import RandomIds
+from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.runtime.process import SystemProcess
+from pyhudi_core.runtime.timer import ThreadTimer
 from pyhudi_core.storage import MemoryStorage
 from pyhudi_core.storage.memory import MemoryBucket
 from pyhudi_core.testing import Fault, Profile, SimOptions, SimWorld
@@ -77,6 +84,68 @@ def test_an_uncertain_write_of_a_writer_that_gives_up_is_taken_back() -> None:
     lock = LockFile.parse(world.storage.get(LOCK_FILE))
     assert lock is not None
     assert lock.expired
+
+
+class Disturbed:
+    """A storage on which something happens around the conditional writes of the lock file."""
+
+    def __init__(
+        self, storage: Any, before: Callable[[], object] = lambda: None, after: Callable[[], object] = lambda: None
+    ) -> None:
+        self._storage, self._before, self._after = storage, before, after
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._storage, name)
+        if name not in ("put_if_absent", "put_if_match"):
+            return real
+
+        def call(*arguments: Any) -> Any:
+            self._before()
+            done = real(*arguments)
+            self._after()
+            return done
+
+        return call
+
+
+@pytest.mark.parametrize("held_before", [False, True])
+def test_an_interrupt_while_the_lock_is_taken_leaves_no_lock(held_before: bool) -> None:
+    """Ctrl-C in a notebook: the write has reached the storage, and nobody would give the lock back before its end."""
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    if held_before:
+        StorageBasedLockProvider(world.storage, world.runtime).acquire(0).release()
+
+    def interrupt() -> None:
+        disturbed._after = lambda: None
+        raise KeyboardInterrupt
+
+    disturbed = Disturbed(world.storage, after=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        StorageBasedLockProvider(disturbed, world.runtime).acquire(0)
+    StorageBasedLockProvider(world.storage, world.runtime).acquire(0).release()
+
+
+def test_a_renewal_that_hangs_does_not_revive_a_lock_that_was_given_back() -> None:
+    storage = MemoryStorage("memory://lake/t", MemoryBucket(), SystemClock())
+    runtime = Runtime(SystemClock(), RandomIds(), SerialExecutor(), ThreadTimer())
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        if threading.current_thread() is not threading.main_thread():
+            hangs.set()
+            assert goes_on.wait(20)
+
+    session = StorageBasedLockProvider(Disturbed(storage, before=hang), runtime).acquire(0)
+    renewal = threading.Thread(target=session.renew)
+    renewal.start()
+    assert hangs.wait(20)
+    session.release()
+    goes_on.set()
+    renewal.join(20)
+    lock = LockFile.parse(storage.get(LOCK_FILE))
+    assert lock is not None
+    assert lock.expired
+    assert not session.still_held()
 
 
 def test_a_storage_that_never_answers_is_an_error_of_the_storage() -> None:

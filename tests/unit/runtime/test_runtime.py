@@ -117,6 +117,22 @@ def test_a_call_that_went_well_clears_the_error() -> None:
     assert handle.error is None
 
 
+def test_cancel_does_not_wait_for_ever_for_a_call_that_hangs() -> None:
+    """A heartbeat in a storage that does not answer must not keep a commit that stands from its caller."""
+    entered, goes_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        entered.set()
+        goes_on.wait(20)
+
+    handle = ThreadTimer(patience_s=0.05).every(0.001, hang, "beat")
+    assert entered.wait(10)
+    began = time.monotonic()
+    handle.cancel()
+    assert time.monotonic() - began < 5
+    goes_on.set()
+
+
 def test_cancel_waits_for_the_running_call() -> None:
     entered = threading.Event()
     ended: list[bool] = []
