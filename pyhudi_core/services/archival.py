@@ -2,9 +2,10 @@
 
 Nothing of it is on the timeline. Its steps, under the table's lock but for the first: sweep data files that no commit names, because files of
 archived instants count by their names alone; write the rows; make the next manifest, which is the decision; move the pointer; delete the files
-of what is archived; merge layers. A process that dies at any step leaves a table that reads the same, and the next run finishes its work. Two
-runs at once, with a lock that has expired, decide one after the other, and neither deletes what is not in the history as it is then. Of a long
-timeline a part is archived at a time, the oldest first, and in between other writers get the lock.
+of what is archived; merge layers. Last, without the lock, staged bytes go that came after their instant's end. A process that dies at any step
+leaves a table that reads the same, and the next run finishes its work. Two runs at once, with a lock that has expired, decide one after the
+other, and neither deletes what is not in the history as it is then. Of a long timeline a part is archived at a time, the oldest first, and in
+between other writers get the lock.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from pyhudi_core.transaction.holding import holding_lock
 from pyhudi_core.transaction.metadata_removal import FOLDER as METADATA_TABLE
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.record import record_store
+from pyhudi_core.transaction.rollback import sweep_late_bytes
 
 AT_ONCE = 100
 """So many instants are archived while the lock is held, which bounds the time that writers wait, and the memory."""
@@ -119,6 +121,8 @@ def archive(context: TableContext, rules: ArchivalRules) -> ArchivalResult:
             step = _move(context, rules, before, cleaned)
         done = done.and_then(step)
         if len(step.instants) < AT_ONCE:
+            if done:
+                sweep_late_bytes(context, done.instants[-1].requested_time)
             return replace(done, why_not=done.why_not or planned.why_not)
         rules = replace(rules, keep_max=None)  # it was due when it began
 

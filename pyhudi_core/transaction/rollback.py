@@ -317,6 +317,19 @@ def _sweep_own(context: TableContext, requested_time: str) -> None:
     context.storage.delete(layout.heartbeat(requested_time))
 
 
+def sweep_late_bytes(context: TableContext, archived_until: str) -> None:
+    """Remove staged bytes that reached the storage when whoever cleans up after their instant had been there; archival calls this.
+
+    An instant that is archived, or that later ones were archived beyond, is not decided any more (``concurrent``), so nobody wants them.
+    """
+    limit = context.options.heartbeat_interval_ms * context.options.heartbeat_tolerable_misses
+    now = context.runtime.clock.now_ms()
+    for info in context.storage.list(f"{layout.STAGED}/"):
+        time = info.path.rpartition("/")[2].partition("-")[0]
+        if is_time(time) and time <= archived_until and now - info.modified_ms > limit:
+            _sweep_own(context, time)
+
+
 def _sweep_reservations(context: TableContext) -> tuple[bool, bool]:
     """Remove what dead processes left that never came to announce their instant, or whose commit completed.
 

@@ -222,7 +222,11 @@ USUAL: dict[Kind, Usual] = {
         _ERROR,
         "Stop all writers and remove the record: whoever made it may write to the table's folder.",
     ),
-    Kind.STAGED_LEFT: Usual(Area.COMMIT_RECORD, _INFO, "Remove it at leisure; its commit is decided or rolled back."),
+    Kind.STAGED_LEFT: Usual(
+        Area.COMMIT_RECORD,
+        _INFO,
+        "Nothing has to be done: its commit is decided or rolled back, and a later archival removes it.",
+    ),
     Kind.HISTORY_DAMAGED: Usual(
         Area.HISTORY,
         _ERROR,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from pyhudi_core.formats.history_manifest import decode_manifest
 from pyhudi_core.services import archival
 from pyhudi_core.services.archival import archive
 from pyhudi_core.services.archival_limits import ArchivalRules
+from pyhudi_core.services.doctor.kinds import Kind
 from pyhudi_core.transaction.status import CommitStatus
 
 
@@ -51,6 +54,25 @@ def test_a_long_timeline_is_archived_a_part_at_a_time(location: str, monkeypatch
     held = len(list(Path(location, ".hoodie/.locks/audit").iterdir()))
     assert len(audited.archival.run().instants) == 3
     assert len(list(Path(location, ".hoodie/.locks/audit").iterdir())) == held + 2, "the lock is given back in between"
+
+
+def test_staged_bytes_that_came_after_their_instant_had_ended_go_when_it_is_archived(location: str) -> None:
+    table, done = filled(location)
+    staged = Path(location, ".hoodie/.aux/.pyhudi/staged")
+
+    def late(commit: hudi.Commit, age_s: int) -> str:
+        path = staged / f"{commit.instant}-{age_s:032x}"
+        path.write_bytes(b"late")
+        os.utime(path, (time.time() - age_s,) * 2)
+        return path.name
+
+    late(done[0], 3600), late(done[4], 3600)
+    kept = {late(done[5], 3600), late(done[1], 0)}
+    assert {finding.kind for finding in table.check().findings} == {Kind.STAGED_LEFT}
+    table.archival.run()
+    assert {path.name for path in staged.iterdir()} == kept, (
+        "what is not archived stays, and what may still be in the making"
+    )
 
 
 @pytest.mark.row("B8")
