@@ -14,6 +14,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 from reliability.processes import OPTIONS, Job, Verdict, finish, journals, judge, make_table, start
 from reliability.recording import record
+from support.emulated_s3 import writes_in_one_step
 
 from benchmarks.machine import occasion
 from pyhudi_core.model.instant import Action
@@ -43,7 +44,8 @@ def store() -> Iterator[str]:
         aws_secret_access_key=CREDENTIALS["secret_access_key"],
     )
     client.create_bucket(Bucket="lake")
-    yield url
+    with writes_in_one_step():
+        yield url
     server.stop()
 
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
+from typing import Any
 
 import boto3
 import pytest
 from moto import mock_aws
+from moto.s3.models import S3Backend
+from support.emulated_s3 import writes_in_one_step
 
 from pyhudi_core.errors import (
     InvalidOptionError,
     ObjectNotFoundError,
+    PreconditionFailedError,
     StorageError,
     UnknownOptionError,
 )
@@ -32,7 +39,7 @@ _teams = count()
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[None]:
-    with mock_aws():
+    with mock_aws(), writes_in_one_step():
         boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="lake")
         yield
 
@@ -138,3 +145,29 @@ def test_missing_credentials_are_explained(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
     with pytest.raises(StorageError, match="no credentials"):
         S3Storage("s3://lake/x", {"region": "us-east-1"}).get("a")
+
+
+@pytest.mark.parametrize("verb", ["put_if_match", "delete_if_match"])
+def test_of_several_swaps_at_one_moment_the_emulator_lets_one_win(
+    storage: S3Storage, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """Else tests that run several writers beside each other would see what no object store does."""
+    look = S3Backend.get_object
+
+    def slow(*arguments: Any, **named: Any) -> Any:
+        found = look(*arguments, **named)
+        time.sleep(0.05)
+        return found
+
+    tag = storage.put("record", b"0").etag
+    monkeypatch.setattr(S3Backend, "get_object", slow)
+    won: list[int] = []
+
+    def swap(number: int) -> None:
+        with suppress(PreconditionFailedError):
+            getattr(storage, verb)(*(("record", b"%d" % number, tag) if verb == "put_if_match" else ("record", tag)))
+            won.append(number)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(swap, range(1, 5)))
+    assert len(won) == 1
