@@ -99,9 +99,10 @@ def _later(exam: Examination) -> dict[Instant, CommitMetadata]:
     if context is None:
         return {}
     found: dict[Instant, CommitMetadata] = {}
+    known = frozenset(exam.timeline)
     with exam.looking(Area.FILES, exam.timeline_folder):
         for instant in context.folder.load().commits:
-            if instant not in exam.commits and instant.requested_time > exam.timeline.high_water_mark:
+            if instant not in known:
                 found[instant] = context.folder.read_commit(instant)
     return found
 

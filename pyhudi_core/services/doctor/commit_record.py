@@ -10,8 +10,8 @@ from pyhudi_core.errors import CorruptionError, HudiError
 from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_file_name
 from pyhudi_core.services.doctor import locks
 from pyhudi_core.services.doctor.examination import Examination, describe
-from pyhudi_core.services.doctor.kinds import Area, Kind, Severity
-from pyhudi_core.transaction import layout
+from pyhudi_core.services.doctor.kinds import AT_WORK, Area, Kind, Severity
+from pyhudi_core.transaction import heartbeat, layout
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.record import Intent, Record, record_store
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
@@ -74,8 +74,12 @@ def _examine_intent(exam: Examination, context: TableContext, intent: Intent) ->
         missing = [item for item in intent.publications if exam.storage.head(item.path) is None]
         if not missing or exam.storage.head(intent.inflight) is None or _is_void(exam, context, intent):
             return
-        exam.decided.add(intent.requested_time)
         gone = [item.staged for item in missing if exam.storage.head(item.staged) is None]
+        at_work = _is_at_work(exam, context, intent)
+        missing = [item for item in missing if exam.storage.head(item.path) is None]
+        if not missing:
+            return  # published between the looks
+        exam.decided.add(intent.requested_time)
         what = "A commit is decided and not yet published"
         if gone:
             advice = "The commit cannot be published: write its rows again after rolling the instant back."
@@ -83,8 +87,20 @@ def _examine_intent(exam: Examination, context: TableContext, intent: Intent) ->
                 Kind.DECIDED_NOT_PUBLISHED, f"{what}, and its staged bytes are gone", gone[0], intent.requested_time,
                 severity=Severity.ERROR, what_to_do=advice,
             )  # fmt: skip
+        elif at_work:
+            exam.add(
+                Kind.DECIDED_NOT_PUBLISHED, what, missing[0].path, intent.requested_time,
+                severity=Severity.INFO, what_to_do=AT_WORK,
+            )  # fmt: skip
         else:
             exam.add(Kind.DECIDED_NOT_PUBLISHED, what, missing[0].path, intent.requested_time)
+
+
+def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> bool:
+    """Whether who decided the commit lives, and is publishing it at this moment."""
+    writer = Instant(intent.requested_time, Action.COMMIT, State.INFLIGHT)
+    beats = exam.storage.head(layout.heartbeat(intent.requested_time)) is not None
+    return beats and not heartbeat.is_dead(context, writer)
 
 
 def _is_void(exam: Examination, context: TableContext, intent: Intent) -> bool:

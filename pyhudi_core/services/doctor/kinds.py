@@ -143,6 +143,7 @@ class Usual:
 
 _INFO, _REPAIRABLE, _WARNING, _ERROR = Severity.INFO, Severity.REPAIRABLE, Severity.WARNING, Severity.ERROR
 _NOTHING = "Nothing has to be done."
+AT_WORK = "Nothing has to be done: its writer is at work."
 _NEXT_WRITE = "Nothing has to be done: the next write repairs it."
 _RESTORE = "Restore the file from a copy of the table; readers fail or see other rows until then."
 _ANEW = "take it off hoodie.table.metadata.partitions, or write once here; Hudi's next writer builds it anew."
@@ -200,7 +201,7 @@ USUAL: dict[Kind, Usual] = {
         _ERROR,
         "The file that names it is damaged or hostile; nothing was opened there. Find out who may write to the table.",
     ),
-    Kind.PENDING_ALIVE: Usual(Area.TIMELINE, _INFO, "Nothing has to be done: its writer is at work."),
+    Kind.PENDING_ALIVE: Usual(Area.TIMELINE, _INFO, AT_WORK),
     Kind.PENDING_DEAD: Usual(Area.TIMELINE, _REPAIRABLE, "Nothing has to be done: the next write rolls it back."),
     Kind.PENDING_FOREIGN: Usual(
         Area.TIMELINE,
@@ -241,7 +242,7 @@ USUAL: dict[Kind, Usual] = {
     Kind.FILE_EMPTY: Usual(Area.FILES, _ERROR, _RESTORE),
     Kind.FILE_DAMAGED: Usual(Area.FILES, _ERROR, _RESTORE),
     Kind.LOG_DAMAGED: Usual(Area.FILES, _ERROR, _RESTORE),
-    Kind.FILE_OF_LIVING_WRITE: Usual(Area.FILES, _INFO, "Nothing has to be done: its writer is at work."),
+    Kind.FILE_OF_LIVING_WRITE: Usual(Area.FILES, _INFO, AT_WORK),
     Kind.FILE_OF_DEAD_WRITE: Usual(Area.FILES, _REPAIRABLE, "Nothing has to be done: the next write removes it."),
     Kind.LEAKED_FILE: Usual(
         Area.FILES, _WARNING, "No commit names it, and no read here shows it. Remove it while no writer runs."

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyhudi_core.errors import HudiError
 from pyhudi_core.model.instant import Action, Instant, State, is_time
 from pyhudi_core.services.doctor.examination import Examination, describe
-from pyhudi_core.services.doctor.kinds import Area, Kind, Severity
+from pyhudi_core.services.doctor.kinds import AT_WORK, Area, Kind, Severity
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.transaction import heartbeat, layout
 from pyhudi_core.transaction.context import TableContext
@@ -52,13 +52,18 @@ def _is_dead(exam: Examination, context: TableContext, instant: Instant) -> bool
 def _examine_instant(exam: Examination, context: TableContext, instant: Instant, beats: bool) -> None:
     time, action = instant.requested_time, instant.action
     path = context.folder.file(instant)
-    if action in _REPAIRED and action is not Action.ROLLBACK and _is_rolled_back(exam, context, instant):
+    if not beats and _has_ended(exam, context, instant):
+        exam.living.add(time)  # between the look at the timeline and the one at the heartbeats
+    elif action in _REPAIRED and action is not Action.ROLLBACK and _is_rolled_back(exam, context, instant):
         exam.dead.add(time)
+        at_work = beats and not _is_dead(exam, context, instant)
         exam.add(
             Kind.ROLLED_BACK_NOT_FORGOTTEN,
             f"The {action} was rolled back, and its own files are still there",
             path,
             time,
+            severity=Severity.INFO if at_work else None,
+            what_to_do=AT_WORK if at_work else None,
         )
     elif time in exam.decided:
         exam.living.add(time)  # the commit record says that it will be published
@@ -74,6 +79,14 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
     else:
         exam.living.add(time)
         exam.add(Kind.PENDING_FOREIGN, f"The {action} is {instant.state} and has no heartbeat", path, time)
+
+
+def _has_ended(exam: Examination, context: TableContext, instant: Instant) -> bool:
+    """Whether an instant that was pending when the timeline was examined is so no more: its heartbeat goes last."""
+    with exam.looking(Area.TIMELINE, exam.timeline_folder):
+        now = context.folder.load().find(instant.requested_time, instant.action)
+        return now is None or not now.is_pending
+    return False
 
 
 def _dead(exam: Examination, context: TableContext, instant: Instant, path: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyhudi_core.errors import CorruptionError, HudiError, LimitExceededError, UnsafePathError
@@ -61,13 +62,15 @@ def load(exam: Examination) -> None:
     found = exam.folder(_AREA, exam.timeline_folder).objects
     exam.timeline_files = found
     parsed = (parse_file_name(_name(info)) for info in found)
-    exam.timeline = Timeline.of(instant for instant in parsed if instant is not None)
+    shown = exam.timeline = Timeline.of(instant for instant in parsed if instant is not None)
     if exam.context is None:
         return
     try:
         with exam.looking(_AREA, exam.timeline_folder):
-            # What the history has already does not count for readers, although its files may still be here.
-            exam.timeline = exam.context.folder.load()
+            # What the history has already does not count for readers, although its files may still be here. What completed since the first listing
+            # is left to the look at what completed later, because its content is not examined here.
+            timeline, known = exam.context.folder.load(), frozenset(shown)
+            exam.timeline = replace(timeline, instants=tuple(i for i in timeline if i.is_pending or i in known))
     except HudiError as error:
         exam.not_examined(Area.HISTORY, f"What is archived cannot be told apart: {describe(error)}", error.path)
 
