@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 from pyhudi_core.errors import InvalidOptionError
@@ -11,6 +12,8 @@ from pyhudi_core.transaction.commit import publish_intent
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.record import record_store
+
+_NONCE = re.compile("[0-9a-f]{32}")
 
 
 class CommitStatus(StrEnum):
@@ -24,7 +27,7 @@ class CommitStatus(StrEnum):
 def commit_status(context: TableContext, token: str) -> CommitStatus:
     """Answer for a commit token: ``<requested time>-<nonce>``. A decided commit that was not published is published now."""
     requested_time, _, nonce = token.partition("-") if isinstance(token, str) else ("", "", "")
-    if not is_time(requested_time) or len(nonce) != 32:
+    if not is_time(requested_time) or not _NONCE.fullmatch(nonce):
         raise InvalidOptionError(
             f"{str(token)[:80]!r} is not a commit token", table=context.table, hint="Use commit.token."
         )

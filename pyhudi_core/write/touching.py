@@ -57,6 +57,14 @@ def fitted(prepared: Prepared, operation: OperationType, now: pa.Schema, table: 
     return prepared
 
 
+def _is_text(value: object) -> bool:
+    """Whether it is a string that UTF-8 can hold."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
 def checked_extra(extra: Mapping[str, str]) -> dict[str, str]:
     """The caller's extra metadata. Raises `InvalidOptionError` if it holds anything but strings, or a key of the commit's own."""
     if not isinstance(extra, Mapping):
@@ -64,7 +72,7 @@ def checked_extra(extra: Mapping[str, str]) -> dict[str, str]:
             f"extra_metadata= takes a mapping, not {type(extra).__name__}",
             hint='For example extra_metadata={"source": "shop"}.',
         )
-    wrong = [key for key, value in extra.items() if not isinstance(key, str) or not isinstance(value, str)]
+    wrong = [key for key, value in extra.items() if not (_is_text(key) and _is_text(value))]
     reserved = [key for key in extra if key in (SCHEMA_KEY, TOKEN_KEY)]
     if wrong or reserved:
         raise InvalidOptionError(

@@ -47,7 +47,9 @@ def test_extra_metadata_is_kept_in_the_commit(location: str) -> None:
     assert extra["pyhudi.commit_token"] == commit.token
 
 
-@pytest.mark.parametrize("extra", [{"schema": "{}"}, {"pyhudi.commit_token": "x"}, {"n": 1}, {1: "n"}])
+@pytest.mark.parametrize(
+    "extra", [{"schema": "{}"}, {"pyhudi.commit_token": "x"}, {"n": 1}, {1: "n"}, {"n": "\ud800"}, "n", [("a", "b")]]
+)
 def test_extra_metadata_takes_strings_and_leaves_the_commits_own_keys_alone(location: str, extra: dict) -> None:
     table = make(location)
     before = contents(location)

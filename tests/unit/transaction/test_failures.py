@@ -12,7 +12,13 @@ from support.homes import home_at, make_at
 from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import CommitStateUnknownError, HudiError, StorageError, StorageStateUnknownError
+from pyhudi_core.errors import (
+    CommitStateUnknownError,
+    HudiError,
+    InvalidOptionError,
+    StorageError,
+    StorageStateUnknownError,
+)
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.table import HudiTable
 
@@ -231,3 +237,9 @@ def test_memory_tables_commit_by_if_match(location: str) -> None:
     table.upsert(BATCH)
     assert rows(table, "id", "price") == NEW
     assert storage.head(".hoodie/.aux/.pyhudi/commit_record.json") is not None
+
+
+@pytest.mark.parametrize("token", ["", "abc", "20260101000000000", "20260101000000000-" + "g" * 32, "-" * 40, None, 5])
+def test_what_is_no_commit_token_gets_no_answer(location: str, token: object) -> None:
+    with pytest.raises(InvalidOptionError, match="is not a commit token"):
+        make(location).commit_status(token)  # type: ignore[arg-type]
