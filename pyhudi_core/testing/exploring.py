@@ -22,9 +22,10 @@ from functools import partial
 from hashlib import blake2b
 from typing import Generic, Protocol, TypeVar
 
+from pyhudi_core.testing.faults import Fault
 from pyhudi_core.testing.history import History
 from pyhudi_core.testing.random_choice import CoinTosses, Priorities
-from pyhudi_core.testing.scheduler import CRASH, Call, Decision, RunBounds, Scheduler, SimulationError, Strategy
+from pyhudi_core.testing.scheduler import CRASH, PAUSE, Call, Decision, RunBounds, Scheduler, SimulationError, Strategy
 from pyhudi_core.testing.schedules import Violation, parse_schedule, shrink
 
 PREEMPTION = "preemption"
@@ -171,10 +172,27 @@ def replay(
     schedule: str,
     bounds: Bounds | None = None,
 ) -> Report:
-    """Run one schedule, as a violation prints it, and then on without preemption to the end."""
+    """Run one schedule, as a violation prints it, and then on without preemption to the end.
+
+    Parts that are not possible (any more) are left out. Raises `SimulationError` for names that no schedule of this world can have.
+    """
+    choices = parse_schedule(schedule)
+    _refuse_unknown(choices, len(actors), world)
     search = Search(Scenario(world, actors, check), bounds or Bounds())
-    search.run_listed(parse_schedule(schedule))
+    search.run_listed(choices)
     return search.report(0, exhausted=False, shrinking=False)
+
+
+def _refuse_unknown(choices: Sequence[str], actors: int, world: Callable[[], World]) -> None:
+    """A misspelt schedule would be left out as a whole, and the test that it stands in would never fail."""
+    names = [chr(ord("a") + number) for number in range(actors)]
+    for choice in dict.fromkeys(choices):
+        name, mark, event = choice.partition("!")
+        events = {*(fault.value for fault in Fault), CRASH, PAUSE} if name else world().scheduler.disturbances.keys()
+        if (name and name not in names) or (mark and event not in events):
+            raise SimulationError(
+                f"The schedule's part {choice!r} names nothing of this world; actors are {', '.join(names)}"
+            )
 
 
 class Search(Generic[W]):

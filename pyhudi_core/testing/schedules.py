@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from pyhudi_core.testing.scheduler import SimulationError
+
 Attempt = Callable[[Sequence[str]], "Violation | None"]
 _ATTEMPTS = 400
 
@@ -50,10 +52,12 @@ def format_schedule(choices: Sequence[str]) -> str:
 
 
 def parse_schedule(text: str) -> list[str]:
-    """The opposite of `format_schedule`."""
+    """The opposite of `format_schedule`. Raises `SimulationError` for what it does not write."""
     choices: list[str] = []
     for word in text.split():
-        choice, _, count = word.partition("*")
+        choice, star, count = word.partition("*")
+        if not choice or (star and not (count.isascii() and count.isdigit() and int(count))):
+            raise SimulationError(f"{word!r} is not a part of a schedule, such as a*3 or b!crash")
         choices.extend([choice] * int(count or 1))
     return choices
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.counters import counter_world, naive, nothing_is_lost, swapping
 
 from pyhudi_core.errors import (
@@ -200,6 +201,13 @@ def test_a_world_without_conditional_create_lets_two_writers_win() -> None:
 
     assert explore(world, [create, create], one_wins).violation is not None
     explore(SimWorld, [create, create], one_wins).assert_clean()
+
+
+@pytest.mark.parametrize("schedule", ["c", "a*x", "a*-1", "a*0", "*2", "a!boom", "!boom", "a b*2 A", "a!"])
+def test_a_schedule_that_no_run_can_have_is_refused(schedule: str) -> None:
+    """Else a test with a misspelt schedule would pass for ever."""
+    with pytest.raises(SimulationError, match="schedule"):
+        replay(counter_world, [naive, naive], nothing_is_lost, schedule)
 
 
 def test_schedules_are_written_and_read() -> None:
