@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.schema import reconcile
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.changes import ChangeReader, Changes
 from pyhudi_core.read.scan import Scan
@@ -88,10 +89,12 @@ def stream_read(table: HudiTable, settings: Settings, mode: str, after: str, unt
 
 
 def narrowed(read: Read, schema: pa.Schema) -> Read:
-    """The read without columns that a stream, which began with these columns, does not have."""
+    """The read without columns that a stream, which began with these columns, does not have; with one column at least, since without any there
+    are no rows.
+    """
     if isinstance(read, Changes):
         return read
-    kept = tuple(name for name in schema.names if name in read.schema.names)
+    kept = tuple(name for name in schema.names if name in read.schema.names) or (read.schema.names[0],)
     return replace(read, rows=replace(read.rows, columns=kept), _chosen=[])
 
 
@@ -105,13 +108,26 @@ def tasks_of(read: Read) -> list[Task]:
     return change_tasks(read, TASK_BYTES) if isinstance(read, Changes) else scan_tasks(read, TASK_BYTES)
 
 
-def refuse_other_types(given: pa.Schema, known: pa.Schema, table: str) -> None:
-    """Raise `SchemaMismatchError` if a schema names a column that there is not, or with another type."""
+def refuse_other_types(given: pa.Schema, known: pa.Schema, table: str, *, of_older: bool = False) -> None:
+    """Raise `SchemaMismatchError` if a schema names a column twice, or one that there is not, or with another type.
+
+    ``of_older``: types are right from which the table's have been widened.
+    """
     for item in given:
+        if given.names.count(item.name) > 1:
+            raise SchemaMismatchError(f"The columns name {item.name!r} twice", table=table, hint="Name it once.")
         found = known.field(item.name).type if item.name in known.names else None
-        if found != item.type:
+        if found != item.type and not (of_older and found is not None and _was(item.type, found)):
             raise SchemaMismatchError(
                 f"The schema that was given has {item.name!r} as {item.type}, the table has {found or 'no such column'}",
                 table=table,
                 hint="Leave schema() away, or name columns of the table with their own types.",
             )
+
+
+def _was(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether the table's evolution makes the one type the other."""
+    try:
+        return bool(reconcile(pa.schema([("", old)]), pa.schema([("", new)])).field(0).type == new)
+    except SchemaMismatchError:
+        return False

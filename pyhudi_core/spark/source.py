@@ -47,9 +47,12 @@ class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types he
             return made(self.pinned, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802  (Spark's name)
-        """A stream."""
+        """A stream. A schema that was given must have the table's types, or those that they had before."""
         with raised_in_task():
-            return StreamReader(self.pinned.settings, schema)
+            settings = self.pinned.settings
+            reader = StreamReader(settings, schema)
+            refuse_other_types(reader.wanted, Pinned.now(settings).schema(), settings.path, of_older=True)
+            return reader
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]

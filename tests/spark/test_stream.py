@@ -15,6 +15,7 @@ from support.golden import unpack
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
+from pyhudi_core.engine.spark_types import to_spark
 from pyhudi_core.errors import InvalidOptionError, SnapshotExpiredError
 from pyhudi_core.spark import error_of, own_errors, register
 
@@ -286,6 +287,57 @@ def test_a_stream_keeps_the_columns_it_began_with(table: hudi.HudiTable) -> None
     assert _read(reader, "", second) == [(1, None), (2, None)]
     assert _read(late, "", first) == [(1, None)]
     assert _read(late, first, second) == [(2, "red")]
+
+
+@pytest.mark.parametrize("mode", ["incremental", "changes"])
+def test_a_schema_that_was_given_must_have_the_columns_of_the_table(table: hudi.HudiTable, mode: str) -> None:
+    table.insert(orders((1, "a", 1.0, 1)))
+    source = _source(table, mode=mode)
+    good = pa.schema([("price", pa.float64()), ("id", pa.int64())])
+    bad = [("id", pa.string()), ("colour", pa.string()), ("ID", pa.int64())]
+    if mode == "changes":
+        good = pa.schema([("after", pa.struct([("id", pa.int64())])), ("op", pa.string())])
+        bad = [("op", pa.int64()), ("colour", pa.string()), ("Op", pa.string())]
+    assert source.streamReader(to_spark(good)).wanted.names == good.names
+    for item in bad:
+        with pytest.raises(RuntimeError, match="SchemaMismatchError.*the table has"):
+            source.streamReader(to_spark(pa.schema([good.field(0), item])))
+    with pytest.raises(RuntimeError, match="SchemaMismatchError.*twice"):
+        source.streamReader(to_spark(pa.schema([*good, good.field(0)])))
+
+
+def test_a_stream_may_begin_with_types_that_have_been_widened_since(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("n", pa.int32())])
+    table = make(str(tmp_path / "narrow"), schema)
+    table.insert(pa.table([[1], pa.array([1], pa.int32())], schema=schema))
+    loaded = _source(table)
+    columns = loaded.schema()
+    table.insert(pa.table({"id": [2], "n": pa.array([2], pa.int64())}))
+    reader = loaded.streamReader(columns)
+    newest = table.timeline.commits[-1].completion_time or ""
+    found = [batch for part in reader.partitions(_at(""), _at(newest)) for batch in reader.read(part)]
+    assert sorted(pa.Table.from_batches(found).column("n").to_pylist()) == [1, 2]
+
+
+def test_rows_from_before_a_column_was_added_come_without_it(table: hudi.HudiTable) -> None:
+    """Also if the stream has no other column: a row is a row."""
+    table.insert(orders((1, "a", 1.0, 1), (2, "b", 2.0, 1)))
+    table.insert(orders((3, "a", 3.0, 1)).append_column("colour", pa.array(["red"])))
+    reader = _source(table).streamReader(to_spark(pa.schema([("colour", pa.string())])))
+    first, second = (i.completion_time or "" for i in table.timeline.commits)
+    for start, end, expected in (("", first, [None, None]), (first, second, ["red"])):
+        batches = [batch for part in reader.partitions(_at(start), _at(end)) for batch in reader.read(part)]
+        assert pa.Table.from_batches(batches, reader.wanted).column("colour").to_pylist() == expected
+
+
+def _source(table: hudi.HudiTable, **options: str) -> Any:
+    from pyhudi_core.spark.source import PyhudiSource
+
+    return PyhudiSource({"path": table.location, **options})
+
+
+def _at(completed: str) -> dict[str, str]:
+    return {"completed": completed}
 
 
 def _read(reader: Any, start: str, end: str) -> list[tuple[Any, ...]]:
