@@ -90,7 +90,8 @@ def make_scan(
 ) -> Scan:
     """The scan of a state: ``changed`` limits it to rows that these instants wrote, ``keys`` to record keys.
 
-    Raises `SchemaMismatchError`, `PredicateError`, `InvalidOptionError` if the table has no such columns, or the condition does not fit them.
+    Raises `SchemaMismatchError`, `PredicateError`, `InvalidOptionError` if the table has no such columns, a column is named twice, or the condition
+    does not fit them.
     """
     if not context.config.populate_meta_fields and (changed is not None or keys is not None):
         raise UnsupportedTableError(
@@ -112,6 +113,13 @@ def make_scan(
             f"The table has no column {', '.join(map(repr, unknown))}",
             table=context.table,
             hint=f"It has: {', '.join(state.schema.names)}; and the meta columns that begin with _hoodie_.",
+        )
+    twice = [name for name in dict.fromkeys(chosen) if chosen.count(name) > 1]
+    if twice:
+        raise InvalidOptionError(
+            f"The columns name {', '.join(map(repr, twice))} twice",
+            table=context.table,
+            hint="Name each once; select() it again in the result where it is needed twice.",
         )
     rows = RowFilter(chosen, full, Predicate.of(where, full), changed, keys)
     return Scan(

@@ -131,6 +131,8 @@ def test_a_schema_chooses_columns_and_must_have_their_types(table: hudi.HudiTabl
         reader.schema("id string").load(table.location).collect()
     with pytest.raises(SchemaMismatchError, match="no such column"), own_errors():
         reader.schema("id bigint, colour string").load(table.location).collect()
+    with pytest.raises(SchemaMismatchError, match="name 'id' twice"), own_errors():
+        reader.schema("id bigint, id bigint").load(table.location).collect()
 
 
 def test_sql_reads_the_table(table: hudi.HudiTable, session: Any) -> None:
@@ -310,6 +312,8 @@ BAD: list[tuple[type[HudiError], dict[str, str]]] = [
     (InvalidOptionError, {"starting": "earliest"}),
     (InvalidOptionError, {"refuse_pending_deletes": "maybe", "mode": "read_optimized"}),
     (InvalidOptionError, {"columns": "[1]"}),
+    (InvalidOptionError, {"columns": "id, price, id"}),
+    (InvalidOptionError, {"columns": "id,id", "mode": "changes"}),
     (SchemaMismatchError, {"columns": "id,colour"}),
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,6 +52,20 @@ def test_unknown_columns_are_refused_with_the_list_of_those_that_are_there(fille
 def test_columns_are_a_list_with_something_in_it(filled: HudiTable, columns: object) -> None:
     with pytest.raises(InvalidOptionError, match="not a list of column names"):
         filled.scan(columns=columns)  # type: ignore[arg-type]
+
+
+def test_a_column_is_named_once_whatever_reads_it(filled: HudiTable) -> None:
+    """Engines differ about results that have a name twice: Spark has none of them in a struct, nor where two frames meet."""
+    asked: list[Callable[[], object]] = [
+        lambda: filled.scan(columns=["id", "price", "id"]),
+        lambda: filled.scan(columns=["id", "id"], mode="read_optimized"),
+        lambda: filled.incremental(columns=["id", "id"]),
+        lambda: filled.changes(columns=["id", "id"]),
+        lambda: filled.lookup(pa.table({"id": [1]}), columns=["id", "id"]),
+    ]
+    for ask in asked:
+        with pytest.raises(InvalidOptionError, match="name 'id' twice"):
+            ask()
 
 
 CONDITIONS = [
