@@ -193,6 +193,8 @@ def native_scan(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) ->
         reader = spark.read.schema(spark_types.to_spark(schema))
         # Dates in these files follow the proleptic calendar; Spark 3.5 refuses dates before 1582 unless it is told so.
         reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
+        # A session that passes over files would lose rows of the table.
+        reader = reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
         return reader.parquet(*[f"file:{path}" for path in paths])
     finally:
         spark.conf.set(key, str(before))

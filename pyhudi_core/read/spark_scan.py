@@ -1,8 +1,8 @@
 """Scans as Spark DataFrames.
 
 Files whose columns have the snapshot's types, on a local disk, are read by Spark's own Parquet scan, which is as fast as Spark reads. All
-others (slices with logs, files from before a column was widened, other storage, names that Spark takes for patterns) are read by this package in
-the executors.
+others (slices with logs, files from before a column was widened, files with rows of another partition, other storage, names that Spark takes for
+patterns) are read by this package in the executors.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import pyarrow as pa
 
 from pyhudi_core.engine import spark as engine
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.formats.base_file import conform, is_parquet, read_footer
+from pyhudi_core.formats.base_file import BaseFileReader, ColumnRange, conform, is_parquet, read_footer
+from pyhudi_core.metadata_table.names import RECORD_INDEX
 from pyhudi_core.model.meta_fields import COMMIT_TIME, META_SCHEMA
 from pyhudi_core.model.schema import from_avro
 from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.read.changes import Changes
+from pyhudi_core.read.partition_values import constants_of
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.tasks import Task, change_tasks, scan_tasks
 
@@ -53,8 +55,27 @@ def _split(scan: Scan) -> tuple[list[FileSlice], list[FileSlice]]:
         p for p in pieces
         if not p.logs and is_parquet(p.base.path) and not _PATTERNS & set(p.base.path) and types.are_current(p)
     ]  # fmt: skip
+    if _may_hold_other_partitions(scan):
+        fits = scan.executor.map(partial(_holds_what_its_folder_tells, scan), native)
+        native = [piece for piece, fit in zip(native, fits, strict=True) if fit]
     chosen = {piece.group for piece in native}
     return native, [piece for piece in pieces if piece.group not in chosen]
+
+
+def _may_hold_other_partitions(scan: Scan) -> bool:
+    """Whether values of partition columns that are read may differ from the folder's: a record index does not move rows unless it is told to."""
+    config = scan.snapshot.config
+    return RECORD_INDEX in config.metadata_partitions and not set(config.partition_fields).isdisjoint(
+        scan.rows.read_schema.names
+    )
+
+
+def _holds_what_its_folder_tells(scan: Scan, piece: FileSlice) -> bool:
+    """Whether the statistics in a file's footer prove that all rows have the partition columns' values that the folder tells."""
+    told = constants_of(piece.partition, scan.merging.config, scan.rows.read_schema)
+    with scan.storage.open_input(piece.base.path) as source:
+        known = BaseFileReader(source, piece.base.path).row_group_statistics(sorted(told)) if told else []
+    return all(group.get(name) == ColumnRange(value, value, 0) for group in known for name, value in told.items())
 
 
 @dataclass(slots=True)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.golden import Query, assert_changes, assert_rows, queries, unpack
+from support.tables import rows
 
 import pyhudi_core as hudi
 from pyhudi_core.engine.spark import collect_arrow
@@ -53,6 +56,28 @@ def test_files_without_logs_are_left_to_spark(tables: dict[str, hudi.HudiTable],
     assert _native_files(merged.to_spark(spark)) == {
         Path(piece.base.path).name for piece in merged.slices() if not piece.logs
     }
+
+
+def test_rows_that_a_record_index_left_in_their_folder_show_its_value(tmp_path: Path, spark: Any) -> None:
+    """Such an index does not move rows, as a rule: then a file holds another value than its folder tells."""
+    table = hudi.open_table(unpack("hudi-1.2.0/cow_indexed", tmp_path / "table"))
+    scan = table.scan()
+    files = {piece.partition: Path(piece.base.path).name for piece in scan.slices()}
+    assert _native_files(scan.to_spark(spark)) == set(files.values())
+    place = Path(table.location, "eu", files["eu"])
+    held = pq.ParquetFile(place).read()
+    values = ["us", *held.column("region").to_pylist()[1:]]
+    pq.write_table(held.set_column(held.schema.get_field_index("region"), "region", pa.array(values)), place)
+    for columns, where in (
+        (None, None),
+        (["_hoodie_record_key", "region"], "region = 'eu'"),
+        (["_hoodie_record_key"], "region = 'us'"),
+        (["_hoodie_record_key"], "qty > 0"),
+    ):
+        scan = table.scan(columns, where)
+        assert rows(collect_arrow(scan.to_spark(spark), scan.schema), by="text") == rows(scan, by="text")
+    assert _native_files(table.scan().to_spark(spark)) == {files["ap"], files["us"]}
+    assert _native_files(table.scan(columns=["qty"]).to_spark(spark)) == set(files.values())
 
 
 def _native_files(frame: Any) -> set[str]:

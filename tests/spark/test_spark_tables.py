@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -307,6 +308,25 @@ def test_settings_of_the_session_are_as_they_were(spark: Any, location: str, way
     table.upsert(frame(spark, orders((1, "a", 1.0))))
     table.scan().to_spark(spark).collect()
     assert [spark.conf.get(key) for key in keys] == before
+
+
+@pytest.mark.parametrize("setting", ["ignoreMissingFiles", "ignoreCorruptFiles"])
+def test_files_that_cannot_be_read_are_not_passed_over(spark: Any, location: str, setting: str) -> None:
+    """Whatever the session does with other files: a table without some of its rows is not that table."""
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0), (2, "b", 2.0)))
+    found = table.scan().to_spark(spark)
+    (path, *_) = data_files(location)
+    spark.conf.set(f"spark.sql.files.{setting}", "true")
+    try:
+        if setting == "ignoreMissingFiles":
+            Path(location, path).unlink()
+        else:
+            Path(location, path).write_bytes(b"PAR1 and no more")
+        with pytest.raises(Exception, match="parquet"):
+            found.collect()
+    finally:
+        spark.conf.unset(f"spark.sql.files.{setting}")
 
 
 def test_a_path_with_characters_that_spark_takes_for_patterns(spark: Any, tmp_path: Any) -> None:
