@@ -6,6 +6,7 @@ long as no commit has been added the whole snapshot is read, with all indexes; l
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ TASK_BYTES = 32 << 20
 
 Read = Scan | Changes
 _FOREVER = "99991231235959999"
+_IMAGES = ("before", "after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,12 @@ class Pinned:
             return table.scan(settings.columns, settings.where, settings.as_of or self._added_since(table)).schema
         until = settings.until or self._bound(table)
         # A range without commits: only the columns are of interest.
-        state = table.incremental(until or _FOREVER, until, None if settings.mode == CHANGES else settings.columns)
+        state = table.incremental(until or _FOREVER, until, settings.columns)
         if settings.mode != CHANGES:
             return state.schema
         known = state.snapshot.schema
-        return ChangeReader(settings.columns or tuple(known.names), known, None, state.merging).result_schema
+        chosen = tuple(known.names if settings.columns is None else _among(settings.columns, known.names))
+        return ChangeReader(chosen, known, None, state.merging).result_schema
 
     def read(self, mode: str, columns: tuple[str, ...]) -> Read | None:
         """The scan or the changes of a batch read; None if the table had no commit."""
@@ -82,20 +85,27 @@ class Pinned:
 
 
 def stream_read(table: HudiTable, settings: Settings, mode: str, after: str, until: str) -> Read:
-    """What a batch of a stream reads: the commits completed in (after, until]; an empty ``after`` is the table's beginning."""
+    """What a batch of a stream reads: the commits completed in (after, until]; an empty ``after`` is the table's beginning.
+
+    In all columns, since some that the stream has may be newer than its rows.
+    """
     if mode == CHANGES:
-        return table.changes(after or None, until, settings.columns, settings.where)
-    return table.incremental(after or None, until, settings.columns, settings.where)
+        return table.changes(after or None, until, None, settings.where)
+    return table.incremental(after or None, until, None, settings.where)
 
 
 def narrowed(read: Read, schema: pa.Schema) -> Read:
-    """The read without columns that a stream, which began with these columns, does not have; with one column at least, since without any there
-    are no rows.
-    """
+    """The read in the columns of a stream, without those that it does not have; with one at least, since without any there are no rows."""
     if isinstance(read, Changes):
-        return read
-    kept = tuple(name for name in schema.names if name in read.schema.names) or (read.schema.names[0],)
-    return replace(read, rows=replace(read.rows, columns=kept), _chosen=[])
+        wanted = {field.name for name in _IMAGES if name in schema.names for field in schema.field(name).type}
+        reader = read.reader
+        return replace(read, reader=replace(reader, columns=_among(reader.columns, wanted) or reader.columns[:1]))
+    kept = _among(schema.names, read.schema.names) or read.schema.names[:1]
+    return replace(read, rows=replace(read.rows, columns=tuple(kept)), _chosen=[])
+
+
+def _among(names: Iterable[str], known: Container[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name in known)
 
 
 def with_predicate(read: Scan, predicate: Predicate | None) -> Scan:

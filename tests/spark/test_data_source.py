@@ -124,6 +124,12 @@ def test_columns_and_conditions_can_be_given_as_options(table: hudi.HudiTable, s
     assert _rows(_load(session, table, columns='["id"]', mode="changes").where("op = 'u'"), "after.id") == [(1,)]
 
 
+def test_changes_leave_meta_columns_out_also_where_they_are_named(table: hudi.HudiTable) -> None:
+    found = _reader(table, mode="changes", columns="_hoodie_record_key,id").wanted
+    assert found == table.changes(columns=["_hoodie_record_key", "id"]).schema
+    assert found.field("after").type == pa.struct([("id", pa.int64())])
+
+
 def test_a_schema_chooses_columns_and_must_have_their_types(table: hudi.HudiTable, session: Any) -> None:
     reader = session.read.format("pyhudi")
     assert _rows(reader.schema("price double, id bigint").load(table.location)) == [(1.5, 1), (2.0, 2), (3.0, 3)]
@@ -315,6 +321,7 @@ BAD: list[tuple[type[HudiError], dict[str, str]]] = [
     (InvalidOptionError, {"columns": "id, price, id"}),
     (InvalidOptionError, {"columns": "id,id", "mode": "changes"}),
     (SchemaMismatchError, {"columns": "id,colour"}),
+    (SchemaMismatchError, {"columns": "id,colour", "mode": "changes"}),
 ]
 
 

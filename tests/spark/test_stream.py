@@ -330,6 +330,22 @@ def test_rows_from_before_a_column_was_added_come_without_it(table: hudi.HudiTab
         assert pa.Table.from_batches(batches, reader.wanted).column("colour").to_pylist() == expected
 
 
+@pytest.mark.parametrize("mode", ["incremental", "changes"])
+def test_columns_that_are_named_may_be_newer_than_the_rows(table: hudi.HudiTable, mode: str) -> None:
+    table.insert(orders((1, "a", 1.0, 1)))
+    table.insert(orders((2, "a", 2.0, 1)).append_column("colour", pa.array(["red"])))
+    for columns in ("id,colour", "colour"):
+        source = _source(table, mode=mode, columns=columns)
+        reader = source.streamReader(source.schema())
+        first, second = (i.completion_time or "" for i in table.timeline.commits)
+        for start, end, expected in (("", first, (1, None)), (first, second, (2, "red"))):
+            batches = [batch for part in reader.partitions(_at(start), _at(end)) for batch in reader.read(part)]
+            (row,) = pa.Table.from_batches(batches, reader.wanted).to_pylist()
+            told = row["after"] if mode == "changes" else row
+            assert list(told) == columns.split(",")
+            assert tuple(told.values()) == expected[-len(told) :]
+
+
 def _source(table: hudi.HudiTable, **options: str) -> Any:
     from pyhudi_core.spark.source import PyhudiSource
 
