@@ -6,7 +6,7 @@ long as no commit has been added the whole snapshot is read, with all indexes; l
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.schema import reconcile
 from pyhudi_core.predicates import Predicate
+from pyhudi_core.read.bounds import TimePoint, as_text
 from pyhudi_core.read.changes import ChangeReader, Changes
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.tasks import Task, change_tasks, scan_tasks
@@ -46,10 +47,13 @@ class Pinned:
         """The columns of a read, also of a stream; reads no data file."""
         settings, table = self.settings, self.settings.open()
         if settings.mode not in (INCREMENTAL, CHANGES) and not settings.until:
-            return table.scan(settings.columns, settings.where, settings.as_of or self._added_since(table)).schema
-        until = settings.until or self._bound(table)
+            return self._state(
+                table, settings.as_of, lambda point: table.scan(settings.columns, settings.where, point)
+            ).schema
         # A range without commits: only the columns are of interest.
-        state = table.incremental(until or _FOREVER, until, settings.columns)
+        state = self._state(
+            table, settings.until, lambda point: table.incremental(point or _FOREVER, point, settings.columns)
+        )
         if settings.mode != CHANGES:
             return state.schema
         known = state.snapshot.schema
@@ -62,26 +66,42 @@ class Pinned:
             return None
         settings, table = self.settings, self.settings.open()
         if mode == CHANGES:
-            until = settings.until or self._bound(table)
-            return table.changes(settings.after, until, settings.columns, settings.where)
+            return table.changes(settings.after, self._until(table, self.newest), settings.columns, settings.where)
         if mode == INCREMENTAL:
-            return table.incremental(settings.after, settings.until or self._bound(table), columns, settings.where)
-        return table.scan(
-            columns,
-            settings.where,
-            settings.as_of or self._added_since(table),
-            mode="read_optimized" if mode == READ_OPTIMIZED else "snapshot",
-            refuse_pending_deletes=settings.refuse_pending_deletes,
+            return self._state(
+                table,
+                settings.until,
+                lambda point: table.incremental(settings.after, point, columns, settings.where),
+            )
+        return self._state(
+            table,
+            settings.as_of,
+            lambda point: table.scan(
+                columns,
+                settings.where,
+                point,
+                mode="read_optimized" if mode == READ_OPTIMIZED else "snapshot",
+                refuse_pending_deletes=settings.refuse_pending_deletes,
+            ),
         )
+
+    def _state(self, table: HudiTable, point: str | None, ask: Callable[[TimePoint | None], Scan]) -> Scan:
+        """The state at a point in time, or the pinned one if that is older: also if a commit came while the question was asked."""
+        found = ask(point or self._added_since(table))
+        if self.newest is None or found.completion_time <= _completed(self.newest):
+            return found
+        return ask(self.newest)
+
+    def _until(self, table: HudiTable, newest: Instant) -> str:
+        if not self.settings.until:
+            return _completed(newest)
+        utc = table.config.timeline_timezone == "UTC"
+        return min(as_text(self.settings.until, utc=utc, name="until"), _completed(newest))
 
     def _added_since(self, table: HudiTable) -> Instant | None:
         """The newest instant if it is not the newest any more."""
         commits = table.timeline.commits
         return None if self.newest is None or (len(commits) and commits[-1] == self.newest) else self.newest
-
-    def _bound(self, table: HudiTable) -> str | None:
-        added_since = self._added_since(table)
-        return None if added_since is None else added_since.completion_time
 
 
 def stream_read(table: HudiTable, settings: Settings, mode: str, after: str, until: str) -> Read:
@@ -102,6 +122,10 @@ def narrowed(read: Read, schema: pa.Schema) -> Read:
         return replace(read, reader=replace(reader, columns=_among(reader.columns, wanted) or reader.columns[:1]))
     kept = _among(schema.names, read.schema.names) or read.schema.names[:1]
     return replace(read, rows=replace(read.rows, columns=tuple(kept)), _chosen=[])
+
+
+def _completed(instant: Instant) -> str:
+    return instant.completion_time or instant.requested_time
 
 
 def _among(names: Iterable[str], known: Container[str]) -> tuple[str, ...]:

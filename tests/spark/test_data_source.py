@@ -109,6 +109,31 @@ def test_a_frame_shows_the_state_it_was_made_of_however_often_it_is_read(table: 
     assert _rows(_load(session, table), "id", "price") == [(1, 9.0), (2, 2.0), (3, 3.0), (4, 4.0)]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"mode": "read_optimized"}, {"mode": "incremental"}, {"mode": "changes"}, {"as_of": "2999-01-01"}, {"until": "2999-01-01"},
+     {"until": "2999-01-01", "mode": "changes"}],
+    ids=str,
+)  # fmt: skip
+def test_a_commit_that_arrives_while_a_read_is_planned_does_not_show(
+    table: hudi.HudiTable, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyhudi_core.spark.plans import Pinned
+
+    reader = _reader(table, **options)
+    before = _given(reader)
+    assert len(before) >= 3
+    # It was not there yet when the plan looked for it.
+    monkeypatch.setattr(Pinned, "_added_since", lambda pinned, table: None)
+    table.upsert(orders((1, "a", 9.0, 9), (4, "c", 4.0, 1)).append_column("colour", pa.array(["red", "blue"])))
+    assert _given(reader) == before
+    assert reader.pinned.schema() == reader.wanted
+
+
+def _given(reader: Any) -> list[str]:
+    return sorted(str(row) for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist())
+
+
 def test_a_table_without_commits_has_columns_and_no_rows(tmp_path: Path, session: Any) -> None:
     table = make(str(tmp_path / "empty"))
     frame = _load(session, table)
