@@ -172,11 +172,15 @@ def _spark_hash(value: int) -> int:
 
 
 def use_own_python(spark: SparkSession) -> None:
-    """Let a local session's workers run this interpreter, unless somebody chose one: left alone they run PATH's ``python3``."""
+    """Let a local session's workers run this interpreter, unless somebody chose one: left alone they run PATH's ``python3``.
+
+    Raises `ConfigError` for what is no classic session, such as one of Spark Connect.
+    """
     if not isinstance(spark, SparkSession):
         raise ConfigError(
-            f"A {type(spark).__qualname__} is not a session of classic Spark",
-            hint="Give a pyspark.sql.SparkSession, made with SparkSession.builder.master(...); Spark Connect is not supported.",
+            f"A {type(spark).__module__}.{type(spark).__qualname__} is not a session of classic Spark",
+            hint="Give one made with SparkSession.builder.master(...); to_arrow() and to_batches() need none. "
+            "Spark Connect is not supported.",
         )
     context = spark.sparkContext
     chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", "")

@@ -16,6 +16,7 @@ import pyhudi_core as hudi
 from pyhudi_core.engine import spark as engine
 from pyhudi_core.engine.spark_types import to_spark
 from pyhudi_core.errors import (
+    ConfigError,
     DuplicateKeyError,
     EmptyBatchError,
     HudiError,
@@ -308,6 +309,20 @@ def test_settings_of_the_session_are_as_they_were(spark: Any, location: str, way
     table.upsert(frame(spark, orders((1, "a", 1.0))))
     table.scan().to_spark(spark).collect()
     assert [spark.conf.get(key) for key in keys] == before
+
+
+def test_sessions_of_spark_connect_are_refused_by_name(location: str) -> None:
+    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    for ask in (
+        lambda: table.scan().to_spark(session),
+        lambda: table.changes().to_spark(session),
+        lambda: table.upsert(orders((1, "a", 1.0)), spark=session),
+    ):
+        with pytest.raises(ConfigError, match="Spark Connect"):
+            ask()
+    assert rows(table, "id") == [(1,)]
 
 
 @pytest.mark.parametrize("setting", ["ignoreMissingFiles", "ignoreCorruptFiles"])
