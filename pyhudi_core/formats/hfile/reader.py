@@ -6,12 +6,15 @@ two differ from U+E000 on.
 
 Invariants
 - sizes and offsets are checked against the file before anything is read by them, payloads are bounded by a limit;
-- an index that leads in circles is noticed, because levels are counted.
+- an index that leads in circles, or to the same block again and again, is noticed: levels are counted, and so are the bytes of all blocks on a
+  walk through the file, which are no more than the file has;
+- what is made of a block is bounded by the size of the file, or by a number of entries, whatever the block inflates to.
 """
 
 from __future__ import annotations
 
 import struct
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +33,7 @@ BLOOM_META = b"bloomFilter"
 MAX_BLOCK_BYTES = 256 << 20
 _MAX_LEVELS = 8
 _MOST_ENTRIES = 1 << 26
+_MOST_BLOCK_ENTRIES = 1 << 21
 Ints = npt.NDArray[np.int64]
 
 
@@ -94,9 +98,9 @@ class HFileReader:
         self._codec = blocks.codec_of(trailer.get(12, 0))
         at = trailer.get(2, -1)
         data_index, at = self._load(at, blocks.ROOT_INDEX)
-        self._root = _root_entries(data_index.payload, trailer.get(5, 0), strip=True)
+        self._root = _root_entries(data_index.payload, self._possible(trailer.get(5, 0)), strip=True)
         meta_index, at = self._load(at, blocks.ROOT_INDEX)
-        self._meta = _root_entries(meta_index.payload, trailer.get(6, 0), strip=False)
+        self._meta = _root_entries(meta_index.payload, self._possible(trailer.get(6, 0)), strip=False)
         info, _ = self._load(trailer.get(1, at), blocks.FILE_INFO)
         self.info = _file_info(info.payload)
         if not 1 <= self._levels <= _MAX_LEVELS or not 0 <= self.entry_count <= _MOST_ENTRIES:
@@ -118,7 +122,9 @@ class HFileReader:
 
     def scan(self) -> Iterator[Entries]:
         """All entries, a data block at a time."""
-        for leaf in self._leaves(self._root, self._levels):
+        walk = self._walk()
+        for leaf in self._leaves(self._root, self._levels, walk):
+            walk.pay(leaf.size)
             yield self._entries(leaf)
 
     def lookup(self, keys: Sequence[bytes]) -> Iterator[Entries]:
@@ -136,7 +142,8 @@ class HFileReader:
         wanted = set(prefixes)
         lengths = sorted({len(prefix) for prefix in wanted})
         doubtful = [prefix for prefix in wanted if _depends_on_order(prefix)]
-        leaves = list(self._leaves(self._root, self._levels))
+        walk = self._walk()
+        leaves = list(self._leaves(self._root, self._levels, walk))
         for number, leaf in enumerate(leaves):
             after = leaves[number + 1].key if number + 1 < len(leaves) else None
             first = leaf.key if number else b""
@@ -145,6 +152,7 @@ class HFileReader:
                 for prefix in doubtful
             ):
                 continue
+            walk.pay(leaf.size)
             found = self._entries(leaf)
             which = [n for n, key in enumerate(found.key_list()) if any(key[:size] in wanted for size in lengths)]
             if which:
@@ -170,18 +178,28 @@ class HFileReader:
 
         yield from down(self._root, self._levels, wanted)
 
-    def _leaves(self, entries: list[IndexEntry], level: int) -> Iterator[IndexEntry]:
+    def _walk(self) -> _Walk:
+        return _Walk(self._size)
+
+    def _leaves(self, entries: list[IndexEntry], level: int, walk: _Walk) -> Iterator[IndexEntry]:
         for entry in entries:
             if level == 1:
                 yield entry
             else:
-                yield from self._leaves(self._index(entry), level - 1)
+                walk.pay(entry.size)
+                yield from self._leaves(self._index(entry), level - 1, walk)
 
     def _index(self, entry: IndexEntry) -> list[IndexEntry]:
         found = self._block(entry.offset, entry.size)
         if found.magic not in (blocks.LEAF_INDEX, blocks.MIDDLE_INDEX):
             raise corrupt("its index leads to something else")
-        return _inner_entries(found.payload)
+        return _inner_entries(found.payload, self._possible(_count(found.payload)))
+
+    def _possible(self, count: int) -> int:
+        """A number of blocks, each of which has at least its header in the file."""
+        if not 0 <= count <= self._size // blocks.HEADER.size:
+            raise corrupt("its index has impossible numbers")
+        return count
 
     def _entries(self, entry: IndexEntry) -> Entries:
         found = self._block(entry.offset, entry.size)
@@ -219,10 +237,21 @@ class HFileReader:
         return data
 
 
+@dataclass(slots=True)
+class _Walk:
+    """How many bytes of blocks a walk through the whole file may still read: each block is met once."""
+
+    left: int
+
+    def pay(self, size: int) -> None:
+        """Before a block of this size is read."""
+        self.left -= max(size, blocks.HEADER.size)
+        if self.left < 0:
+            raise corrupt("its index leads to the same blocks again and again")
+
+
 def _root_entries(payload: bytes, count: int, strip: bool) -> list[IndexEntry]:
     """Entries of a root index; ``strip`` takes the row out of full keys."""
-    if not 0 <= count <= len(payload) // 13 + 1:
-        raise corrupt("its index has impossible numbers")
     found: list[IndexEntry] = []
     at = 0
     for _ in range(count):
@@ -247,13 +276,17 @@ def _key_length(payload: bytes, at: int) -> tuple[int, int]:
     return length, start
 
 
-def _inner_entries(payload: bytes) -> list[IndexEntry]:
-    """Entries of a leaf or middle index: offsets of the entries first, then the entries."""
+def _count(payload: bytes) -> int:
+    """With how many entries a leaf or middle index begins."""
     if len(payload) < 8:
         raise corrupt("an index block is too short")
-    (count,) = struct.unpack_from(">i", payload)
+    return int(struct.unpack_from(">i", payload)[0])
+
+
+def _inner_entries(payload: bytes, count: int) -> list[IndexEntry]:
+    """Entries of a leaf or middle index: offsets of the entries first, then the entries."""
     first = 4 + 4 * (count + 1)
-    if not 0 <= count <= len(payload) // 16 or first > len(payload):
+    if count > len(payload) // 16 or first > len(payload):
         raise corrupt("an index block has impossible numbers")
     places = struct.unpack_from(f">{count + 1}i", payload, 4)
     found: list[IndexEntry] = []
@@ -277,7 +310,7 @@ def _row(key: bytes) -> bytes:
 
 def _parse_data(payload: bytes) -> Entries:
     """The entries of a data block. Each length leads to the next entry, so this is a loop, over integers only."""
-    bounds: list[int] = []
+    bounds = array("q")
     at, size = 0, len(payload)
     unpack_sizes, unpack_row = struct.Struct(">ii").unpack_from, struct.Struct(">h").unpack_from
     while at < size:
@@ -288,7 +321,9 @@ def _parse_data(payload: bytes) -> Entries:
         value = at + 8 + key_size
         if key_size < 2 or not 0 <= row <= key_size - 2 or value_size < 0 or value + value_size >= size:
             raise corrupt("an entry does not fit into its block")
-        bounds += (at + 10, at + 10 + row, value, value + value_size)
+        bounds.extend((at + 10, at + 10 + row, value, value + value_size))
+        if len(bounds) > 4 * _MOST_BLOCK_ENTRIES:
+            raise corrupt(f"a block has more than {_MOST_BLOCK_ENTRIES:,} entries")
         _, at = read_hadoop_vlong(payload, value + value_size)
     table = np.array(bounds, np.int64).reshape(-1, 4)
     return Entries(payload, table[:, 0], table[:, 1], table[:, 2], table[:, 3])
