@@ -20,10 +20,12 @@ import pyarrow as pa
 from pyhudi_core.errors import CorruptAvroError
 from pyhudi_core.formats.avro_cursor import ColumnsRefusedError, Cursor, Ints, corrupt
 from pyhudi_core.formats.avro_decimals import decimals_of_bytes, decimals_of_fixed
+from pyhudi_core.formats.avro_schema import different
 
 _MAX_DEPTH = 32
 _MAX_TYPES = 20_000
 _MAX_ROUNDS = 10_000
+_MOST_LONG = 2**63 - 1
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _TO_MICROS = {"millis": (1000, 1), "micros": (1, 1), "nanos": (1, 1000)}
 
@@ -58,7 +60,7 @@ def compile_schema(text: str) -> RecordColumn:
     """The reader of a record schema, given as JSON text. Raises `CorruptAvroError` if it is none."""
     try:
         root = _Compiler().column(json.loads(text), "", 0)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise CorruptAvroError(
             f"Not an Avro schema: {error!s:.200}", hint="Restore the file from a copy, or roll its instant back."
         ) from error
@@ -103,6 +105,9 @@ class NumberColumn:
         found = cursor.longs()
         if self.narrow and (found != found.astype(np.int32)).any():
             raise corrupt("an int has more than 32 bits")
+        limit = _MOST_LONG // self.multiply
+        if self.multiply > 1 and ((found > limit) | (found < -limit)).any():
+            raise corrupt("a time is too far away for microseconds")
         found = found * self.multiply // self.divide
         if pa.types.is_date32(self.type):
             return pa.array(found.astype(np.int32)).cast(self.type)
@@ -242,6 +247,7 @@ class ArrayColumn:
                 break
             if len(rounds) == _MAX_ROUNDS:
                 raise ColumnsRefusedError(f"an array has more than {_MAX_ROUNDS} items")
+            cursor.rounds.take()
             part = cursor.some(open_)
             values = [BytesColumn(pa.string()).read(part)] if self.is_map else []
             values.append(self.items.read(part))
@@ -306,8 +312,10 @@ class _Compiler:
         if depth > _MAX_DEPTH or self._count > _MAX_TYPES:
             raise ValueError("it is nested too deeply or has too many types")
         if isinstance(raw, list):
+            if any(isinstance(branch, list) for branch in raw):
+                raise ValueError("a union lies directly in another")
             branches = tuple(self.column(branch, namespace, depth + 1) for branch in raw)
-            return UnionColumn(branches, tuple(_branch_name(branch) for branch in raw))
+            return UnionColumn(branches, different([_branch_name(branch) for branch in raw]))
         if isinstance(raw, str):
             return _primitive(raw, {}) if raw in _PRIMITIVES else self._reference(raw, namespace)
         kind = raw["type"]
@@ -334,14 +342,14 @@ class _Compiler:
         if kind == "record":
             inner = full.rpartition(".")[0]
             fields = [(str(field["name"]), self.column(field["type"], inner, depth + 1)) for field in raw["fields"]]
-            found = RecordColumn(tuple(n for n, _ in fields), tuple(c for _, c in fields))
+            found = RecordColumn(different([n for n, _ in fields]), tuple(c for _, c in fields))
         elif kind == "fixed":
             size = int(raw["size"])
             if not 0 < size <= 1 << 20:
                 raise ValueError(f"a fixed of {size} bytes")
             found = FixedColumn(_bytes_type(raw), size)
         else:
-            found = EnumColumn(tuple(map(str, raw["symbols"])))
+            found = EnumColumn(different(list(map(str, raw["symbols"]))))
         self._named[full] = found
         return found
 

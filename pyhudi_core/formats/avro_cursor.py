@@ -18,10 +18,25 @@ from pyhudi_core.errors import CorruptAvroError
 Ints = npt.NDArray[np.int64]
 _PAD = 16
 _LONGEST = 10
+_FEW_ROUNDS = 50_000
+_BYTES_A_ROUND = 64
 
 
 class ColumnsRefusedError(Exception):
     """The data is sound as far as it was read, but not for this reader; another one may take it."""
+
+
+@dataclass(slots=True)
+class Rounds:
+    """How many more rounds over items of arrays may be made: one takes its time however few records take part in it."""
+
+    left: int
+
+    def take(self) -> None:
+        """Before a round. Raises `ColumnsRefusedError`."""
+        self.left -= 1
+        if self.left < 0:
+            raise ColumnsRefusedError("arrays in arrays have very many items")
 
 
 @dataclass(slots=True)
@@ -31,19 +46,21 @@ class Cursor:
     data: npt.NDArray[np.uint8]
     at: Ints
     ends: Ints
+    rounds: Rounds
 
     @classmethod
     def over(cls, buffer: bytes | pa.Buffer, starts: Ints, ends: Ints) -> Cursor:
         """Places at the starts of records; each record ends before its end."""
         raw = np.frombuffer(buffer, np.uint8)
-        return cls(np.concatenate([raw, np.zeros(_PAD, np.uint8)]), starts.copy(), ends)
+        rounds = Rounds(max(_FEW_ROUNDS, len(raw) // _BYTES_A_ROUND))
+        return cls(np.concatenate([raw, np.zeros(_PAD, np.uint8)]), starts.copy(), ends, rounds)
 
     def __len__(self) -> int:
         return len(self.at)
 
     def some(self, which: Ints) -> Cursor:
         """The places with these numbers; give them back with `put_back` when they have moved."""
-        return Cursor(self.data, self.at[which], self.ends[which])
+        return Cursor(self.data, self.at[which], self.ends[which], self.rounds)
 
     def put_back(self, which: Ints, moved: Cursor) -> None:
         """Take over where the places with these numbers are now."""

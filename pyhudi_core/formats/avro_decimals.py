@@ -12,7 +12,7 @@ _WIDTH = 16
 
 
 def decimals_of_fixed(values: npt.NDArray[np.uint8], kind: pa.DataType) -> pa.Array:
-    """Rows of equally many bytes. Raises `CorruptAvroError` for numbers of more than 128 bits."""
+    """Rows of equally many bytes. Raises `CorruptAvroError` for numbers of more digits than the type has."""
     rows, size = values.shape
     negative = values[:, :1] >= 0x80 if size else np.zeros((rows, 1), bool)
     fill = np.where(negative, 0xFF, 0).astype(np.uint8)
@@ -24,7 +24,12 @@ def decimals_of_fixed(values: npt.NDArray[np.uint8], kind: pa.DataType) -> pa.Ar
     if values.shape[1]:
         wide[:, _WIDTH - values.shape[1] :] = values
     little = np.ascontiguousarray(wide[:, ::-1])
-    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(little)])
+    found = pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(little)])
+    try:
+        found.validate(full=True)
+    except pa.ArrowInvalid:
+        raise corrupt(f"a decimal has more digits than {kind}") from None
+    return found
 
 
 def decimals_of_bytes(values: pa.BinaryArray, kind: pa.DataType) -> pa.Array:

@@ -136,6 +136,15 @@ class _SchemaReader:
         return made
 
 
+def different(names: list[str]) -> tuple[str, ...]:
+    """Names of one record, enum or union. Raises ValueError for one that is there twice, or is no text."""
+    if len(set(names)) < len(names):
+        raise ValueError("it has a name twice")
+    for name in names:
+        name.encode()
+    return tuple(names)
+
+
 def _is_null(raw: Any) -> bool:
     return raw == "null" or (isinstance(raw, dict) and raw.get("type") == "null")
 

@@ -18,6 +18,7 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
+from fastavro.schema import SchemaParseException, UnknownType
 
 from pyhudi_core.errors import CorruptAvroError, CorruptLogBlockError, UnsupportedTableError
 from pyhudi_core.formats.avro_columns import compile_schema, decode_records
@@ -29,6 +30,18 @@ SEVERAL = "ArrayWrapper"
 _HEAD = struct.Struct(">ii")
 _LENGTH = struct.Struct(">i")
 _MOST_SCHEMA_BYTES = 16 << 20
+_DECODE_ERRORS = (
+    EOFError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    NotImplementedError,
+    RecursionError,
+    struct.error,
+    SchemaParseException,
+    UnknownType,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +112,7 @@ def read_deletes(content: pa.Buffer, path: str) -> list[DeleteRecord]:
     source = io.BytesIO(content.slice(_HEAD.size, size).to_pybytes())
     try:
         found = fastavro.schemaless_reader(source, _delete_schema(), None, return_record_name=True)
-    except (EOFError, ValueError, TypeError, IndexError, KeyError, OverflowError, MemoryError, struct.error) as error:
+    except (*_DECODE_ERRORS, MemoryError) as error:
         raise CorruptAvroError(
             f"A list of deletes is damaged: {error!s:.200}", path=path, hint="Restore the file from a copy."
         ) from error
@@ -185,14 +198,15 @@ def _extents(content: pa.Buffer, count: int, path: str, first: int = _HEAD.size)
 
 def _one_by_one(content: pa.Buffer, starts: Ints, ends: Ints, schema: str, path: str) -> pa.RecordBatch:
     """Records with very long arrays, which are few: through fastavro."""
-    parsed, view = _parsed(schema), memoryview(content)
+    view = memoryview(content)
     try:
+        parsed = _parsed(schema)
         rows = [
             fastavro.schemaless_reader(io.BytesIO(view[start:end]), parsed, None)
             for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
         ]
         return pa.RecordBatch.from_pylist(rows, pa.schema(list(compile_schema(schema).type)))
-    except (EOFError, ValueError, TypeError, IndexError, KeyError, OverflowError, struct.error) as error:
+    except _DECODE_ERRORS as error:
         raise CorruptAvroError(
             f"Records of a log block are damaged: {error!s:.200}", path=path, hint="Restore the file from a copy."
         ) from error

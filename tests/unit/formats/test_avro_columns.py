@@ -6,6 +6,7 @@ import datetime
 import decimal
 import io
 import json
+import time
 from typing import Any
 
 import fastavro
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from pyhudi_core.errors import CorruptAvroError
 from pyhudi_core.formats.avro_columns import compile_schema, decode_records
 from pyhudi_core.formats.avro_cursor import ColumnsRefusedError
+from pyhudi_core.formats.log_contents import read_records, write_records
 from pyhudi_core.model.schema_avro import to_avro
 
 UTC = datetime.UTC
@@ -121,11 +123,53 @@ def test_an_array_that_is_too_long_for_columns_is_left_to_another_reader() -> No
         record(("a", {"type": "array", "items": "null"})),
         record(("a", {"type": "fixed", "name": "f", "size": 0})),
         json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "r"]}]}),
+        record(("a", [["null", "int"], "string"])),
+        record(("a", ["null", "int", "int"])),
+        record(("a", "int"), ("a", "string")),
+        record(("\ud800", "int")),
+        record(("a", {"type": "enum", "name": "e", "symbols": ["x", "\ud800"]})),
+        record(("a", {"type": "fixed", "name": "f", "size": float("inf")})),
+        record(("a", {"type": "bytes", "logicalType": "decimal", "precision": 2**40})),
     ],
 )
 def test_schemas_that_cannot_be_are_typed_errors(text: str) -> None:
     with pytest.raises(CorruptAvroError):
         compile_schema(text)
+
+
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 3}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ({"type": "long", "logicalType": "timestamp-millis"}, b"\x80" * 9 + b"\x01"),  # 2^62
+        ({"type": "long", "logicalType": "local-timestamp-millis"}, b"\xff" * 9 + b"\x01"),  # -2^63
+        (DECIMAL, b"\x04\x03\xe8"),  # 1000
+    ],
+)
+def test_values_that_their_type_cannot_hold_are_typed_errors(kind: Any, data: bytes) -> None:
+    """Multiplied by 1000 and wrapped around they would be other times; Arrow would show a decimal that is none."""
+    with pytest.raises(CorruptAvroError):
+        decode_records(record(("a", kind)), data, np.array([0]), np.array([len(data)]))
+
+
+def test_arrays_in_arrays_do_not_take_longer_than_their_bytes_are_worth() -> None:
+    text = record(("a", {"type": "array", "items": {"type": "array", "items": "int"}}))
+    rows = [{"a": [[1] * 9_000] * 40}]
+    started = time.process_time()
+    with pytest.raises(ColumnsRefusedError):
+        decode_records(text, *encoded(text, rows))
+    assert time.process_time() - started < 5.0
+    content = pa.py_buffer(write_records(text, rows))
+    assert read_records(content, text, "f").to_pylist() == rows
+
+
+def test_a_schema_that_only_one_of_the_two_readers_takes_is_a_typed_error() -> None:
+    good = record(("a", {"type": "array", "items": "int"}))
+    content = pa.py_buffer(write_records(good, [{"a": [0] * 10_001}]))
+    with pytest.raises(CorruptAvroError):
+        read_records(content, good.replace('"name": "a",', '"name": "a", "default": 7,'), "f")
 
 
 FUZZED = record(
