@@ -128,7 +128,7 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([item.with_nullable(True) for item in schema])
 
 
-def _comparable(item: DeleteRecord, columns: Sequence[pa.DataType]) -> tuple[Any, ...] | None:
+def _comparable(item: DeleteRecord, columns: Sequence[pa.DataType]) -> tuple[pa.Scalar, ...] | None:
     """A delete's ordering values, if they can be compared with the columns'; None for a delete that wins outright."""
     if item.kind is None or not columns:
         return None
@@ -140,7 +140,7 @@ def _comparable(item: DeleteRecord, columns: Sequence[pa.DataType]) -> tuple[Any
         if part is not None and part[0] not in _classes_of(column):
             return None
         try:
-            found.append(None if part is None else pa.scalar(part[1]).cast(column).as_py())
+            found.append(pa.scalar(None, column) if part is None else pa.scalar(part[1]).cast(column))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
             return None
     return tuple(found)

@@ -28,6 +28,7 @@ from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.schema_cast import conform
 from pyhudi_core.storage.base import Storage
 
+_MOST_DIGITS = 10
 KeysOf = Callable[[pa.RecordBatch], pa.Array]
 NamesAt = Callable[[str], FileNames | None]
 
@@ -108,9 +109,10 @@ def _once(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
 def _identifier(block: LogBlock) -> tuple[int, str]:
     """Attempt and sequence number of a block; an empty sequence if it has none."""
     attempt, separator, sequence = block.headers.get(Header.BLOCK_IDENTIFIER, "").partition(",")
-    if not separator or not attempt.strip().isdigit():
+    number = attempt.strip()
+    if not separator or not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
         return 0, ""
-    return int(attempt), sequence.strip()
+    return int(number), sequence.strip()
 
 
 def _compacted(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
@@ -141,13 +143,27 @@ def _by_file(blocks: list[tuple[str, LogBlock]]) -> Iterator[tuple[str, list[Log
 
 def _add(found: EntryCollector, block: LogBlock, content: pa.Buffer, columns: LogColumns, path: str) -> None:
     if block.type is BlockType.DELETE:
-        found.add_deletes(read_deletes(content, path))
+        deletes = read_deletes(content, path)
+        _require_keys(sum(item.record_key is None for item in deletes), block, path)
+        found.add_deletes(deletes)
         return
     names = columns.names_at(block.instant_time)
     for batch, keys in _records(block, content, in_file(names, columns.schema.names), path):
         whole = conform(batch, columns.schema, names, of_log=True)
         has = frozenset(n for n in whole.schema.names if (n if names is None else names.of(n)) in batch.schema.names)
-        found.add_records(whole, columns.keys_of(whole) if keys is None else keys, has, block.is_partial)
+        own = columns.keys_of(whole) if keys is None else keys
+        _require_keys(own.null_count, block, path)
+        found.add_records(whole, own, has, block.is_partial)
+
+
+def _require_keys(missing: int, block: LogBlock, path: str) -> None:
+    if missing:
+        raise CorruptLogBlockError(
+            f"A log block has {missing} entries without a record key",
+            path=path,
+            offset=block.offset,
+            hint="Nobody can tell which rows they are of; restore the file from a copy, or roll its instant back.",
+        )
 
 
 def _records(

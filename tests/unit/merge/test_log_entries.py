@@ -43,3 +43,13 @@ def test_a_delete_is_compared_if_its_ordering_values_are_of_the_columns_classes(
     assert entries.outright.tolist() == [compared is None]
     if compared is not None:
         assert [entries.orderings.column(name)[0].as_py() for name in names] == list(compared)
+
+
+def test_a_moment_that_python_has_no_name_for_is_compared_all_the_same() -> None:
+    column = pa.timestamp("us", "UTC")
+    found = EntryCollector(pa.schema([("k", pa.string()), ("ts", column)]), ("ts",))
+    found.add_deletes([DeleteRecord("k", "p", 2**62, "LongWrapper"), DeleteRecord("l", "p", -(2**62), "LongWrapper")])
+    entries = found.finish()
+    assert entries is not None
+    assert not entries.outright.any()
+    assert entries.orderings.column("ts").cast(pa.int64()).to_pylist() == [2**62, -(2**62)]

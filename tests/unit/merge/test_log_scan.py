@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.errors import CorruptLogBlockError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import LogFile
-from pyhudi_core.formats.log_contents import write_records
+from pyhudi_core.formats.log_contents import DeleteRecord, write_deletes, write_records
 from pyhudi_core.formats.log_format import BlockType, Header, encode_block
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.model.file_names import LogFileName
@@ -47,6 +47,28 @@ def values(*files: bytes, counts: Callable[[str], bool] = lambda _time: True) ->
         logs.append(LogFile("", name, len(content)))
     found = LogScan(storage, logs, counts).entries(LogColumns(SCHEMA, (), lambda batch: batch.column("k")))
     return [] if found is None else found.rows.column("v").to_pylist()
+
+
+@pytest.mark.parametrize("identifier", ["\u00b2,1", "9" * 5_000 + ",1", "-1,1", ",", "1"])
+def test_an_identifier_that_is_none_is_passed_over(identifier: str) -> None:
+    block = data(T1, ("a", 1), identifier=identifier)
+    assert values(block + block) == [1, 1]
+
+
+NULLABLE = AVRO.replace('"k","type":"string"', '"k","type":["null","string"]')
+KEYLESS = {Header.INSTANT_TIME: T1, Header.SCHEMA: NULLABLE}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        encode_block(BlockType.AVRO_DATA, KEYLESS, write_records(NULLABLE, [{"k": None, "v": 1}, {"k": "a", "v": 2}])),
+        encode_block(BlockType.DELETE, KEYLESS, write_deletes([DeleteRecord("a", ""), DeleteRecord(None, "")])),
+    ],
+)
+def test_an_entry_without_a_key_is_a_typed_error(block: bytes) -> None:
+    with pytest.raises(CorruptLogBlockError, match="1 entries without a record key"):
+        values(block)
 
 
 @pytest.mark.row("G0", "H1", "H3")
