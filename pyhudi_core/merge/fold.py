@@ -38,11 +38,12 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of some pairs: ordering values, which are deletes, and which of these win outright."""
+    """One side of some pairs: ordering values, which are deletes, which of these win outright, and which are of delete blocks."""
 
     orderings: pa.Table
     deleted: Mask
     outright: Mask
+    listed: Mask
 
     def __len__(self) -> int:
         return len(self.deleted)
@@ -68,7 +69,7 @@ class EventTimeRule:
             less, more = compare(new, old)
             lower |= open_ & less
             open_ &= ~(less | more)
-        obsolete_delete = incoming.deleted & ~incoming.outright & existing.deleted & existing.outright
+        obsolete_delete = incoming.listed & ~incoming.outright & existing.deleted & existing.outright
         return (incoming.outright | (existing.deleted & existing.outright) | ~lower) & ~obsolete_delete
 
 
@@ -118,7 +119,7 @@ class Folded:
             if self.entries.orderings.num_columns
             else pa.table({})
         )
-        return Side(orderings, self.deleted[which], self.outright[which])  # fmt: skip
+        return Side(orderings, self.deleted[which], self.outright[which], self.entries.listed[self.entry[which]])
 
 
 def fold(entries: LogEntries, rule: Rule) -> Folded:
@@ -177,21 +178,27 @@ class _State:
         self.entries = self.entries.followed_by(made.rows if stays.all() else made.rows.filter(pa.array(stays)))
 
     def _mix(self, which: Ints, arriving: Ints, wins: Mask) -> Mask:
-        """Partial updates: the loser fills what the winner has not; deletes win or are forgotten whatever their ordering value."""
+        """Partial updates: the loser fills what the winner has not.
+
+        Between rows from the first partial block on, and rows that say they are deleted, a delete wins or is forgotten whatever its
+        ordering value. Deletes of delete blocks are compared as ever, and so is all that came before that block.
+        """
         assert self.sources is not None
         assert self.entries.present is not None
-        deletes, was_deleted = self.entries.deleted[arriving], self.deleted[which]
-        wins = deletes | was_deleted | wins
-        alone = deletes | was_deleted
+        mixing = (arriving >= self.entries.first_partial) & ~self.entries.listed[arriving]
+        alone = self.entries.deleted[arriving] | self.deleted[which]
+        wins = wins | (mixing & alone)
+        whole = ~mixing | alone
         for column, sources in enumerate(self.sources):
             new = np.where(self.entries.present[column][arriving], arriving, ABSENT)
             old = sources[which]
             upper, lower = np.where(wins, new, old), np.where(wins, old, new)
-            sources[which] = np.where(alone, new, np.where(upper == ABSENT, lower, upper))
+            sources[which] = np.where(~whole & (upper == ABSENT), lower, upper)
         return wins
 
     def _side(self, entries: Ints) -> Side:
-        return _side(self.entries, entries, self.entries.deleted[entries], self.entries.outright[entries])
+        found = self.entries
+        return _side(found, entries, found.deleted[entries], found.outright[entries])
 
     def _present_side(self, which: Ints) -> Side:
         return _side(self.entries, self.entry[which], self.deleted[which], self.outright[which])
@@ -199,7 +206,8 @@ class _State:
 
 def _side(entries: LogEntries, chosen: Ints, deleted: Mask, outright: Mask) -> Side:
     columns = entries.orderings
-    return Side(columns.take(pa.array(chosen)) if columns.num_columns else columns, deleted, outright)
+    taken = columns.take(pa.array(chosen)) if columns.num_columns else columns
+    return Side(taken, deleted, outright, entries.listed[chosen])
 
 
 def take_rows(folded: Folded, which: Ints, below: pa.Table | None = None) -> pa.Table:

@@ -31,16 +31,20 @@ class LogEntries:
         keys: record keys.
         deleted: which entries are deletes.
         outright: which deletes win whatever was there: those without an ordering value that can be compared.
+        listed: which deletes are of delete blocks; the others are rows that say they are deleted.
         orderings: ordering values, one column for each ordering field; null where there is none.
         present: for each column of ``rows``, which entries have it; None if there was no partial block.
+        first_partial: number of the first entry of the first partial block; how many entries there are if there was none.
     """
 
     rows: pa.Table
     keys: pa.ChunkedArray
     deleted: Mask
     outright: Mask
+    listed: Mask
     orderings: pa.Table
     present: tuple[Mask, ...] | None
+    first_partial: int
 
     def __len__(self) -> int:
         return self.rows.num_rows
@@ -54,6 +58,7 @@ class LogEntries:
             rows=pa.concat_tables([self.rows, rows]),
             deleted=np.concatenate([self.deleted, none]),
             outright=np.concatenate([self.outright, none]),
+            listed=np.concatenate([self.listed, none]),
             orderings=pa.concat_tables([self.orderings, orderings]) if orderings.num_columns else self.orderings,
         )
 
@@ -68,23 +73,27 @@ class EntryCollector:
     _keys: list[pa.Array] = field(default_factory=list)
     _deleted: list[Mask] = field(default_factory=list)
     _outright: list[Mask] = field(default_factory=list)
+    _listed: list[Mask] = field(default_factory=list)
     _orderings: list[pa.Table] = field(default_factory=list)
     _present: list[list[Mask]] = field(default_factory=list)
-    _partial: bool = False
+    _first_partial: int | None = None
 
     def add_records(self, batch: pa.RecordBatch, keys: pa.Array, columns: frozenset[str], partial: bool) -> None:
         """Records in the reader's schema; ``columns`` are those that the block has."""
         count = batch.num_rows
+        if partial and self._first_partial is None:
+            self._first_partial = sum(map(len, self._keys))
         table = pa.Table.from_batches([batch])
         self._rows.append(table)
         self._keys.append(keys.cast(pa.string()))
         deleted = np.zeros(count, bool)
         if IS_DELETED in batch.schema.names:
             deleted = np.asarray(pc.fill_null(batch.column(IS_DELETED), False).to_numpy(zero_copy_only=False), bool)
+        orderings = table.select(list(self.ordering))
         self._deleted.append(deleted)
-        self._outright.append(np.zeros(count, bool))
-        self._orderings.append(table.select(list(self.ordering)))
-        self._partial = self._partial or partial
+        self._outright.append(deleted & _without_ordering(orderings))
+        self._listed.append(np.zeros(count, bool))
+        self._orderings.append(orderings)
         self._present.append([np.full(count, name in columns or not partial) for name in self.schema.names])
 
     def add_deletes(self, deletes: Sequence[DeleteRecord]) -> None:
@@ -93,6 +102,7 @@ class EntryCollector:
         self._rows.append(pa.table([pa.nulls(count, item.type) for item in self.schema], schema=_nullable(self.schema)))
         self._keys.append(pa.array([item.record_key for item in deletes], pa.string()))
         self._deleted.append(np.ones(count, bool))
+        self._listed.append(np.ones(count, bool))
         kinds = [self.schema.field(name).type for name in self.ordering]
         values = [_comparable(item, kinds) for item in deletes]
         self._outright.append(np.array([known is None for known in values], bool))
@@ -107,7 +117,8 @@ class EntryCollector:
         """The entries; None if there are none."""
         if not self._rows:
             return None
-        present = tuple(_join(parts) for parts in zip(*self._present, strict=True)) if self._partial else None
+        partial = self._first_partial is not None
+        present = tuple(_join(parts) for parts in zip(*self._present, strict=True)) if partial else None
         schema = _nullable(self.schema)
         orderings = pa.concat_tables(self._orderings) if self.ordering else pa.table({})
         return LogEntries(
@@ -115,8 +126,10 @@ class EntryCollector:
             pa.chunked_array(self._keys, pa.string()),
             _join(self._deleted),
             _join(self._outright),
+            _join(self._listed),
             orderings,
             present,
+            sum(map(len, self._keys)) if self._first_partial is None else self._first_partial,
         )
 
 
@@ -126,6 +139,17 @@ def _join(parts: Iterable[Mask]) -> Mask:
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([item.with_nullable(True) for item in schema])
+
+
+def _without_ordering(orderings: pa.Table) -> Mask:
+    """Which rows, if they are deletes, win outright: Java has its 0 for a missing value, and takes an int of 0 for that."""
+    none = np.ones(orderings.num_rows, bool)
+    for column in orderings.columns:
+        missing = pc.is_null(column)
+        if orderings.num_columns == 1 and pa.types.is_int32(column.type):
+            missing = pc.or_(missing, pc.equal(pc.fill_null(column, 0), 0))
+        none &= missing.to_numpy()
+    return none
 
 
 def _comparable(item: DeleteRecord, columns: Sequence[pa.DataType]) -> tuple[pa.Scalar, ...] | None:
@@ -140,10 +164,16 @@ def _comparable(item: DeleteRecord, columns: Sequence[pa.DataType]) -> tuple[pa.
         if part is not None and part[0] not in _classes_of(column):
             return None
         try:
-            found.append(pa.scalar(None, column) if part is None else pa.scalar(part[1]).cast(column))
+            found.append(pa.scalar(None, column) if part is None else _value(part[1], column))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
             return None
     return tuple(found)
+
+
+def _value(value: Any, column: pa.DataType) -> pa.Scalar:
+    """A value in the column's type; Spark's dates are ints, the days since 1970."""
+    days = pa.types.is_date32(column) and isinstance(value, int)
+    return (pa.scalar(value, pa.int32()) if days else pa.scalar(value)).cast(column)
 
 
 def _classes_of(column: pa.DataType) -> frozenset[str]:

@@ -42,7 +42,7 @@ def _over(
     met[states] = True
     table = pa.Table.from_batches([batch]).cast(folded.entries.rows.schema)
     nothing = np.zeros(len(rows), bool)
-    below = Side(table.select(list(ordering)).take(pa.array(rows)), nothing, nothing)
+    below = Side(table.select(list(ordering)).take(pa.array(rows)), nothing, nothing, nothing)
     above = folded.side(states)
     wins = rule.wins(above, below)
     if folded.sources is not None:

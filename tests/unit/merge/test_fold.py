@@ -14,15 +14,18 @@ from hypothesis import strategies as st
 
 from pyhudi_core.formats.log_contents import DeleteRecord
 from pyhudi_core.merge.fold import CommitTimeRule, EventTimeRule, Rule, fold
-from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
+from pyhudi_core.merge.log_entries import IS_DELETED, EntryCollector, LogEntries
 from pyhudi_core.merge.slice_merge import merge_slice
 
-SCHEMA = pa.schema([("k", pa.string()), ("ts", pa.int64()), ("a", pa.string()), ("b", pa.string())])
+SCHEMA = pa.schema(
+    [("k", pa.string()), ("ts", pa.int64()), ("a", pa.string()), ("b", pa.string()), (IS_DELETED, pa.bool_())]
+)
+NARROW = SCHEMA.set(1, pa.field("ts", pa.int32()))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A record, a partial one (without b), a delete with an ordering value, or one that wins outright (ts None)."""
+    """A record, a partial one (without b), one that says it is deleted (soft), or a delete of a delete block; without ts it has no ordering value."""
 
     key: str
     ts: int | None
@@ -30,43 +33,58 @@ class Entry:
     b: str | None = None
     delete: bool = False
     partial: bool = False
+    soft: bool = False
 
 
-def collect(entries: Sequence[Entry], ordering: Sequence[str] = ("ts",)) -> LogEntries | None:
-    found = EntryCollector(SCHEMA, ordering)
+def collect(
+    entries: Sequence[Entry], ordering: Sequence[str] = ("ts",), schema: pa.Schema = SCHEMA
+) -> LogEntries | None:
+    found = EntryCollector(schema, ordering)
+    wrapper = "LongWrapper" if schema is SCHEMA else "IntWrapper"
     for entry in entries:
-        if entry.delete:
-            kind, value = ("IntWrapper", 0) if entry.ts is None else ("LongWrapper", entry.ts)
+        if entry.delete and not entry.soft:
+            kind, value = ("IntWrapper", 0) if entry.ts is None else (wrapper, entry.ts)
             found.add_deletes([DeleteRecord(entry.key, "", value, kind)])
             continue
-        row = {"k": entry.key, "ts": entry.ts, "a": entry.a, "b": None if entry.partial else entry.b}
-        batch = pa.RecordBatch.from_pylist([row], SCHEMA)
-        columns = frozenset({"k", "ts", "a"} if entry.partial else SCHEMA.names)
+        row = {
+            "k": entry.key,
+            "ts": entry.ts,
+            "a": entry.a,
+            "b": None if entry.partial else entry.b,
+            IS_DELETED: entry.soft,
+        }
+        batch = pa.RecordBatch.from_pylist([row], schema)
+        columns = frozenset({"k", "ts", "a"} if entry.partial else schema.names)
         found.add_records(batch, batch.column("k"), columns, entry.partial)
     return found.finish()
 
 
-def vectorised(base: Sequence[Entry], entries: Sequence[Entry], rule: Rule, ordering: Sequence[str]) -> list[Any]:
-    found = collect(entries, ordering)
+def vectorised(
+    base: Sequence[Entry], entries: Sequence[Entry], rule: Rule, ordering: Sequence[str], schema: pa.Schema = SCHEMA
+) -> list[Any]:
+    found = collect(entries, ordering, schema)
     rows = [{"k": e.key, "ts": e.ts, "a": e.a, "b": e.b} for e in base]
-    batches = [pa.RecordBatch.from_pylist(rows, SCHEMA)] if rows else []
+    batches = [pa.RecordBatch.from_pylist(rows, schema)] if rows else []
     if found is None:
         return sorted(rows, key=lambda row: row["k"])
     merged = merge_slice(batches, fold(found, rule), rule, lambda batch: batch.column("k"), ordering)
-    return sorted((row for batch in merged for row in batch.to_pylist()), key=lambda row: row["k"])
+    plain = (row for batch in merged for row in batch.select(["k", "ts", "a", "b"]).to_pylist())
+    return sorted(plain, key=lambda row: row["k"])
 
 
-def one_by_one(base: Sequence[Entry], entries: Sequence[Entry], by_event: bool) -> list[Any]:
-    """The rules in plain words, a key at a time."""
-    partial = any(entry.partial for entry in entries)
+def one_by_one(base: Sequence[Entry], entries: Sequence[Entry], by_event: bool, narrow: bool = False) -> list[Any]:
+    """The rules in plain words, a key at a time, as release 1.0.2 was seen to follow them."""
+    partial = False
     state: dict[str, Entry] = {}
     for entry in entries:
+        partial = partial or entry.partial
         old = state.get(entry.key)
-        state[entry.key] = entry if old is None else meet(old, entry, by_event, partial)
+        listed = entry.delete and not entry.soft
+        state[entry.key] = entry if old is None else meet(old, entry, by_event, narrow, partial and not listed)
     rows = {entry.key: entry for entry in base}
     for key, entry in state.items():
         below = rows.get(key)
-        met = entry if below is None else meet(below, entry, by_event, partial)
+        met = entry if below is None else meet(below, entry, by_event, narrow, partial)
         if met.delete:
             rows.pop(key, None)
         else:
@@ -74,15 +92,19 @@ def one_by_one(base: Sequence[Entry], entries: Sequence[Entry], by_event: bool) 
     return [{"k": e.key, "ts": e.ts, "a": e.a, "b": e.b} for _, e in sorted(rows.items())]
 
 
-def meet(old: Entry, new: Entry, by_event: bool, partial: bool) -> Entry:
-    outright = new.delete and new.ts is None
-    old_outright = old.delete and old.ts is None
+def wins_outright(entry: Entry, narrow: bool) -> bool:
+    """Deletes without an ordering value; of rows that say they are deleted an int of 0 is none."""
+    return entry.delete and (entry.ts is None or (entry.soft and narrow and entry.ts == 0))
+
+
+def meet(old: Entry, new: Entry, by_event: bool, narrow: bool, mixing: bool) -> Entry:
+    outright, old_outright = wins_outright(new, narrow), wins_outright(old, narrow)
     wins = True
     if by_event:
         wins = outright or old_outright or (new.ts or 0) >= (old.ts or 0)
-        if new.delete and not outright and old_outright:
+        if new.delete and not new.soft and not outright and old_outright:
             wins = False
-    if not partial:
+    if not mixing:
         return new if wins else old
     if new.delete or old.delete:
         return new
@@ -97,24 +119,45 @@ TIMES = st.integers(0, 4)
 TEXT = st.text("pq", max_size=2)
 RECORDS = st.builds(Entry, KEYS, TIMES, TEXT, TEXT)
 DELETES = st.builds(lambda key, ts: Entry(key, ts, delete=True), KEYS, st.none() | st.integers(1, 4))
+SOFT = st.builds(lambda key, ts: Entry(key, ts, delete=True, soft=True), KEYS, st.none() | TIMES)
 PARTIAL = st.builds(lambda key, ts, a: Entry(key, ts, a, partial=True), KEYS, TIMES, TEXT)
 BASES = st.lists(RECORDS, max_size=3, unique_by=lambda entry: entry.key)
 
 
 @settings(max_examples=300, deadline=None)
-@given(BASES, st.lists(RECORDS | DELETES, max_size=8), st.booleans())
+@given(BASES, st.lists(RECORDS | DELETES | SOFT, max_size=8), st.booleans(), st.booleans())
 def test_the_result_is_that_of_one_entry_after_the_other(
-    base: list[Entry], entries: list[Entry], by_event: bool
+    base: list[Entry], entries: list[Entry], by_event: bool, narrow: bool
 ) -> None:
     rule: Rule = EventTimeRule() if by_event else CommitTimeRule()
-    assert vectorised(base, entries, rule, ("ts",) if by_event else ()) == one_by_one(base, entries, by_event)
+    found = vectorised(base, entries, rule, ("ts",) if by_event else (), NARROW if narrow else SCHEMA)
+    assert found == one_by_one(base, entries, by_event, narrow)
 
 
 @pytest.mark.row("J5", "H7")
 @settings(max_examples=300, deadline=None)
-@given(BASES, st.lists(RECORDS | DELETES | PARTIAL, max_size=8))
-def test_partial_updates_fill_what_the_winner_has_not(base: list[Entry], entries: list[Entry]) -> None:
-    assert vectorised(base, entries, EventTimeRule(), ("ts",)) == one_by_one(base, entries, True)
+@given(BASES, st.lists(RECORDS | DELETES | SOFT | PARTIAL, max_size=8), st.booleans())
+def test_partial_updates_fill_what_the_winner_has_not(base: list[Entry], entries: list[Entry], narrow: bool) -> None:
+    found = vectorised(base, entries, EventTimeRule(), ("ts",), NARROW if narrow else SCHEMA)
+    assert found == one_by_one(base, entries, True, narrow)
+
+
+def test_a_late_delete_does_not_take_away_what_a_partial_update_made() -> None:
+    base, update = Entry("x", 5, "base", "b"), Entry("x", 10, "new", partial=True)
+    late = Entry("x", 7, delete=True)
+    [row] = vectorised([base], [update, late], EventTimeRule(), ("ts",))
+    assert (row["a"], row["b"]) == ("new", "b"), "as release 1.0.2 reads it"
+    assert not vectorised([base], [Entry("y", 1, partial=True), Entry("x", 1, delete=True)], EventTimeRule(), ("ts",))[
+        :-1
+    ]
+
+
+def test_a_row_that_says_it_is_deleted_replaces_a_delete_and_may_lose_to_the_base_row() -> None:
+    logs = [Entry("x", None, delete=True), Entry("x", 5, delete=True, soft=True)]
+    assert vectorised([Entry("x", 15, "base", "")], logs, EventTimeRule(), ("ts",)), "as release 1.0.2 reads it"
+    assert not vectorised(
+        [Entry("x", 15, "base", "")], [Entry("x", None, delete=True, soft=True)], EventTimeRule(), ("ts",)
+    )
 
 
 def test_a_delete_that_a_later_lower_record_replaced_is_forgotten_and_the_base_row_is_back() -> None:
@@ -139,10 +182,9 @@ def test_a_delete_whose_ordering_value_is_of_another_class_wins(kind: str | None
 
 @pytest.mark.row("J6")
 def test_rows_that_say_they_are_deleted_are_deletes_with_their_own_ordering_value() -> None:
-    schema = pa.schema([*SCHEMA, ("_hoodie_is_deleted", pa.bool_())])
-    found = EntryCollector(schema, ("ts",))
-    batch = pa.RecordBatch.from_pylist([{"k": "x", "ts": 4, "_hoodie_is_deleted": True}, {"k": "y", "ts": 4}], schema)
-    found.add_records(batch, batch.column("k"), frozenset(schema.names), False)
+    found = EntryCollector(SCHEMA, ("ts",))
+    batch = pa.RecordBatch.from_pylist([{"k": "x", "ts": 4, IS_DELETED: True}, {"k": "y", "ts": 4}], SCHEMA)
+    found.add_records(batch, batch.column("k"), frozenset(SCHEMA.names), False)
     entries = found.finish()
     assert entries is not None
     assert (entries.deleted.tolist(), entries.outright.tolist()) == ([True, False], [False, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,10 @@ LONG, TEXT = ("LongWrapper", 7), ("StringWrapper", "x")
         ([pa.int64()], "IntWrapper", 7, None),
         ([pa.int32()], "IntWrapper", 0, None),
         ([pa.int64()], None, None, None),
+        ([pa.date32()], "IntWrapper", 18_263, (dt.date(2020, 1, 2),)),
+        ([pa.date32(), pa.string()], "ArrayWrapper", (("LocalDateWrapper", 18_263), TEXT), (dt.date(2020, 1, 2), "x")),
+        ([pa.date32()], "DateWrapper", dt.date(2020, 1, 2), (dt.date(2020, 1, 2),)),
+        ([pa.date32()], "IntWrapper", 0, None),
         ([], "LongWrapper", 7, None),
         ([pa.int64(), pa.string()], "ArrayWrapper", (LONG, TEXT), (7, "x")),
         ([pa.int64(), pa.string()], "ArrayWrapper", (None, TEXT), (None, "x")),
