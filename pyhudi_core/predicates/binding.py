@@ -155,9 +155,45 @@ def _joined(children: list[Node], is_and: bool) -> Node:
         if child == absorbing:
             return absorbing
         flat.extend(child.children if isinstance(child, kind) else [] if child == neutral else [child])
+    flat = _lists(flat, is_and)
     if not flat:
         return neutral
     return flat[0] if len(flat) == 1 else kind(tuple(flat))
+
+
+def _lists(children: list[Node], is_and: bool) -> list[Node]:
+    """The same with one list for each value that is compared with several literals: ``a = 1 OR a = 2`` is ``a IN (1, 2)``, for nulls too.
+
+    A chain of thousands of comparisons is evaluated one by one, a list at once.
+    """
+    found: dict[tuple[Node, pa.DataType], list[Literal]] = {}
+    places: list[Node | tuple[Node, pa.DataType]] = []
+    for child in children:
+        literals = _literals_of(child, is_and)
+        if not literals:
+            places.append(child)
+            continue
+        assert isinstance(child, Compare | In)
+        key = (child.left if isinstance(child, Compare) else child.operand, type_of(literals[0]))
+        if key not in found:
+            places.append(key)
+        found.setdefault(key, []).extend(literals)
+    return [_list(place, found[place], is_and) if isinstance(place, tuple) else place for place in places]
+
+
+def _literals_of(node: Node, is_and: bool) -> tuple[Literal, ...]:
+    """The literals of a test that can be part of a list; none if it cannot."""
+    if isinstance(node, In) and node.negated == is_and:
+        return node.values
+    if isinstance(node, Compare) and node.op == ("!=" if is_and else "=") and isinstance(node.right, Literal):
+        return (node.right,)
+    return ()
+
+
+def _list(key: tuple[Node, pa.DataType], literals: list[Literal], negated: bool) -> Node:
+    if len(literals) == 1:
+        return Compare("!=" if negated else "=", key[0], literals[0])
+    return In(key[0], tuple(literals), negated)
 
 
 def _compare(op: str, left: Node, right: Node) -> Node:

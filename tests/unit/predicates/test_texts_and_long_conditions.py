@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from decimal import Decimal
 
 import pyarrow as pa
@@ -86,6 +87,39 @@ print("done")
 def test_conditions_of_very_many_parts_do_not_end_the_process() -> None:
     done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, b"done")
+
+
+FOLDED = {
+    "i = 1 OR i = 2 OR i = 1": "`i` IN (1, 2, 1)",
+    "i = 1 OR s = 'x' OR 2 = i": "(`i` IN (1, 2)) OR (`s` = 'x')",
+    "i = 1 OR i IN (2, 3) OR i IS NULL": "(`i` IN (1, 2, 3)) OR (`i` IS NULL)",
+    "i != 1 AND i NOT IN (2, 3)": "`i` NOT IN (1, 2, 3)",
+    "NOT (i = 1 OR i = 2)": "`i` NOT IN (1, 2)",
+    "i = 1 OR (i = 2 AND s = 'x')": "(`i` = 1) OR ((`i` = 2) AND (`s` = 'x'))",
+    "i = 1 AND i = 2": "(`i` = 1) AND (`i` = 2)",
+    "i != 1 OR i != 2": "(`i` != 1) OR (`i` != 2)",
+    "lower(s) = 'x' OR lower(s) = 'y' OR s = 'z'": "(lower(`s`) IN ('x', 'y')) OR (`s` = 'z')",
+    "i = 1 OR i = 9999999999 OR i = 2": "(`i` IN (1, 2)) OR (CAST(`i` AS BIGINT) = 9999999999L)",
+    "i = 1 OR i = NULL OR i = 2": "`i` IN (1, 2)",
+}
+
+
+@pytest.mark.parametrize("where", FOLDED)
+def test_comparisons_of_one_value_become_a_list(where: str) -> None:
+    predicate = Predicate.of(where, SCHEMA)
+    assert predicate is not None
+    assert predicate.to_spark() == FOLDED[where]
+
+
+def test_a_chain_of_comparisons_costs_what_a_list_does() -> None:
+    predicate = Predicate.of(" OR ".join(f"i = {number}" for number in range(5_000)), SCHEMA)
+    assert predicate is not None
+    rows = pa.table({"i": pa.array(range(4_000, 6_000), pa.int32())})
+    started = time.process_time()
+    for _ in range(100):
+        assert not predicate.could_match({"i": ColumnStats(7_000, 8_000, 0, 5)})
+        assert rows.filter(predicate.expression).num_rows == 1_000
+    assert time.process_time() - started < 3.0
 
 
 REFUSED = {
