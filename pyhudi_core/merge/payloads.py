@@ -2,7 +2,8 @@
 
 Rules of release 1.0.2's file group reader, which asks `combineAndGetUpdateValue` of the newer version both between entries of the logs and over the
 base row. Neither version is a delete: those are settled by the ordering columns before. A payload may turn the pair into a delete
-(``gone``); between two log entries Hudi then keeps the older one, over a base row it drops the row.
+(``gone``); between two log entries Hudi then keeps the older one, over a base row it drops the row. Debezium's payloads do so too where the older
+version is a row that says it is deleted.
 
 Where releases differ, the rule is that of 1.0: with equal sequence numbers of MySQL the older version stays (1.2 takes the newer one).
 """
@@ -147,7 +148,8 @@ class MySqlPayload:
         known = _mask(pc.is_valid(older.column(_SEQUENCE)))
         higher = (new[0] > old[0]) | ((new[0] == old[0]) & (new[1] > old[1]))
         wins = ~known | higher
-        return MergedPairs(choose(older, newer, wins), wins & _says(newer, _OPERATION, "d"))
+        gone = (wins & _says(newer, _OPERATION, "d")) | _says(older, _OPERATION, "d")
+        return MergedPairs(choose(older, newer, wins), gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,8 @@ class PostgresPayload:
         wins = ~lower | _mask(pc.is_null(old))
         rows = choose(older, newer, wins)
         columns = [_toasted(rows.column(name), older.column(name)) for name in rows.column_names]
-        return MergedPairs(pa.table(columns, schema=newer.schema), wins & _says(newer, _OPERATION, "d"))
+        gone = (wins & _says(newer, _OPERATION, "d")) | _says(older, _OPERATION, "d")
+        return MergedPairs(pa.table(columns, schema=newer.schema), gone)
 
 
 _MODEL = "org.apache.hudi.common.model"

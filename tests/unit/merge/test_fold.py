@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi_core.formats.log_contents import DeleteRecord
-from pyhudi_core.merge.fold import CommitTimeRule, EventTimeRule, Rule, fold
+from pyhudi_core.merge.fold import CommitTimeRule, EventTimeRule, MergerRule, Rule, fold
 from pyhudi_core.merge.log_entries import IS_DELETED, EntryCollector, LogEntries
+from pyhudi_core.merge.payloads import EventTimePayload
 from pyhudi_core.merge.slice_merge import merge_slice
 
 SCHEMA = pa.schema(
@@ -189,3 +190,17 @@ def test_rows_that_say_they_are_deleted_are_deletes_with_their_own_ordering_valu
     assert entries is not None
     assert (entries.deleted.tolist(), entries.outright.tolist()) == ([True, False], [False, False])
     assert np.array_equal(entries.orderings.column("ts").to_numpy(), [4, 4])
+
+
+def test_with_a_merger_a_delete_in_the_logs_wins_over_entries_ordered_by_texts() -> None:
+    """Release 1.0.2 has such values in two classes there, and compares them with those of base rows only."""
+    schema = SCHEMA.set(1, pa.field("ts", pa.string()))
+    found = EntryCollector(schema, ("ts",))
+    batch = pa.RecordBatch.from_pylist([{"k": key, "ts": "000001.999", "a": "log"} for key in ("x", "y")], schema)
+    found.add_records(batch, batch.column("k"), frozenset(schema.names), False)
+    found.add_deletes([DeleteRecord(key, "", "000001.1000", "StringWrapper") for key in ("x", "y")])
+    entries = found.finish()
+    assert entries is not None
+    for rule, kept in ((MergerRule(EventTimePayload(("ts",))), []), (EventTimeRule(), ["x", "y"])):
+        merged = merge_slice([], fold(entries, rule), rule, lambda part: part.column("k"), ("ts",))
+        assert [key for part in merged for key in part.column("k").to_pylist()] == kept

@@ -142,6 +142,14 @@ def test_a_change_that_deletes_does_so_if_it_is_not_late(name: str, column: str,
         assert (found is None) is gone
 
 
+@pytest.mark.parametrize(("name", "column", "value"), [("MySql", "_event_seq", "1.2"), ("Postgres", "_event_lsn", 2)])
+def test_nothing_follows_a_row_that_says_it_is_deleted(name: str, column: str, value: Any) -> None:
+    """Release 1.0.2 finds no row to merge with: between entries of the logs that row stays, a base row is dropped."""
+    older = {"a": "old", column: value, "_change_operation_type": "d"}
+    newer = {"a": "new", column: value.replace("1", "5") if name == "MySql" else 9, "_change_operation_type": "u"}
+    assert merge(f"debezium.{name}DebeziumAvroPayload", older, newer, SOURCE) is None
+
+
 def test_postgres_keeps_what_its_source_left_out() -> None:
     toasted = "__debezium_unavailable_value"
     older = {"a": "old", "raw": b"old", "_event_lsn": 2, "l": [1]}
