@@ -28,6 +28,7 @@ from pyhudi_core.formats.log_reader import LogReader
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY, with_meta_fields
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.arrow import matching
+from pyhudi_core.read.differences import differing
 from pyhudi_core.read.merged import Merging
 from pyhudi_core.read.scan import RowFilter
 from pyhudi_core.runtime.base import Executor
@@ -104,6 +105,8 @@ class ChangeReader:
         written = np.asarray(pc.equal(new.column(COMMIT_TIME), change.instant).to_numpy(), bool)
         gone = np.ones(old.num_rows, bool)
         gone[at[at >= 0]] = False
+        if change.after is not None and change.after.logs:
+            written |= self._otherwise(old, new, at, (at >= 0) & ~written)
         changed = np.flatnonzero((at < 0) | written)
         old_rows = np.concatenate([at[changed], np.flatnonzero(gone)])
         new_rows = np.concatenate([changed, np.full(int(gone.sum()), -1)])
@@ -111,6 +114,17 @@ class ChangeReader:
         return self._batch(
             pa.array(ops, pa.string()), change.instant, _take(old, old_rows), _take(new, new_rows), new_rows, old_rows
         )
+
+    def _otherwise(self, old: pa.Table, new: pa.Table, at: np.ndarray, which: np.ndarray) -> np.ndarray:
+        """Which of these rows changed although the commit did not write what is there now.
+
+        A late partial update fills what a newer one left out, and where a late delete replaces an entry of the logs the base row may be back.
+        """
+        places, columns = np.flatnonzero(which), self.schema.names
+        found = np.zeros(len(which), bool)
+        before, after = (rows.select(columns).take(pa.array(n)) for rows, n in ((old, at[places]), (new, places)))
+        found[places] = differing(before, after)
+        return found
 
     def _rows(self, storage: Storage, piece: FileSlice | None) -> pa.Table:
         full = with_meta_fields(self.schema)

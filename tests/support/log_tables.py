@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,15 +26,22 @@ def slices(table: hudi.HudiTable) -> list[FileSlice]:
 
 def append(table: hudi.HudiTable, piece: FileSlice, rows: pa.Table) -> Path:
     """Write the rows, meta columns included, into a log of the slice, in a deltacommit of its own; returns the log."""
-    last = table.timeline.commits[-1]
-    begun = time_after(max(instant.completion_time or "" for instant in table.timeline))
-    name = LogFileName(piece.file_id, begun, 1, "0-0-0")
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink)
-    headers = {Header.INSTANT_TIME: begun, Header.SCHEMA: to_avro(rows.schema, "row")}
+    headers = {Header.SCHEMA: to_avro(rows.schema, "row")}
+    return append_block(table, piece, BlockType.PARQUET_DATA, headers, sink.getvalue().to_pybytes(), rows.num_rows)
+
+
+def append_block(
+    table: hudi.HudiTable, piece: FileSlice, kind: BlockType, headers: Mapping[Header, str], content: bytes, rows: int = 1
+) -> Path:  # fmt: skip
+    """Write one block into a log of the slice, in a deltacommit of its own; returns the log."""
+    last = table.timeline.commits[-1]
+    begun = next_time(table)
+    name = LogFileName(piece.file_id, begun, 1, "0-0-0")
     log = Path(table.location, piece.partition, str(name))
-    log.write_bytes(encode_block(BlockType.PARQUET_DATA, headers, sink.getvalue().to_pybytes()))
-    stat = WriteStat(piece.file_id, f"{piece.partition}/{name}", piece.partition, rows=rows.num_rows)
+    log.write_bytes(encode_block(kind, {Header.INSTANT_TIME: begun, **headers}, content))
+    stat = WriteStat(piece.file_id, f"{piece.partition}/{name}".lstrip("/"), piece.partition, rows=rows)
     commit = replace(table.commit_metadata(last), stats=(stat,))
     body = encode_record("HoodieCommitMetadata", commit.to_avro(Action.DELTACOMMIT), sync_marker=bytes(16))
     folder = Path(table.location, ".hoodie/timeline")
@@ -42,6 +50,11 @@ def append(table: hudi.HudiTable, piece: FileSlice, rows: pa.Table) -> Path:
     done = Instant(begun, Action.DELTACOMMIT, State.COMPLETED, time_after(begun))
     (folder / done.file_name()).write_bytes(body)
     return log
+
+
+def next_time(table: hudi.HudiTable) -> str:
+    """The requested time that the next appended deltacommit will have."""
+    return time_after(max(instant.completion_time or "" for instant in table.timeline))
 
 
 def damage(log: Path) -> None:
