@@ -101,7 +101,7 @@ class ChangeReader:
 
     def _compared(self, storage: Storage, change: GroupChange) -> pa.RecordBatch | None:
         old, new = self._rows(storage, change.before), self._rows(storage, change.after)
-        at = _places(new.column(RECORD_KEY), old.column(RECORD_KEY))
+        at = _places(*_apart(new.column(RECORD_KEY), old.column(RECORD_KEY)))
         written = np.asarray(pc.equal(new.column(COMMIT_TIME), change.instant).to_numpy(), bool)
         gone = np.ones(old.num_rows, bool)
         gone[at[at >= 0]] = False
@@ -229,6 +229,24 @@ class Changes:
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(str(self))}</p>"
+
+
+def _apart(one: pa.ChunkedArray, other: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Both columns of keys; where a key is in one of them more than once (inserts may do that), each with its number among its like."""
+    if all(pc.count_distinct(keys).as_py() == len(keys) for keys in (one, other)):
+        return one, other
+    return _numbered(one), _numbered(other)
+
+
+def _numbered(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    codes = keys.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    first = np.flatnonzero(np.append(True, codes[order][1:] != codes[order][:-1])) if len(order) else order
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order))))
+    return pa.chunked_array(
+        [pc.binary_join_element_wise(pa.array(number).cast(pa.string()), keys.combine_chunks(), ".")]
+    )
 
 
 def _places(keys: pa.ChunkedArray, among: pa.ChunkedArray) -> np.ndarray:
