@@ -114,8 +114,9 @@ class EntryCollector:
         self._present.append([np.ones(count, bool) for _ in self.schema.names])
 
     def finish(self) -> LogEntries | None:
-        """The entries; None if there are none."""
-        if not self._rows:
+        """The entries; None if there are none, which may be so although there are blocks."""
+        count = sum(map(len, self._keys))
+        if not count:
             return None
         partial = self._first_partial is not None
         present = tuple(_join(parts) for parts in zip(*self._present, strict=True)) if partial else None
@@ -129,7 +130,7 @@ class EntryCollector:
             _join(self._listed),
             orderings,
             present,
-            sum(map(len, self._keys)) if self._first_partial is None else self._first_partial,
+            count if self._first_partial is None else self._first_partial,
         )
 
 

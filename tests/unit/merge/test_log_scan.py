@@ -55,6 +55,12 @@ def test_an_identifier_that_is_none_is_passed_over(identifier: str) -> None:
     assert values(block + block) == [1, 1]
 
 
+def test_blocks_without_entries_are_nothing() -> None:
+    empty = encode_block(BlockType.DELETE, {Header.INSTANT_TIME: T1}, bytes.fromhex("000000030000000100"))
+    assert values(empty + data(T1)) == []
+    assert values(empty, data(T2, ("a", 1))) == [1]
+
+
 NULLABLE = AVRO.replace('"k","type":"string"', '"k","type":["null","string"]')
 KEYLESS = {Header.INSTANT_TIME: T1, Header.SCHEMA: NULLABLE}
 

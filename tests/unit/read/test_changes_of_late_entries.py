@@ -92,3 +92,12 @@ def test_rows_of_one_key_are_told_apart(tmp_path: Path) -> None:
     table = upsert(table, id="x", ts=9, a="three")
     told = [(change["op"], change["before"]["a"], change["after"]["a"]) for change in newest_changes(table)]
     assert sorted(told) == [("u", "one", "three"), ("u", "two", "three")]
+
+
+def test_a_log_without_an_entry_changes_nothing(tmp_path: Path) -> None:
+    table = merge_on_read(tmp_path / "t", id="x", ts=7, a="one")
+    [piece] = table.scan().slices()
+    append_block(table, piece, BlockType.DELETE, {}, write_deletes([]), rows=0)
+    table = hudi.open_table(table.location)
+    assert table.scan().to_arrow().column("a").to_pylist() == ["one"]
+    assert newest_changes(table) == []
