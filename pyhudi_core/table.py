@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -78,6 +78,10 @@ class HudiTable:
             )
         with self._home.verb() as context:
             return context.folder.read_commit(instant)
+
+    def archived_commits(self, after: str = "") -> Iterator[CommitMetadata]:
+        """What commits say that have left the active timeline and completed after a time; newest first, read as they are asked for."""
+        return self._home.context().folder.archived_commits(after)
 
     def snapshot(self, as_of: TimePoint | None = None) -> Snapshot:
         """The table's state: configuration, timeline and file groups."""

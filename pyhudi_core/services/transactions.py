@@ -2,8 +2,10 @@
 
 Several writers that load the numbered transactions of one source finish in any order, so "the greatest number that was committed" may be
 ahead of a batch that is still being written. Here each commit says in its ``extra_metadata`` which numbers it holds together with all that
-were visible when it began, as a few intervals. Rows and intervals become visible in one step, and what was visible stays so; hence the union over the
-visible commits is exactly what can be read. The newest commits repeat what older ones said, so archival forgets nothing.
+were visible when it began, as a few intervals. Rows and intervals become visible in one step, and what was visible stays so; hence the union over
+the visible commits is exactly what can be read. A commit also says up to which completion time it repeats what older ones said, so of the archived
+commits only those are read that completed later; and, where commits without transactions have filled the active timeline, those back to the newest
+with some.
 
 Invariants: `transaction_watermark` never names a number whose transaction is not visible; for one table it never goes back
 (except by a restore).
@@ -11,7 +13,8 @@ Invariants: `transaction_watermark` never names a number whose transaction is no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Protocol
 
 from pyhudi_core.errors import CorruptTimelineError, InvalidOptionError
@@ -20,6 +23,8 @@ from pyhudi_core.model.instant import Instant
 from pyhudi_core.timeline.active import Timeline
 
 TRANSACTIONS_KEY = "pyhudi.transactions"
+SEEN_KEY = "pyhudi.transactions.seen"
+"""The completion time up to which a commit repeats what others said."""
 
 Interval = tuple[int, int]
 
@@ -32,6 +37,8 @@ class CommitLog(Protocol):
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata: ...
 
+    def archived_commits(self, after: str = "") -> Iterator[CommitMetadata]: ...
+
 
 def transactions(table: CommitLog, first: int, last: int) -> dict[str, str]:
     """The ``extra_metadata`` of a commit that holds the transactions ``first`` to ``last``, both included.
@@ -42,17 +49,22 @@ def transactions(table: CommitLog, first: int, last: int) -> dict[str, str]:
         raise InvalidOptionError(
             f"{first} to {last} are not transactions", hint="Give the first and the last number, from 0 upwards."
         )
-    return {TRANSACTIONS_KEY: _text(_united([*held_transactions(table), (first, last)]))}
+    # First, so that what completes meanwhile is said once more rather than never.
+    seen = max((instant.completion_time or "" for instant in table.timeline.commits), default="")
+    return {TRANSACTIONS_KEY: _text(_united([*held_transactions(table), (first, last)])), SEEN_KEY: seen}
 
 
 def held_transactions(table: CommitLog) -> list[Interval]:
     """The transactions that readers of the table see now, as intervals (first, last), lowest first."""
-    said: list[Interval] = []
-    for instant in table.timeline.commits:
-        text = table.commit_metadata(instant).extra.get(TRANSACTIONS_KEY)
-        if text is not None:
-            said.extend(_intervals(text, instant))
-    return _united(said)
+    timeline = table.timeline
+    saying = [commit for commit in map(table.commit_metadata, timeline.commits) if TRANSACTIONS_KEY in commit.extra]
+    if timeline.has_history:
+        if not saying:
+            saying = list(islice((c for c in table.archived_commits() if TRANSACTIONS_KEY in c.extra), 1))
+        seen = max((commit.extra.get(SEEN_KEY, "") for commit in saying), default=None)
+        if seen is not None:
+            saying.extend(commit for commit in table.archived_commits(seen) if TRANSACTIONS_KEY in commit.extra)
+    return _united(interval for commit in saying for interval in _intervals(commit.extra[TRANSACTIONS_KEY]))
 
 
 def transaction_watermark(table: CommitLog, first: int = 1) -> int:
@@ -77,14 +89,13 @@ def _text(intervals: Iterable[Interval]) -> str:
     return ",".join(f"{low}-{high}" for low, high in intervals)
 
 
-def _intervals(text: str, instant: Instant) -> list[Interval]:
+def _intervals(text: str) -> list[Interval]:
     found: list[Interval] = []
     for part in text.split(","):
         low, _, high = part.partition("-")
         if not (low.isdecimal() and high.isdecimal() and int(low) <= int(high)):
             raise CorruptTimelineError(
-                f"The commit's {TRANSACTIONS_KEY!r} does not hold intervals",
-                instant=instant.requested_time,
+                f"A commit's {TRANSACTIONS_KEY!r} does not hold intervals: {text[:100]!r}",
                 hint="Write that key with pyhudi_core.transactions() only.",
             )
         found.append((int(low), int(high)))

@@ -246,6 +246,13 @@ class TimelineFolder:
                 raise
             return row.metadata or b""
 
+    def archived_commits(self, after: str) -> Iterator[CommitMetadata]:
+        """What archived commits say that completed after a time, newest first; their files are opened as they are needed."""
+        for row in self.history.rows_newest_first(after) if self.load().has_history else ():
+            record = CommitMetadata(None).record_name(Action(row.action))
+            if row.metadata:
+                yield CommitMetadata.from_avro(decode_record(row.metadata, record, path=self.history.path))
+
     def latest_schema(self, timeline: Timeline) -> str | None:
         """Avro JSON of the newest completed commit (by requested time) that defines a schema."""
         for instant in reversed(timeline.instants):

@@ -166,6 +166,16 @@ class History:
 
         return self._ask(look, lambda _: True)
 
+    def rows_newest_first(self, after: str) -> Iterator[HistoryRow]:
+        """The same one by one, those of the newest file first; files are opened as they are needed."""
+        state = self.state()
+        for file in sorted(state.files, key=lambda file: file.last, reverse=True):
+            if self._completes_after(state, file, after):
+                rows = (row for row in reversed(self.rows(state, file)) if row.action in DATA_ACTIONS)
+                yield from (row for row in rows if _completed(row) > after)
+        if state.problem is not None:
+            raise self._lost(state)
+
     def holds(self, action: Action, after: str) -> bool:
         """Whether an instant of this action is archived that completed later. Opens no content."""
 

@@ -153,5 +153,17 @@ def test_cdc_transaction_watermark_is_safe() -> None:
     assert is_safe() == 39
     load(40, 49).commit()
     assert is_safe() == 59
+    archiving = story.writer(options={"hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}).open()
+    for number in range(8):
+        archiving.upsert(batch((1000, "other", number)))
+        assert is_safe() == 59, "others have filled the timeline; what was loaded is still there"
+    slow = load(60, 69)
+    for first in (70, 80, 90):
+        load(first, first + 9).commit()
+    slow.commit()
+    for number in range(8):
+        archiving.upsert(batch((1000, "other", number)))
+        assert is_safe() == 99
+    load(100, 109).commit()
     newest = table.timeline.commits[-1]
-    assert table.commit_metadata(newest).extra["pyhudi.transactions"] == "1-59"
+    assert table.commit_metadata(newest).extra["pyhudi.transactions"] == "1-109"
