@@ -16,6 +16,7 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _REPAIRED = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.ROLLBACK})
+_RESTORE = "Nothing is written here until it has ended: let the program that began it finish it."
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING})
 
 
@@ -78,7 +79,9 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
         exam.add(Kind.PENDING_PLAN, f"A {action} is planned and not begun", path, time)
     else:
         exam.living.add(time)
-        exam.add(Kind.PENDING_FOREIGN, f"The {action} is {instant.state} and has no heartbeat", path, time)
+        advice = _RESTORE if action is Action.RESTORE else None
+        what = f"The {action} is {instant.state} and has no heartbeat"
+        exam.add(Kind.PENDING_FOREIGN, what, path, time, what_to_do=advice)
 
 
 def _has_ended(exam: Examination, context: TableContext, instant: Instant) -> bool:

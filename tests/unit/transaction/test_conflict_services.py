@@ -10,6 +10,7 @@ from support.tables import make, orders, reopen, rows
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.services.doctor import Kind
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.transaction.conflict import Concurrent, ConflictKind, Touched, find_conflict
@@ -122,5 +123,7 @@ def test_no_write_is_made_while_a_restore_is_pending(location: str, state: str) 
             begin()
     assert len(table.timeline.commits) == 1, "nothing was published"
     assert rows(table, "id", "price") == [(1, 1.0), (2, 1.0)]
+    [finding] = [found for found in table.check().findings if found.kind is Kind.PENDING_FOREIGN]
+    assert "until it has ended" in finding.what_to_do
     restore.unlink()
     table.upsert(orders((3, "a", 1.0)))
