@@ -87,7 +87,7 @@ class Settings:
             until=own.get("until"),
             refuse_pending_deletes=_one_of(own, "refuse_pending_deletes", ("true", "false")) == "true",
             push_filters=_one_of(own, "push_filters", ("true", "false")) == "true",
-            starting=own.get("starting", EARLIEST),
+            starting=_starting(own),
             max_commits_per_batch=_count(own, "max_commits_per_batch"),
             max_bytes_per_batch=_count(own, "max_bytes_per_batch"),
             storage_options=tuple((k.removeprefix(_STORAGE), v) for k, v in named.items() if k.startswith(_STORAGE)),
@@ -138,6 +138,12 @@ def _one_of(own: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
     if name in own and word not in words:
         raise _invalid(own, name, f"Use {', '.join(words[:-1])} or {words[-1]}.")
     return word
+
+
+def _starting(own: Mapping[str, str]) -> str:
+    given = own.get("starting", EARLIEST)
+    word = given.lower()
+    return word if word in (EARLIEST, LATEST) else given
 
 
 def _count(own: Mapping[str, str], name: str) -> int | None:

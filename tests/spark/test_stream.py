@@ -265,6 +265,8 @@ def test_options_of_streams_are_checked(follower: Follower, table: hudi.HudiTabl
         source = PyhudiSource({"path": table.location, **options})
         with pytest.raises(RuntimeError, match="InvalidOptionError.*does not go with a stream"):
             source.streamReader(source.schema())
+    assert _source(table, starting="LATEST").streamReader(_source(table).schema()).initialOffset() != _at("")
+    assert _source(table, starting="Earliest").streamReader(_source(table).schema()).initialOffset() == _at("")
     follower.options = {"starting": "yesterday"}
     with pytest.raises(InvalidOptionError, match="neither earliest nor latest nor a time.*table /"), own_errors():
         follower.start().awaitTermination(LIMIT_S)
