@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.register_assert_rewrite("pyhudi_core.testing.lock_kit", "pyhudi_core.testing.storage_kit")
+
 SLOW_TEST_S = 4 * 3600
 """The usual limit is for tests of the quick suite; those of the nightly one try all orders there are."""
 
