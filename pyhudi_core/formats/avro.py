@@ -32,19 +32,21 @@ SYNC_SIZE = 16
 MAX_SCHEMA_BYTES = 1 << 20
 
 _HINT = "The file is damaged or was not written by Hudi; restore it from a copy, or roll the instant back"
-_DECODE_ERRORS = (
+DECODE_ERRORS = (
     EOFError,
     ValueError,
     TypeError,
     LookupError,
     ArithmeticError,
     AttributeError,
+    NotImplementedError,
     StopIteration,
     RecursionError,
     struct.error,
     SchemaParseException,
     UnknownType,
 )
+"""What fastavro and Arrow raise for bytes or schemas that are no Avro."""
 
 
 def encode_record(name: str, record: Mapping[str, Any], *, sync_marker: bytes) -> bytes:
@@ -64,7 +66,7 @@ def encode_record(name: str, record: Mapping[str, Any], *, sync_marker: bytes) -
     body = BytesIO()
     try:
         fastavro.schemaless_writer(body, parsed, record)
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         raise DataError(
             f"A {name} does not fit its Avro schema: {error}", hint="Check the types of its fields"
         ) from error
@@ -119,7 +121,7 @@ def decode_record(
         if not isinstance(record, dict):
             raise SchemaRefusedError("the value is not a record")
         return fit(record) if fit is not None else record
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         detail = str(error) or type(error).__name__
         message = f"Not a readable Avro file{f' with a {expect}' if expect else ''}: {detail:.200}"
         raise CorruptAvroError(message, path=path or None, detail=detail, hint=_HINT) from error
@@ -131,7 +133,7 @@ def sync_marker_of(data: bytes, *, path: str = "") -> bytes:
         header = _Cursor(data)
         header.metadata()
         return header.take(SYNC_SIZE)
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         raise CorruptAvroError(
             f"Not a readable Avro file: {error}", path=path or None, detail=str(error), hint=_HINT
         ) from error

@@ -18,9 +18,9 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
-from fastavro.schema import SchemaParseException, UnknownType
 
 from pyhudi_core.errors import CorruptAvroError, CorruptLogBlockError, UnsupportedTableError
+from pyhudi_core.formats.avro import DECODE_ERRORS
 from pyhudi_core.formats.avro_columns import compile_schema, decode_records
 from pyhudi_core.formats.avro_cursor import ColumnsRefusedError, Ints
 from pyhudi_core.formats.log_format import CONTENT_VERSION
@@ -30,18 +30,6 @@ SEVERAL = "ArrayWrapper"
 _HEAD = struct.Struct(">ii")
 _LENGTH = struct.Struct(">i")
 _MOST_SCHEMA_BYTES = 16 << 20
-_DECODE_ERRORS = (
-    EOFError,
-    ValueError,
-    TypeError,
-    LookupError,
-    ArithmeticError,
-    NotImplementedError,
-    RecursionError,
-    struct.error,
-    SchemaParseException,
-    UnknownType,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +100,7 @@ def read_deletes(content: pa.Buffer, path: str) -> list[DeleteRecord]:
     source = io.BytesIO(content.slice(_HEAD.size, size).to_pybytes())
     try:
         found = fastavro.schemaless_reader(source, _delete_schema(), None, return_record_name=True)
-    except (*_DECODE_ERRORS, MemoryError) as error:
+    except (*DECODE_ERRORS, MemoryError) as error:
         raise CorruptAvroError(
             f"A list of deletes is damaged: {error!s:.200}", path=path, hint="Restore the file from a copy."
         ) from error
@@ -206,7 +194,7 @@ def _one_by_one(content: pa.Buffer, starts: Ints, ends: Ints, schema: str, path:
             for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
         ]
         return pa.RecordBatch.from_pylist(rows, pa.schema(list(compile_schema(schema).type)))
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         raise CorruptAvroError(
             f"Records of a log block are damaged: {error!s:.200}", path=path, hint="Restore the file from a copy."
         ) from error

@@ -20,13 +20,33 @@ def differing(old: pa.Table, new: pa.Table) -> Mask:
 
 
 def _differing(before: pa.Array, after: pa.Array) -> Mask:
-    if pa.types.is_nested(before.type):
-        # Few columns get here, since most are equal as a whole; texts show NaN as it is.
-        pairs = zip(before.to_pylist(), after.to_pylist(), strict=True)
-        return np.array([repr(one) != repr(two) for one, two in pairs], bool)
+    kind = before.type
+    if pa.types.is_map(kind):
+        pairs = pa.list_(pa.struct([kind.key_field, kind.item_field]))
+        return _differing(before.cast(pairs), after.cast(pairs))
+    if pa.types.is_struct(kind):
+        found = _mask(pc.xor(pc.is_null(before), pc.is_null(after)))
+        for one, other in zip(before.flatten(), after.flatten(), strict=True):
+            found |= _differing(one, other)
+        return found
+    if pa.types.is_nested(kind):
+        return _differing_lists(before, after)
     same = pc.fill_null(pc.equal(before, after), False)
-    if pa.types.is_floating(before.type):
+    if pa.types.is_floating(kind):
         nan = pc.and_(pc.is_nan(before), pc.is_nan(after))
         same = pc.or_(same, pc.fill_null(nan, False))
-    same = pc.or_(same, pc.and_(pc.is_null(before), pc.is_null(after)))
-    return ~np.asarray(same.to_numpy(zero_copy_only=False), bool)
+    return ~_mask(pc.or_(same, pc.and_(pc.is_null(before), pc.is_null(after))))
+
+
+def _differing_lists(before: pa.Array, after: pa.Array) -> Mask:
+    """Lists differ in length, or in an item."""
+    found = _differing(pc.list_value_length(before), pc.list_value_length(after))
+    alike = pa.array(~found)
+    one, other = before.filter(alike), after.filter(alike)
+    rows = np.flatnonzero(~found)[pc.list_parent_indices(one).to_numpy()]
+    found[rows[_differing(pc.list_flatten(one), pc.list_flatten(other))]] = True
+    return found
+
+
+def _mask(found: pa.Array) -> Mask:
+    return np.array(found.to_numpy(zero_copy_only=False), bool)
