@@ -6,6 +6,8 @@ dead are ever repaired without being asked.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyhudi_core.errors import HudiError
 from pyhudi_core.model.instant import Action, Instant, State, is_time
 from pyhudi_core.services.doctor.examination import Examination, describe
@@ -32,12 +34,26 @@ def examine(exam: Examination) -> None:
                 Area.TIMELINE, "Without usable properties nobody can tell which pending instants are alive"
             )
         return
+    silent = [instant for instant in pending if instant.requested_time not in beats]
+    ended = _ended(exam, exam.context, silent) if silent else frozenset()
     for instant in pending:
-        _examine_instant(exam, exam.context, instant, instant.requested_time in beats)
+        if instant in ended:
+            exam.living.add(instant.requested_time)
+        else:
+            _examine_instant(exam, exam.context, instant, instant.requested_time in beats)
     waiting = {instant.requested_time for instant in pending}
     for time, info in sorted(beats.items()):
         if time not in waiting:
             _examine_beat(exam, exam.context, time, info)
+
+
+def _ended(exam: Examination, context: TableContext, silent: Iterable[Instant]) -> frozenset[Instant]:
+    """Which of these have ended between the look at the timeline and the one at the heartbeats, which go last."""
+    with exam.looking(Area.TIMELINE, exam.timeline_folder):
+        now = context.folder.load()
+        found = ((instant, now.find(instant.requested_time, instant.action)) for instant in silent)
+        return frozenset(instant for instant, later in found if later is None or not later.is_pending)
+    return frozenset()
 
 
 def _time(info: ObjectInfo) -> str:
@@ -53,9 +69,7 @@ def _is_dead(exam: Examination, context: TableContext, instant: Instant) -> bool
 def _examine_instant(exam: Examination, context: TableContext, instant: Instant, beats: bool) -> None:
     time, action = instant.requested_time, instant.action
     path = context.folder.file(instant)
-    if not beats and _has_ended(exam, context, instant):
-        exam.living.add(time)  # between the look at the timeline and the one at the heartbeats
-    elif action in _REPAIRED and action is not Action.ROLLBACK and _is_rolled_back(exam, context, instant):
+    if action in _REPAIRED and action is not Action.ROLLBACK and _is_rolled_back(exam, context, instant):
         exam.dead.add(time)
         at_work = beats and not _is_dead(exam, context, instant)
         exam.add(
@@ -82,14 +96,6 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
         advice = _RESTORE if action is Action.RESTORE else None
         what = f"The {action} is {instant.state} and has no heartbeat"
         exam.add(Kind.PENDING_FOREIGN, what, path, time, what_to_do=advice)
-
-
-def _has_ended(exam: Examination, context: TableContext, instant: Instant) -> bool:
-    """Whether an instant that was pending when the timeline was examined is so no more: its heartbeat goes last."""
-    with exam.looking(Area.TIMELINE, exam.timeline_folder):
-        now = context.folder.load().find(instant.requested_time, instant.action)
-        return now is None or not now.is_pending
-    return False
 
 
 def _dead(exam: Examination, context: TableContext, instant: Instant, path: str) -> None:
