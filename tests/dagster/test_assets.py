@@ -199,6 +199,7 @@ def test_a_downstream_asset_reads_only_what_changed_since_its_own_commit(run, la
     assert {row["day"]: row["amount_sum"] for row in table.scan().to_arrow().to_pylist()} == {"a": 2.0, "b": 4.0}
 
 
+@pytest.mark.row("R11")
 def test_the_position_of_a_reader_stands_in_its_own_commit(run, lake, orders, asset_of, totals):
     run(asset_of(orders(1)))
     run(totals)
@@ -214,6 +215,7 @@ def test_an_unchanged_upstream_is_no_run_of_the_function_and_no_event(run, order
     assert not run(totals).get_asset_materialization_events()
 
 
+@pytest.mark.row("R11")
 def test_a_failed_run_leaves_its_changes_pending(run, lake, orders, asset_of):
     broken = [True]
 

@@ -58,6 +58,7 @@ def test_paths_give_their_values_back(path):
     assert value_of_path(path, ("day",)) == ("a/b",)
 
 
+@pytest.mark.row("U15")
 def test_a_range_of_partitions_is_one_commit_with_figures_for_each(run, lake, orders, asset_of):
     rows = lambda context: pa.concat_tables(  # noqa: E731
         orders(index, 10 + index, day=key) for index, key in enumerate(context.partition_keys)

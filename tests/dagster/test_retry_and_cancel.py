@@ -30,6 +30,7 @@ def crash_once_before_the_event(monkeypatch):
     monkeypatch.setattr(pyhudi_dagster.metadata, "commit_metadata", crash)
 
 
+@pytest.mark.row("U4")
 def test_a_retry_of_the_step_adopts_the_commit_that_is_there(run, lake, orders, asset_of, crash_once_before_the_event):
     ran = []
     result = run(asset_of(lambda _: ran.append(1) or orders(1), retry_policy=dg.RetryPolicy(max_retries=1)))

@@ -19,7 +19,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: unpack(name, root / Path(name)) for name in sorted({query.table for query in QUERIES})}
 
 
-@pytest.mark.row("D2", "D3", "D5", "D7", "E9", "J1", "J2", "J5", "J6", "L8", "L9", "E10")
+@pytest.mark.row("D2", "D3", "D5", "D7", "E9", "J1", "J2", "J5", "J6", "L8", "L9", "E10", "Q3", "M1")
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_a_table_of_hudi_reads_as_hudi_reads_it(unpacked: dict[str, str], query: Query) -> None:
     table = hudi.open_table(unpacked[query.table])
@@ -43,7 +43,7 @@ ACTIONS = [
 ]
 
 
-@pytest.mark.row("B6", "C1", "C2", "C3", "C5", "C6", "C7", "C8", "C9", "C10", "C11")
+@pytest.mark.row("B6", "C1", "C2", "C3", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C4")
 @pytest.mark.parametrize("action", [*ACTIONS, "rollback", "savepoint"])
 def test_every_action_of_the_timeline_is_in_a_table_that_is_read(unpacked: dict[str, str], action: str) -> None:
     tables = [folder for folder in unpacked.values() if any(Path(folder, ".hoodie").rglob(f"timeline/*.{action}*"))]

@@ -73,7 +73,7 @@ def test_a_bootstrapped_table_is_not_even_read(location: str) -> None:
     assert "Hudi" in (caught.value.hint or "")
 
 
-@pytest.mark.row("P4")
+@pytest.mark.row("P4", "Q2", "U18")
 @pytest.mark.parametrize(("version", "advice"), [("6", "Upgrade it with Hudi 1.0.2"), ("9", "downgrade it to 8")])
 def test_tables_of_other_versions_are_refused_with_what_to_do(location: str, version: str, advice: str) -> None:
     make(location)

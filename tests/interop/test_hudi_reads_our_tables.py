@@ -25,6 +25,7 @@ def test_this_project_reads_its_own_rows(made: Maker, name: str) -> None:
     assert_same_rows(rows, table.rows, by=table.case.identity)
 
 
+@pytest.mark.row("Q3")
 @pytest.mark.parametrize("name", CASE_NAMES)
 def test_a_snapshot_read_gives_every_row_and_its_meta_columns(judge: JudgeProcess, made: Maker, name: str) -> None:
     table = made(name)

@@ -155,7 +155,7 @@ def _all_tried(report: Report) -> None:
     assert report.complete > 10
 
 
-@pytest.mark.row("K7")
+@pytest.mark.row("K7", "U3")
 @pytest.mark.row("R6")
 def test_insert_vs_insert_same_key() -> None:
     """Both come into file groups of their own; one of the two is refused, whoever is first."""
@@ -170,7 +170,7 @@ def test_insert_vs_insert_same_key() -> None:
     _all_tried(_explore(one, other, check))
 
 
-@pytest.mark.row("R6")
+@pytest.mark.row("R6", "D12")
 def test_two_upserts_of_a_new_key_never_make_two_rows() -> None:
     one, other = upsert((7, "a", 1.0), (8, "a", 1.0)), upsert((7, "a", 2.0), (9, "a", 2.0))
     _all_tried(_explore(one, other, _both_commit(one, other)))
@@ -188,7 +188,7 @@ def test_inserts_of_other_keys_into_one_partition_never_plan_anew() -> None:
     _all_tried(_explore(one, other, _never_again(one, other)))
 
 
-@pytest.mark.row("T13")
+@pytest.mark.row("T13", "D12")
 def test_disjoint_file_groups_never_conflict() -> None:
     one, other = upsert((1, "a", 10.0)), upsert((3, "b", 30.0))
     _all_tried(_explore(one, other, _never_again(one, other)))

@@ -218,7 +218,7 @@ WHOLE_AT_ONCE = (3, 11)
 """Safe rows with few enough orders to try all of them, in the weakest variant, every time; the others take longer."""
 
 
-@pytest.mark.row("K3")
+@pytest.mark.row("K3", "X1", "X2", "X3", "X4", "X5", "X6", "X7", "X8", "X9", "X10", "X11")
 @pytest.mark.row("K7")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"row_{row.number}")
 def test_eleven_rows(row: Row) -> None:

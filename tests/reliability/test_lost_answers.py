@@ -138,7 +138,7 @@ def test_put_412_after_success_lock_unlock(place: Place, how: Any) -> None:
 # --- every answer
 
 
-@pytest.mark.row("K13")
+@pytest.mark.row("K13", "U4")
 @pytest.mark.parametrize("fault", [Fault.LOST_ACK, Fault.FALSE_PRECONDITION], ids=lambda fault: fault.value)
 @pytest.mark.parametrize("profile", SIMULATED, ids=lambda profile: profile.value)
 def test_timeout_after_success_everywhere(profile: Profile, fault: Fault) -> None:

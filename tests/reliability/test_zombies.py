@@ -52,7 +52,7 @@ def actions(table: HudiTable) -> list[str]:
     return [str(instant.action) for instant in table.timeline.completed]
 
 
-@pytest.mark.row("R13", "O9", "K11")
+@pytest.mark.row("R13", "O9", "K11", "U1")
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.value)
 @pytest.mark.parametrize("policy", ["LAZY", "NEVER"])
 def test_zombie_after_expiry_before_intent(profile: Profile, policy: str) -> None:
@@ -77,7 +77,7 @@ def test_zombie_after_expiry_before_intent(profile: Profile, policy: str) -> Non
     assert zombie.open().upsert(batch((2, "a", 2))), "it can write again"
 
 
-@pytest.mark.row("O9", "R13")
+@pytest.mark.row("O9", "R13", "U1")
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.value)
 def test_zombie_between_intent_and_put(profile: Profile) -> None:
     """It has decided and not published: the next writer publishes for it, once, and builds on it; both are told that they succeeded."""
@@ -328,6 +328,7 @@ class _NthCall:
         return call
 
 
+@pytest.mark.row("U17")
 def test_mixed_lock_identity_refused() -> None:
     """A writer with another lock would exclude nobody: it is refused before anything is published, and moves only by consent."""
     story = Story(Profile.S3)

@@ -242,6 +242,7 @@ def test_the_input_is_evaluated_once(spark: Any, location: str, way: str) -> Non
     assert rows(table, "id", "price") == [(n, float(n)) for n in range(20)]
 
 
+@pytest.mark.row("U14")
 def test_many_rows_and_groups_agree_with_the_local_engine(spark: Any, tmp_path: Any, way: str) -> None:
     import numpy as np
 

@@ -183,6 +183,7 @@ def test_delete_partitions_needs_a_partitioned_table(location: str) -> None:
         table.delete_partitions(["day=a"])
 
 
+@pytest.mark.row("D9")
 def test_delete_by_keys_removes_the_rows_and_nothing_else(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0), (2, "a", 2.0), (1, "b", 3.0)))
@@ -218,6 +219,7 @@ def test_delete_finds_keys_in_several_groups_of_a_partition(location: str) -> No
     assert rows(table, "id") == [(i,) for i in range(30) if i not in (3, 13, 23)]
 
 
+@pytest.mark.row("D9")
 def test_delete_where_removes_what_matches(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0), (2, "a", 20.0), (3, "b", 30.0)))

@@ -33,6 +33,7 @@ def test_what_is_staged_can_be_read(location: str) -> None:
     assert rows(table, "id", "price") == [(1, 1.0), (2, 2.0)]
 
 
+@pytest.mark.row("U7")
 def test_would_commit_says_yes_or_why_not(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))

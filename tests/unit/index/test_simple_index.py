@@ -63,6 +63,7 @@ def storage() -> Watched:
     return made
 
 
+@pytest.mark.row("I10")
 def test_keys_get_the_number_of_their_file(storage: Watched) -> None:
     files = (IndexedFile("p/one", 7), IndexedFile("p/two", 8))
     keys = pa.chunked_array([["b", "zz"], ["n", "b", "\U0001f600"]])
@@ -97,6 +98,7 @@ def test_rows_of_many_partitions_are_found_in_their_own(storage: Watched, tasks:
     ]  # fmt: skip
 
 
+@pytest.mark.row("I10")
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.text(min_size=1, max_size=3), st.sampled_from("pqr")), max_size=30), st.integers(1, 4))
 def test_no_row_is_lost_or_doubled(rows: list[tuple[str, str]], tasks: int) -> None:

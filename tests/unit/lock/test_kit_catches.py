@@ -74,6 +74,7 @@ def test_a_lock_that_lets_everybody_in_is_found() -> None:
         _Kit(LetsEverybodyIn).test_no_order_of_two_lets_both_in()
 
 
+@pytest.mark.row("U2")
 @pytest.mark.parametrize(
     ("flaw", "test", "says"),
     [

@@ -34,7 +34,7 @@ def test_ordering_columns_do_not_decide_when_the_mode_is_commit_time(location: s
     assert rows(table, "id", "price") == [(1, 2.0), (2, 8.0)]
 
 
-@pytest.mark.row("J2", "P7", "P12", "P14")
+@pytest.mark.row("J2", "P7", "P12", "P14", "M1")
 def test_with_event_time_ordering_the_greater_value_wins(location: str) -> None:
     table = make(location, ordering="ts")
     table.upsert(orders((1, "a", 1.0, 100), (2, "a", 1.0, 100), (3, "a", 1.0, 100)))

@@ -128,7 +128,7 @@ def payload(name: str) -> Callable[[pa.Table, pa.Table], pa.Table]:
     return lambda older, newer: merger.merge(older, newer).rows
 
 
-@pytest.mark.row("J3")
+@pytest.mark.row("J3", "U5")
 @pytest.mark.parametrize(
     ("law", "merger"),
     [

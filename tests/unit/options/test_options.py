@@ -128,6 +128,14 @@ def test_what_is_not_there_yet_is_refused_as_such(key: str, value: object) -> No
         WriteOptions.parse({key: value})
 
 
+@pytest.mark.row("I13")
+@pytest.mark.parametrize("kind", ["HBASE", "INMEMORY", "FLINK_STATE"])
+def test_indexes_that_live_outside_the_table_are_refused_by_name(kind: str) -> None:
+    with pytest.raises(InvalidOptionError, match=rf"(?i)hoodie\.index\.type.*{kind}") as caught:
+        WriteOptions.parse({"hoodie.index.type": kind})
+    assert "SIMPLE" in f"{caught.value} {caught.value.hint}"
+
+
 @pytest.mark.parametrize(
     ("given_name", "meaning"),
     [

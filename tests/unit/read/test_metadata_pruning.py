@@ -90,7 +90,7 @@ def test_a_look_up_by_secondary_key_gives_the_rows_with_the_value(table: hudi.Hu
         table.lookup(pa.table({"label": values}), index="no such index")
 
 
-@pytest.mark.row("D7")
+@pytest.mark.row("D7", "U8", "R12")
 def test_read_optimized_says_what_it_leaves_out(table: hudi.HudiTable) -> None:
     scan = table.scan(mode="read_optimized")
     stale = scan.staleness()
@@ -103,7 +103,7 @@ def test_read_optimized_says_what_it_leaves_out(table: hudi.HudiTable) -> None:
         assert str(stale.log_files) in str(stale)
 
 
-@pytest.mark.row("D7")
+@pytest.mark.row("D7", "U8", "R12")
 def test_read_optimized_refuses_with_pending_deletes(tmp_path: Path) -> None:
     table = hudi.open_table(unpack("hudi-1.0.2/mor_cdc_data_before", tmp_path / "table"))
     assert table.scan(mode="read_optimized").staleness().deletes == 8

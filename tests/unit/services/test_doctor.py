@@ -46,6 +46,7 @@ def test_an_empty_table_is_green(location: str) -> None:
     assert examine(location).ok
 
 
+@pytest.mark.row("U13")
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_that_hudi_wrote_have_no_errors(location: str, name: str) -> None:
     report = examine(unpack(name, location))
@@ -86,6 +87,7 @@ def test_the_report_renders_as_html_without_markup_of_hostile_names(location: st
     assert "&lt;script&gt;" in html and "<script>" not in html
 
 
+@pytest.mark.row("U13")
 def test_the_report_is_machine_readable(location: str) -> None:
     make(location)
     Path(location, ".hoodie/timeline").mkdir(exist_ok=True)
@@ -144,6 +146,7 @@ def test_keys_can_be_left_out_or_sampled_and_the_report_says_so(location: str) -
     assert table.check().area(Area.KEYS).complete
 
 
+@pytest.mark.row("U13")
 def test_a_read_only_storage_refuses_whatever_changes_something(tmp_path: Path) -> None:
     real = LocalStorage(str(tmp_path), fsync=False)
     real.put("a", b"1")

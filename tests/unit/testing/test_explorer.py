@@ -31,6 +31,7 @@ from pyhudi_core.testing import (
 )
 
 
+@pytest.mark.row("U2")
 def test_a_lost_update_between_two_naive_writers_is_found() -> None:
     report = explore(counter_world, [naive, naive], nothing_is_lost)
     assert report.violation is not None
@@ -63,6 +64,7 @@ def test_right_writers_are_clean_under_every_schedule(actor: object) -> None:
     assert report.complete > 1
 
 
+@pytest.mark.row("U2")
 def test_every_crash_of_locked_writers_is_explored_and_clean() -> None:
     report = explore(counter_world, [locked, locked], nothing_is_lost, Bounds(crashes=1)).assert_clean()
     assert report.exhausted

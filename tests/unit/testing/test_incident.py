@@ -130,6 +130,7 @@ def _world() -> World:
     return world
 
 
+@pytest.mark.row("U19")
 def test_incidents_of_two_writers_in_the_simulator_are_replayed_with_the_same_repair() -> None:
     seen: set[Fate] = set()
 

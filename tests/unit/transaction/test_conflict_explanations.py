@@ -24,6 +24,7 @@ def table(location: str) -> hudi.HudiTable:
     return made
 
 
+@pytest.mark.row("U7")
 def test_a_staged_write_and_a_commit_that_came_first(table: hudi.HudiTable) -> None:
     with table.begin("upsert") as write:
         write.write(orders((1, "a", 5.0), (2, "b", 5.0)))

@@ -29,7 +29,7 @@ def pending(table: hudi.HudiTable) -> list[str]:
     return [instant.requested_time for instant in table.timeline.pending]
 
 
-@pytest.mark.row("K11")
+@pytest.mark.row("K11", "N11")
 def test_lazy_leaves_a_writer_alone_that_may_be_alive(location: str) -> None:
     table = with_foreign_pending(location)
     table.upsert(orders((1, "a", 2.0)))
@@ -37,7 +37,7 @@ def test_lazy_leaves_a_writer_alone_that_may_be_alive(location: str) -> None:
     assert rows(table, "id", "price") == [(1, 2.0)]
 
 
-@pytest.mark.row("K11")
+@pytest.mark.row("K11", "N11")
 def test_eager_rolls_back_what_nobody_says_is_alive(location: str) -> None:
     table = reopen(with_foreign_pending(location), hoodie__clean__failed__writes__policy="EAGER")
     table.upsert(orders((1, "a", 2.0)))
@@ -46,6 +46,7 @@ def test_eager_rolls_back_what_nobody_says_is_alive(location: str) -> None:
     assert not list(Path(location).rglob(f"*{FOREIGN}.parquet"))
 
 
+@pytest.mark.row("N11")
 def test_eager_refuses_to_write_beside_a_living_writer(location: str) -> None:
     table = make(location)
     eager = reopen(table, hoodie__clean__failed__writes__policy="EAGER")
@@ -58,6 +59,7 @@ def test_eager_refuses_to_write_beside_a_living_writer(location: str) -> None:
     assert rows(table, "id") == [(1,), (2,)]
 
 
+@pytest.mark.row("N11")
 def test_never_leaves_everything_to_an_explicit_call(location: str) -> None:
     table = reopen(with_foreign_pending(location), hoodie__clean__failed__writes__policy="NEVER")
     table.upsert(orders((1, "a", 2.0)))

@@ -31,7 +31,7 @@ def loser(table: hudi.HudiTable, losses: int) -> hudi.Write:
     return write
 
 
-@pytest.mark.row("T7")
+@pytest.mark.row("T7", "U6")
 def test_after_three_lost_races_others_yield_until_the_loser_has_committed(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 0.0), (2, "b", 0.0)))

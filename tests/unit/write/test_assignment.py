@@ -79,6 +79,7 @@ def test_what_small_groups_cannot_take_goes_to_new_groups() -> None:
     assert sum(weight for _, weight in plan.routes["p"].inserts) == pytest.approx(3_500_000)
 
 
+@pytest.mark.row("D11")
 def test_without_a_small_file_limit_inserts_make_new_groups() -> None:
     planner = _planner(Sizing(120 * MB, 0, 1024))
     planner.merge("p", Volume(100, 10_000), (_slice("a", MB), _slice("b", MB)))
@@ -114,6 +115,7 @@ def _batch(start: int, count: int, day: str = "a") -> pa.Table:
 TINY_BLOOM = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.dynamic.max.entries": 1000}
 
 
+@pytest.mark.row("D11", "D12")
 def test_files_roll_at_the_target_size(location: str) -> None:
     table = make(
         location, options={**TINY_BLOOM, "hoodie.parquet.max.file.size": 64 << 10, "pyhudi.parquet.row.group.rows": 400}
@@ -126,7 +128,7 @@ def test_files_roll_at_the_target_size(location: str) -> None:
     assert len({stat.file_id for stat in commit.stats.files}) == len(sizes)
 
 
-@pytest.mark.row("D1")
+@pytest.mark.row("D1", "I10")
 def test_keys_are_found_in_whichever_group_of_the_partition_holds_them(location: str) -> None:
     table = make(
         location, options={**TINY_BLOOM, "hoodie.parquet.max.file.size": 64 << 10, "pyhudi.parquet.row.group.rows": 400}
@@ -141,6 +143,7 @@ def test_keys_are_found_in_whichever_group_of_the_partition_holds_them(location:
     assert sorted(key for (key,) in rows(table.scan(where="price < 0"), "id")) == list(range(5_000, 5_200))
 
 
+@pytest.mark.row("D11")
 def test_inserts_fill_the_small_group_of_a_partition(location: str) -> None:
     table = make(location)
     for start in range(3):
