@@ -4,6 +4,7 @@ from pyhudi_core import errors
 from pyhudi_core.errors import HudiError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opening import check_table, create_table, open_table
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.services.doctor import Limits
@@ -20,6 +21,7 @@ from pyhudi_core.transaction.requirement import (
 )
 from pyhudi_core.transaction.status import CommitStatus
 from pyhudi_core.write.handle import Write
+from pyhudi_core.write.operations import commit_with_retries
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.staged import CommitVerdict
 
@@ -44,10 +46,12 @@ __all__ = [
     "Scan",
     "SchemaIs",
     "State",
+    "TableConfig",
     "Timeline",
     "Write",
     "WriteStat",
     "check_table",
+    "commit_with_retries",
     "create_table",
     "errors",
     "held_transactions",

@@ -13,13 +13,17 @@ if TYPE_CHECKING:
     from pyhudi_dagster.errors import CheckpointGapError as CheckpointGapError
     from pyhudi_dagster.errors import ForeignRowsError as ForeignRowsError
     from pyhudi_dagster.errors import RunEndedError as RunEndedError
+    from pyhudi_dagster.errors import TableMismatchError as TableMismatchError
     from pyhudi_dagster.incremental import Changes as Changes
+    from pyhudi_dagster.info import HudiAssetInfo as HudiAssetInfo
     from pyhudi_dagster.io_manager import HudiIOManager as HudiIOManager
     from pyhudi_dagster.partitions import Backfill as Backfill
     from pyhudi_dagster.partitions import HudiPartitions as HudiPartitions
     from pyhudi_dagster.partitions import chunked as chunked
     from pyhudi_dagster.resource import HudiLakeResource as HudiLakeResource
     from pyhudi_dagster.settings import HudiWrite as HudiWrite
+    from pyhudi_dagster.translator import HudiTableDefinition as HudiTableDefinition
+    from pyhudi_dagster.translator import HudiTranslator as HudiTranslator
 
 __version__ = "0.1.0"
 
@@ -28,11 +32,15 @@ _HOMES = {
     "Changes": "incremental",
     "CheckpointGapError": "errors",
     "ForeignRowsError": "errors",
+    "HudiAssetInfo": "info",
     "HudiIOManager": "io_manager",
     "HudiLakeResource": "resource",
     "HudiPartitions": "partitions",
+    "HudiTableDefinition": "translator",
+    "HudiTranslator": "translator",
     "HudiWrite": "settings",
     "RunEndedError": "errors",
+    "TableMismatchError": "errors",
     "chunked": "partitions",
     "hudi_asset": "assets",
 }

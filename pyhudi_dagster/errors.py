@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyhudi_core.errors import CommitError, DataError, HudiError, InvalidOptionError
+from pyhudi_core.errors import CommitError, DataError, HudiError, InvalidOptionError, TableError
 
 
 class ForeignRowsError(DataError):
@@ -15,6 +15,10 @@ class CheckpointGapError(HudiError):
 
 class RunEndedError(CommitError):
     """Dagster no longer wants the run's result; nothing was published."""
+
+
+class TableMismatchError(TableError):
+    """The table is organised in another way than its asset says; nothing was written."""
 
 
 def definition_error(message: str, hint: str) -> InvalidOptionError:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import dagster as dg
 
 PREFIX = "dagster."
+WRITE = "write"
+"""The action of commits that name none: those that an asset's rows make."""
 _RESUME_TAGS = ("dagster/is_resume_retry", "dagster/is_asset_resume_retry")
 _PARENT_TAG = "dagster/parent_run_id"
 _BACKFILL_TAG = "dagster/backfill"
@@ -22,11 +24,12 @@ _LONGEST_LIST = 8
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The step of a run that writes to one table. ``partitions`` is a text that is equal for equal sets of keys."""
+    """The action of a step of a run on one table. ``partitions`` is a text that is equal for equal sets of keys."""
 
     run_id: str
     asset_key: str
     step_key: str
+    action: str = WRITE
     retry_number: int = 0
     partitions: str = ""
     code_location: str = ""
@@ -44,11 +47,14 @@ class Identity:
         same = all(
             extra.get(PREFIX + name, "") == getattr(self, name) for name in ("asset_key", "step_key", "partitions")
         )
-        return same and extra.get(PREFIX + "run_id", "") in attempt
+        same_action = extra.get(PREFIX + "action", WRITE) == self.action
+        return same and same_action and extra.get(PREFIX + "run_id", "") in attempt
 
 
-def identity_of(context: dg.AssetExecutionContext | dg.OutputContext, asset_key: dg.AssetKey) -> Identity:
-    """The identity of the step that runs."""
+def identity_of(
+    context: dg.AssetExecutionContext | dg.OutputContext, asset_key: dg.AssetKey, action: str = WRITE
+) -> Identity:
+    """The identity of the step that runs, for an action on the table of the asset."""
     step = context.step_context if isinstance(context, dg.OutputContext) else context.get_step_execution_context()
     run = step.dagster_run
     origin = run.remote_job_origin
@@ -57,6 +63,7 @@ def identity_of(context: dg.AssetExecutionContext | dg.OutputContext, asset_key:
         run_id=run.run_id,
         asset_key=asset_key.to_user_string(),
         step_key=step.step.key,
+        action=action,
         retry_number=step.previous_attempt_count,
         partitions=partitions_text(partition_keys_of(context)),
         code_location=origin.location_name if origin else "",

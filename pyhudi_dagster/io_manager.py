@@ -5,7 +5,7 @@ An asset says in its metadata how its table is organised: ``record_key``, ``part
 as a Spark DataFrame, Arrow table or reader, or pandas DataFrame.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -13,13 +13,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_dagster import interrupts, metadata, writer
-from pyhudi_dagster.assets import foreign_events, table_name
+from pyhudi_dagster import metadata, runner, writer
+from pyhudi_dagster.assets import foreign_events
 from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.identity import identity_of, partition_keys_of
-from pyhudi_dagster.partitions import HudiPartitions, Value
+from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
+from pyhudi_dagster.partitions import Value
 from pyhudi_dagster.resource import HudiLakeResource
-from pyhudi_dagster.settings import HudiWrite, TableSettings, checked_operation, names
+from pyhudi_dagster.settings import HudiWrite, checked_operation, names
 
 
 class HudiIOManager(dg.ConfigurableIOManager):
@@ -38,29 +38,24 @@ class HudiIOManager(dg.ConfigurableIOManager):
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Commit the output; an empty one makes no commit."""
-        target = _target(context.asset_key, context.definition_metadata, _partitions(context))
-        step = writer.Step(
-            context.step_context.instance,
-            context.step_context.dagster_run,
-            identity_of(context, context.asset_key),
-            tuple(partition_keys_of(context)),
-        )
-        operation = checked_operation(str(context.definition_metadata.get("operation", "upsert")))
-        request = obj if isinstance(obj, HudiWrite) else HudiWrite(obj, operation)  # type: ignore[arg-type]
-        written = interrupts.interruptibly(
-            lambda: writer.adopted(self.lake, target, step) or writer.write(self.lake, target, request, step),
-            target.name,
+        info = _output_info(context)
+        step = runner.step_of(context, info.key)
+        request = obj if isinstance(obj, HudiWrite) else HudiWrite(obj, info.operation)
+        checked_operation(request.operation)
+        written = runner.run(
+            step, lambda: writer.adopted(self.lake, info, step) or writer.write(self.lake, info, request, step)
         )
         if written is not None:
-            _report(context, target, step, written)
+            _report(context, info, step, written)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream table, or the partitions of it that the run needs."""
-        table = self.lake.table(table_name(context.asset_key))
+        info = _input_info(context)
+        table = self.lake.table(info.table if info is not None else table_name(context.asset_key))
         wanted = context.definition_metadata or {}
         scan = table.scan(
             columns=list(names(wanted.get("columns"))) or [field.name for field in table.schema],
-            where=_where(context, wanted.get("where")),
+            where=_where(context, info, wanted.get("where")),
             as_of=wanted.get("as_of"),
         )
         return _as_type(scan, context.dagster_type.typing_type, self.lake)
@@ -81,52 +76,45 @@ def _as_type(scan: Any, wanted: Any, lake: HudiLakeResource) -> Any:
     )
 
 
-def _target(key: dg.AssetKey, entries: Mapping[str, Any], partitions: HudiPartitions | None) -> writer.Target:
-    columns = names(entries.get("partition_by"))
-    if not entries.get("record_key"):
+def _output_info(context: dg.OutputContext) -> HudiAssetInfo:
+    definition = context.asset_partitions_def if context.has_asset_partitions else None
+    info = info_of(context.asset_key, context.definition_metadata, definition)
+    if info is None:
         raise definition_error(
-            f"The asset {key.to_user_string()} does not say what its record key is",
+            f"The asset {context.asset_key.to_user_string()} does not say what its record key is",
             "Give it metadata={'record_key': 'column'}.",
         )
-    settings = TableSettings(
-        names(entries["record_key"]),
-        columns,
-        entries.get("ordering"),
-        entries.get("table_type", "copy_on_write"),
-        entries.get("schema"),
-        dict(entries.get("options", {})),
-    )
-    return writer.Target(key, table_name(key), settings, partitions, entries.get("on_foreign_rows", "fail"))
+    return info
 
 
-def _partitions(context: dg.OutputContext) -> HudiPartitions | None:
-    columns = names(context.definition_metadata.get("partition_by"))
-    if not context.has_asset_partitions or not columns:
+def _input_info(context: dg.InputContext) -> HudiAssetInfo | None:
+    """What the upstream asset says about its table; None if its definition is in another code location."""
+    upstream = context.upstream_output
+    if upstream is None:
         return None
-    return HudiPartitions.of(context.asset_partitions_def, columns)
+    definition = context.asset_partitions_def if context.has_asset_partitions else None
+    return info_of(context.asset_key, upstream.definition_metadata, definition)
 
 
-def _report(context: dg.OutputContext, target: writer.Target, step: writer.Step, written: writer.Written) -> None:
-    facts = metadata.commit_metadata(target, written)
-    if target.partitions is not None:
+def _report(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, written: writer.Written) -> None:
+    facts = metadata.commit_metadata(info, written)
+    if info.partitions is not None:
         facts, once = metadata.shared(facts, len(step.partition_keys))
-        for key, entries in metadata.partition_metadata(target.partitions, step.partition_keys, written):
-            context.step_context.add_asset_metadata({**entries, **once}, asset_key=target.key, partition_key=key)
+        for key, entries in metadata.partition_metadata(info.partitions, step.partition_keys, written):
+            context.step_context.add_asset_metadata({**entries, **once}, asset_key=info.key, partition_key=key)
             once = {}
-        for event in foreign_events(target, written):
+        for event in foreign_events(info, written):
             context.log_event(event)
-    context.step_context.set_data_version(target.key, dg.DataVersion(written.commit.completion_time))
+    context.step_context.set_data_version(info.key, dg.DataVersion(written.commit.completion_time))
     context.add_output_metadata(facts)
 
 
-def _where(context: dg.InputContext, given: Any) -> Any:
+def _where(context: dg.InputContext, info: HudiAssetInfo | None, given: Any) -> Any:
     """The condition of the input and the partitions that it needs, as a set."""
-    upstream = context.upstream_output
-    columns = names((upstream.definition_metadata if upstream else {}).get("partition_by"))
-    if not context.has_asset_partitions or not columns:
+    if not context.has_asset_partitions or info is None or info.partitions is None:
         return given
-    partitions = HudiPartitions.of(context.asset_partitions_def, columns)
-    owned = _one_of(columns, sorted(partitions.values(context.asset_partition_keys)))
+    partitions = info.partitions
+    owned = _one_of(partitions.columns, sorted(partitions.values(context.asset_partition_keys)))
     if given is None:
         return owned
     if isinstance(given, str):

@@ -5,7 +5,7 @@ At most 30 entries and about 16 KiB an event; where a list is cut, its title say
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyhudi_core as hudi
 from pyhudi_core import CommitMetadata, WriteStat
 from pyhudi_dagster import history
+from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.partitions import HudiPartitions, value_of_path
+from pyhudi_dagster.settings import names
 from pyhudi_dagster.timeline_view import parsed, timeline_markdown, timeline_table
-from pyhudi_dagster.writer import Target, Written
+from pyhudi_dagster.writer import Written
 
 PARTITIONS_SHOWN = 50
 SMALL_FILE = 100 * 1024 * 1024
@@ -56,23 +58,25 @@ def table_sizes(table: hudi.HudiTable) -> dict[str, TableSize] | None:
     return sizes
 
 
-def definition_metadata(target: Target) -> dict[str, Any]:
+def definition_metadata(info: HudiAssetInfo) -> dict[str, Any]:
     """What stands at the asset itself: the keys by which the table is organised."""
-    settings = target.settings
+    settings = info.settings
     entries: dict[str, Any] = {
         "hudi/record_key": ", ".join(settings.record_key),
         "hudi/partition_by": ", ".join(settings.partition_by),
         "hudi/ordering": settings.ordering or "",
         "hudi/table_type": settings.table_type,
-        "dagster/table_name": target.name,
+        "dagster/table_name": info.table,
         "dagster/storage_kind": "hudi",
     }
     if isinstance(settings.schema, pa.Schema):
-        entries["dagster/column_schema"] = column_schema(settings.schema, target)
+        entries["dagster/column_schema"] = _columns(
+            settings.schema, settings.record_key, settings.partition_by, names(settings.ordering)
+        )
     return {name: value for name, value in entries.items() if value}
 
 
-def commit_metadata(target: Target, written: Written) -> dict[str, Any]:
+def commit_metadata(info: HudiAssetInfo, written: Written) -> dict[str, Any]:
     """The metadata of a materialization."""
     commit = written.commit
     stats = commit.metadata.stats
@@ -91,8 +95,8 @@ def commit_metadata(target: Target, written: Written) -> dict[str, Any]:
         "hudi/partitions_touched": partitions_touched(commit.metadata),
         "hudi/commit_url": dg.MetadataValue.path(_commit_file(written.table, commit.instant)),
         "dagster/uri": written.table.location,
-        "dagster/table_name": target.name,
-        "dagster/column_schema": column_schema(written.table.schema, target),
+        "dagster/table_name": info.table,
+        "dagster/column_schema": column_schema(written.table),
     }
     if not written.adopted:
         entries |= {
@@ -194,23 +198,29 @@ def _partition_record(path: str, commit: CommitMetadata) -> dg.TableRecord:
     )
 
 
-def column_schema(schema: pa.Schema, target: Target) -> dg.TableSchema:
-    """The Columns tab: types, nullability, and the role of each column as a tag."""
-    settings = target.settings
+def column_schema(table: hudi.HudiTable) -> dg.TableSchema:
+    """The Columns tab: types, nullability, and the role that each column has in the table as a tag."""
+    config = table.config
+    return _columns(table.schema, config.record_key_fields, config.partition_fields, config.ordering_fields)
+
+
+def _columns(
+    schema: pa.Schema, record_key: Sequence[str], partition_by: Sequence[str], ordering: Sequence[str]
+) -> dg.TableSchema:
     columns = []
     for field in schema:
         if field.name.startswith("_hoodie_"):
             continue
         roles = {
-            "record_key": field.name in settings.record_key,
-            "partition": field.name in settings.partition_by,
-            "ordering": field.name == settings.ordering,
+            "record_key": field.name in record_key,
+            "partition": field.name in partition_by,
+            "ordering": field.name in ordering,
         }
         columns.append(
             dg.TableColumn(
                 name=field.name,
                 type=str(field.type),
-                constraints=dg.TableColumnConstraints(nullable=field.name not in settings.record_key),
+                constraints=dg.TableColumnConstraints(nullable=field.name not in record_key),
                 tags={name: "" for name, holds in roles.items() if holds},
             )
         )

@@ -19,6 +19,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import TableExistsError, TableNotFoundError
 from pyhudi_dagster import interrupts
 from pyhudi_dagster.settings import TableSettings
+from pyhudi_dagster.table_match import refuse_mismatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,9 +60,12 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         )
 
     def table_or_new(self, name: str, settings: TableSettings, schema: Any) -> hudi.HudiTable:
-        """Open the table, or create it with these settings and this schema (pyarrow or Spark) if there is none."""
+        """Open the table, or create it with these settings and this schema (pyarrow or Spark) if there is none.
+
+        Raises `TableMismatchError` if there is one that is organised in another way.
+        """
         try:
-            return self.table(name)
+            return self._matching(name, settings)
         except TableNotFoundError:
             pass
         try:
@@ -76,7 +80,12 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
                 storage_options=dict(self.storage_options),
             )
         except TableExistsError:  # another run was first
-            return self.table(name)
+            return self._matching(name, settings)
+
+    def _matching(self, name: str, settings: TableSettings) -> hudi.HudiTable:
+        table = self.table(name)
+        refuse_mismatch(table, settings)
+        return table
 
     @property
     def spark(self) -> "SparkSession":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from pyhudi_dagster.errors import definition_error
 
@@ -39,11 +39,11 @@ class HudiWrite:
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-def checked_operation(operation: str) -> str:
+def checked_operation(operation: str) -> Operation:
     """The operation, if there is one of that name."""
     if operation not in OPERATIONS:
         raise definition_error(f"{operation!r} is not an operation", f"Use one of {', '.join(OPERATIONS)}.")
-    return operation
+    return cast("Operation", operation)
 
 
 def names(columns: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from pyhudi_core.errors import CommitConflictError, EmptyBatchError, InvalidOpti
 from pyhudi_core.model.commit import OperationType
 from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.safe_path import is_safe
+from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.result import Commit
@@ -27,15 +28,35 @@ def run(
         return commit_with_retries(write, partial(write.write, data))
 
 
-def commit_with_retries(write: Write, first: Callable[[], object]) -> Commit:
-    """Write and commit; when another commit came first, plan anew from its state."""
+def commit_with_retries(
+    write: Write,
+    first: Callable[[], object],
+    gate: Gate | None = None,
+    look: Callable[[], object] | None = None,
+    lost: Callable[[CommitConflictError], object] | None = None,
+) -> Commit:
+    """Write and commit; when another commit came first, plan anew from its state, as often as the table's options say.
+
+    Args:
+        write: a handle that has written nothing yet.
+        first: writes the batch into it, for example ``lambda: write.write(rows)``. It is called once; later attempts reuse the batch.
+        gate: asked just before the commit is decided, see `Write.commit`.
+        look: called after each attempt, before its commit; raises to refuse what is staged.
+        lost: called with each conflict after which there is another attempt, before that attempt.
+
+    Raises `CommitConflictError` when planning anew would not help or there were enough attempts, and what the callables raise.
+    """
     attempt = first
     while True:
         try:
             attempt()
-            return write.commit()
+            if look is not None:
+                look()
+            return write.commit(gate)
         except CommitConflictError as conflict:
             write.give_way(conflict)
+            if lost is not None:
+                lost(conflict)
             attempt = write.attempt
 
 

@@ -24,8 +24,8 @@ def killed(*_):
     print("about to commit", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
-import pyhudi_dagster.writer
-pyhudi_dagster.writer.gate = lambda table, step: killed
+import pyhudi_dagster.runner
+pyhudi_dagster.runner.gate = lambda step, table: killed
 dg.materialize([orders], resources={{"lake": HudiLakeResource(warehouse={warehouse!r}, options={options!r})}})
 """
 

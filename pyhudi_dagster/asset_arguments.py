@@ -1,0 +1,158 @@
+"""What ``@hudi_asset`` was given beside its own parameters: sorted into what the spec, the step and the inputs take, or refused by name."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from pyhudi_dagster import metadata
+from pyhudi_dagster.errors import definition_error
+from pyhudi_dagster.incremental import Changes
+from pyhudi_dagster.info import HudiAssetInfo, info_of
+from pyhudi_dagster.partitions import Backfill, HudiPartitions, backfill_of
+
+_OWN = frozenset({"key", "skippable", "deps", "partitions_def"})
+_SPEC = frozenset(inspect.signature(dg.AssetSpec).parameters) - _OWN
+_STEP = frozenset({"config_schema", "hooks", "op_tags", "resource_defs", "retry_policy"})
+_SORTED = frozenset({"backfill_policy", "ins", "io_manager_key", "name", "pool", "required_resource_keys"})
+_REFUSED: Mapping[str, str] = {
+    "partitions_def": "Give partitions=HudiPartitions.daily(...) or HudiPartitions.of(partitions_def, columns): it also says which columns of the "
+    "table the partitions are.",
+    "check_specs": "A function that returns rows has no way to give check results. Define them with @dg.asset_check(asset=...).",
+    "outs": "A hudi_asset is one table. Make one for each table.",
+    "specs": "A hudi_asset is one table. Make one for each table.",
+    "can_subset": "A hudi_asset is one table, so there is nothing to choose from.",
+    "io_manager_def": "Give io_manager_key, and the IO manager among the resources.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AssetArguments:
+    """The further arguments of one asset, sorted."""
+
+    of_the_spec: Mapping[str, Any]
+    of_the_step: Mapping[str, Any]
+    backfill: Backfill
+    ins: Mapping[str, dg.AssetIn]
+    io_manager_key: str | None
+    name: str | None
+    pool: str | None
+    resource_keys: frozenset[str] | None
+
+    @classmethod
+    def of(
+        cls,
+        key: dg.AssetKey,
+        given: Mapping[str, Any],
+        backfill: Backfill | str | None,
+        partitions: HudiPartitions | None,
+    ) -> AssetArguments:
+        """Sort them. Raises `InvalidOptionError` for one that cannot work or that nobody knows."""
+        for name in given:
+            if name not in _SPEC | _STEP | _SORTED:
+                hint = _REFUSED.get(
+                    name, "See pyhudi_dagster.hudi_asset, dagster.AssetSpec and dagster.multi_asset for what there is."
+                )
+                raise definition_error(f"The asset {key.to_user_string()} cannot take {name}=", hint)
+        keys = given.get("required_resource_keys")
+        return cls(
+            of_the_spec={name: value for name, value in given.items() if name in _SPEC},
+            of_the_step={name: value for name, value in given.items() if name in _STEP},
+            backfill=_backfill(key, backfill, given.get("backfill_policy"), partitions),
+            ins=dict(given.get("ins") or {}),
+            io_manager_key=given.get("io_manager_key"),
+            name=given.get("name"),
+            pool=given.get("pool"),
+            resource_keys=None if keys is None else frozenset(keys),
+        )
+
+
+def _backfill(
+    key: dg.AssetKey, mode: Backfill | str | None, policy: dg.BackfillPolicy | None, partitions: HudiPartitions | None
+) -> Backfill:
+    if policy is None:
+        return backfill_of(mode if mode is not None else "single_run")
+    name = key.to_user_string()
+    if mode is not None:
+        raise definition_error(f"The asset {name} has backfill= and backfill_policy=", "Give one of them.")
+    if partitions is None:
+        raise definition_error(
+            f"The asset {name} has a backfill_policy, but no partitions",
+            "Give partitions=HudiPartitions..., or no policy.",
+        )
+    return Backfill(policy.max_partitions_per_run)
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The asset whose changes a parameter gets; ``info`` if its definition was given."""
+
+    key: dg.AssetKey
+    info: HudiAssetInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The parameters of an asset's function, by what fills them."""
+
+    changes: Mapping[str, Upstream]
+    loaded: Mapping[str, dg.AssetIn]
+    takes_context: bool
+    takes_lake: bool
+
+
+def inputs_of(
+    function: Callable[..., Any], changes_of: Mapping[str, Any], lake: str, given: Mapping[str, dg.AssetIn]
+) -> Inputs:
+    """Sort the function's parameters: the context, the lake, `Changes`, config and resources, and the rest for an IO manager."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    parameters = list(inspect.signature(function).parameters)
+    incremental = [name for name in parameters if hints.get(name) is Changes]
+    unknown = sorted(set(changes_of) - set(incremental))
+    if unknown:
+        raise definition_error(
+            f"changes_of names {', '.join(unknown)}, which is no parameter annotated with Changes",
+            "Annotate the parameter with pyhudi_dagster.Changes.",
+        )
+    loaded = {}
+    for name in parameters:
+        if name in ("context", lake) or name in incremental or _is_config_or_resource(hints.get(name)):
+            continue
+        described = given.get(name, dg.AssetIn())
+        loaded[name] = described if described.key is not None else described._replace(key=dg.AssetKey(name))
+    return Inputs(
+        changes={name: _upstream(changes_of.get(name, name)) for name in incremental},
+        loaded=loaded,
+        takes_context=parameters[:1] == ["context"],
+        takes_lake=lake in parameters,
+    )
+
+
+def asset_spec(
+    spec: dg.AssetSpec, info: HudiAssetInfo, inputs: Inputs, deps: Sequence[Any], given: AssetArguments
+) -> dg.AssetSpec:
+    """The translator's spec with the table's own metadata and all dependencies."""
+    upstream = [each.key for each in inputs.changes.values()]
+    loaded = [each.key for each in inputs.loaded.values() if each.key is not None]
+    entries = {**metadata.definition_metadata(info), **spec.metadata, **info.metadata()}
+    whole = spec.replace_attributes(deps=[*spec.deps, *deps, *upstream, *loaded], metadata=entries)
+    return whole.with_io_manager_key(given.io_manager_key) if given.io_manager_key else whole
+
+
+def _upstream(given: Any) -> Upstream:
+    if isinstance(given, dg.AssetsDefinition):
+        given = next(iter(given.specs))
+    if isinstance(given, dg.AssetSpec):
+        return Upstream(given.key, info_of(given.key, given.metadata))
+    return Upstream(dg.AssetKey.from_coercible(given))
+
+
+def _is_config_or_resource(hint: Any) -> bool:
+    if inspect.isclass(hint):
+        return issubclass(hint, dg.Config | dg.ConfigurableResource | dg.ConfigurableIOManager)
+    return "resource_param" in getattr(hint, "__metadata__", ())

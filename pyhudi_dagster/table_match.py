@@ -1,0 +1,47 @@
+"""An existing table against the settings of its asset. A difference would write rows under another key, or let another row win."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyhudi_core as hudi
+from pyhudi_dagster.errors import TableMismatchError
+from pyhudi_dagster.settings import TableSettings, names
+
+_TYPES = {"cow": "copy_on_write", "mor": "merge_on_read"}
+_BY_VALUE = "folders named by the values of the columns"
+_PLAIN_GENERATORS = ("SIMPLE", "COMPLEX", "CUSTOM", "NON_PARTITION")
+
+
+def refuse_mismatch(table: hudi.HudiTable, settings: TableSettings) -> None:
+    """Raise `TableMismatchError` if the table has another record key, partition columns, ordering, type or key generator than its asset."""
+    found = list(differences(table, settings))
+    if found:
+        lines = "; ".join(
+            f"{what}: the asset says {asset or 'none'}, the table has {has or 'none'}" for what, asset, has in found
+        )
+        raise TableMismatchError(
+            f"The table exists already and is organised in another way than its asset says. {lines}",
+            table=table.location,
+            hint="Give the asset what the table has. To organise the rows in another way, write them to a new table (table='...').",
+        )
+
+
+def differences(table: hudi.HudiTable, settings: TableSettings) -> Iterator[tuple[str, str, str]]:
+    """What differs: its name, what the asset says, what the table has."""
+    config = table.config
+    wanted = settings.table_type.strip().lower()
+    compared = (
+        ("record key", ", ".join(settings.record_key), ", ".join(config.record_key_fields)),
+        ("partition columns", ", ".join(settings.partition_by), ", ".join(config.partition_fields)),
+        ("ordering", ", ".join(names(settings.ordering)), ", ".join(config.ordering_fields)),
+        ("table type", _TYPES.get(wanted, wanted), config.table_type.value.lower()),
+        ("key generator", _BY_VALUE, _key_generator(config)),
+    )
+    return ((what, asset, has) for what, asset, has in compared if asset != has)
+
+
+def _key_generator(config: hudi.TableConfig) -> str:
+    """`_BY_VALUE` where a row's folder is the plain value of its partition columns, as an asset's partitions need it; else the generator."""
+    plain = config.keygenerator_type.value in _PLAIN_GENERATORS and set(config.partition_types) <= {"SIMPLE"}
+    return _BY_VALUE if plain else f"{config.keygenerator_type.value} ({', '.join(config.partition_types)})"
