@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
-FaultKind = Literal["lost_ack", "refused", "503_after", "503_before", "409", "429"]
+FaultKind = Literal["lost_ack", "refused", "late", "503_after", "503_before", "409", "429"]
 
 
 @dataclass(slots=True)
@@ -21,7 +21,8 @@ class PlannedFault:
     """A fault for the next requests of a method whose path holds a text.
 
     ``lost_ack``: the store does it, the answer is lost. ``refused``: the connection breaks before the store sees the
-    request. ``503_after`` and ``503_before``: the same two with an answer that says "503 Slow Down". ``409``: the
+    request. ``late``: the connection breaks too, but the request is under way, and reaches the store right before the next one of its method and
+    path. ``503_after`` and ``503_before``: the same two with an answer that says "503 Slow Down". ``409``: the
     store is not asked, the answer is "409 ConditionalRequestConflict". ``429``: the same with "429 Too Many Requests".
     """
 
@@ -41,6 +42,7 @@ class LostAckProxy:
     def __init__(self, store_url: str) -> None:
         self._store = urlsplit(store_url)
         self._faults: list[PlannedFault] = []
+        self._late: dict[tuple[str, str], tuple[bytes, dict[str, str]]] = {}
         self._lock = threading.Lock()
         self.seen: list[tuple[str, str]] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -61,6 +63,7 @@ class LostAckProxy:
         """Forget all planned faults and seen requests."""
         with self._lock:
             self._faults.clear()
+            self._late.clear()
             self.seen.clear()
 
     def __enter__(self) -> LostAckProxy:
@@ -81,6 +84,18 @@ class LostAckProxy:
                     fault.times -= 1
                     return fault.kind
         return None
+
+    def hold_back(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> None:
+        """Keep a request that is under way for long."""
+        with self._lock:
+            self._late[method, path] = (body, headers)
+
+    def let_late_ones_arrive(self, method: str, path: str) -> None:
+        """Pass on the request that was held back, if there is one; nobody waits for its answer."""
+        with self._lock:
+            late = self._late.pop((method, path), None)
+        if late is not None:
+            self.ask_store(method, path, *late)
 
     def ask_store(
         self, method: str, path: str, body: bytes, headers: dict[str, str]
@@ -110,6 +125,10 @@ class LostAckProxy:
                 # The body is passed on whole, so the client's wish to be asked before it sends one is not.
                 skipped = ("expect", "connection", "content-length")
                 headers = {name: text for name, text in self.headers.items() if name.lower() not in skipped}
+                proxy.let_late_ones_arrive(self.command, self.path)
+                if fault == "late":
+                    proxy.hold_back(self.command, self.path, body, headers)
+                    return self.break_off()
                 status, found, data = proxy.ask_store(self.command, self.path, body, headers)
                 if fault == "lost_ack":
                     return self.break_off()

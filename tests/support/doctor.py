@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import fastavro
 
 from pyhudi_core.formats.hfile import HFileWriter
+from pyhudi_core.formats.log_format import BlockType, Header, encode_block
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.slices import everything
 from pyhudi_core.runtime.base import Runtime
@@ -78,6 +79,33 @@ def rewrite_metadata(
 
     ``claimed_schema`` and ``value`` take the place of the schema and of every entry's bytes.
     """
+    schema, entries, newest = metadata_entries(location, partition)
+    change(entries)
+    writer = HFileWriter(schema if claimed_schema is None else claimed_schema)
+    for key, body in _encoded(schema, entries):
+        writer.add(key, body if value is None else value)
+    folder = Path(location, ".hoodie/metadata", partition)
+    for path in folder.iterdir():
+        if not path.name.startswith(".hoodie_partition_metadata"):
+            path.unlink()
+    (folder / f"{partition.replace('_', '-')}-0000-0_0-0-0_{newest}.hfile").write_bytes(writer.finish())
+
+
+def append_metadata(location: str | Path, partition: str, entries: dict[str, Entry]) -> None:
+    """Write entries into a log of the one file group that `rewrite_metadata` leaves: they are newer than those of its base file."""
+    schema, _, newest = metadata_entries(location, partition)
+    writer = HFileWriter(schema)
+    for key, body in _encoded(schema, entries):
+        writer.add(key, body)
+    headers = {Header.INSTANT_TIME: newest, Header.SCHEMA: schema}
+    log = f".{partition.replace('_', '-')}-0000-0_{newest}.log.1_0-0-0"
+    Path(location, ".hoodie/metadata", partition, log).write_bytes(
+        encode_block(BlockType.HFILE_DATA, headers, writer.finish())
+    )
+
+
+def metadata_entries(location: str | Path, partition: str) -> tuple[str, dict[str, Entry], str]:
+    """The schema of a partition's entries, the merged entries by key, and the metadata table's newest instant."""
     storage = LocalStorage(str(location), fsync=False)
     data = TimelineFolder(storage, ".hoodie/timeline").load()
     table = MetadataTable.open(storage, data, (partition,))
@@ -88,16 +116,13 @@ def rewrite_metadata(
         if arrival.schema
     )
     entries = {key: dict(entry) for key, entry in table.scan(partition).items()}
-    change(entries)
+    return schema, entries, max(instant.requested_time for instant in table.slices.own)
+
+
+def _encoded(schema: str, entries: dict[str, Entry]) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values as bytes, in the order of the keys."""
     parsed = fastavro.parse_schema(json.loads(schema))
-    writer = HFileWriter(schema if claimed_schema is None else claimed_schema)
     for key in sorted(entries, key=str.encode):
         body = io.BytesIO()
         fastavro.schemaless_writer(body, parsed, entries[key])
-        writer.add(key.encode(), body.getvalue() if value is None else value)
-    folder = Path(location, ".hoodie/metadata", partition)
-    for path in folder.iterdir():
-        if not path.name.startswith(".hoodie_partition_metadata"):
-            path.unlink()
-    newest = max(instant.requested_time for instant in table.slices.own)
-    (folder / f"{partition.replace('_', '-')}-0000-0_0-0-0_{newest}.hfile").write_bytes(writer.finish())
+        yield key.encode(), body.getvalue()

@@ -118,6 +118,29 @@ def test_a_torn_block_between_two_good_ones_is_passed_over_and_told() -> None:
     assert [(d.offset, d.size) for d in opened.damaged] == [(len(good), len(torn))]
 
 
+@pytest.mark.row("G2", "F8")
+@pytest.mark.parametrize("off_by", [-1, 1, 1 << 40])
+def test_a_block_whose_two_lengths_differ_does_not_count_although_the_next_block_follows(off_by: int) -> None:
+    block = avro_block(("x", 9))
+    length = struct.unpack(">q", block[-8:])[0]
+    damaged = block[:-8] + struct.pack(">q", length + off_by)
+    for after in (avro_block(("b", 2)), b""):
+        opened = reader(damaged + after)
+        assert [found.offset for found in opened.blocks()] == ([len(damaged)] if after else [])
+        assert [(d.offset, d.size, d.reason) for d in opened.damaged] == [(0, len(damaged), "its two lengths differ")]
+
+
+@pytest.mark.row("F1", "F8")
+@pytest.mark.parametrize("between", [b"\0", b"#HUD", b"#HUDX#", b"x" * 100])
+def test_a_block_that_no_block_follows_does_not_count_although_its_two_lengths_agree(between: bytes) -> None:
+    block = avro_block(("x", 9))
+    opened = reader(block + between + avro_block(("b", 2)))
+    assert [found.offset for found in opened.blocks()] == [len(block) + len(between)]
+    assert [(d.offset, d.size, d.reason) for d in opened.damaged] == [
+        (0, len(block) + len(between), "no block follows it")
+    ]
+
+
 def test_a_magic_that_is_followed_at_once_by_a_good_block_costs_only_itself() -> None:
     assert rows_in(MAGIC + avro_block(("a", 1))) == [("a", 1)]
     assert rows_in(avro_block(("a", 1)) + MAGIC + MAGIC + avro_block(("b", 2))) == [("a", 1), ("b", 2)]

@@ -48,6 +48,17 @@ def blocks(data: bytes):
 
 
 @pytest.mark.row("F3")
+def test_an_old_block_whose_two_lengths_differ_or_that_no_block_follows_does_not_count() -> None:
+    content = write_deletes([DeleteRecord("a", "p")])
+    good = old_block(1, content)
+    shorter = MAGIC + struct.pack(">qiiq", 16 + len(content), 0, 1, len(content) - 1) + content
+    for damaged, reason in ((shorter, "its two lengths differ"), (good + b"#HUD", "no block follows it")):
+        reader, found = blocks(damaged + good)
+        assert [block.offset for block in found] == [len(damaged)]
+        assert [(d.offset, d.size, d.reason) for d in reader.damaged] == [(0, len(damaged), reason)]
+
+
+@pytest.mark.row("F3")
 def test_old_and_new_blocks_of_one_file_are_read() -> None:
     new = encode_block(BlockType.DELETE, {Header.INSTANT_TIME: "2"}, write_deletes([DeleteRecord("a", "p")]))
     reader, found = blocks(old_block(3, old_records()) + new + old_block(1, write_deletes([DeleteRecord("b", "p")])))

@@ -73,6 +73,50 @@ def test_each_write_of_a_holding_says_how_many_there_were() -> None:
     assert revisions == [2, 3, 4]
 
 
+class TwoClocks:
+    """A machine's two clocks: the time of day may be set, and the other one stands still while the machine sleeps."""
+
+    def __init__(self) -> None:
+        self.day_ms, self.passed_s = 1_767_225_600_000, 0.0
+
+    def now_ms(self) -> int:
+        return self.day_ms
+
+    def monotonic(self) -> float:
+        return self.passed_s
+
+    def sleep(self, seconds: float) -> None:
+        self.pass_by(seconds)
+
+    def pass_by(self, seconds: float) -> None:
+        self.day_ms += round(seconds * 1000)
+        self.passed_s += seconds
+
+
+@pytest.mark.parametrize("what", ["the clock is set back", "the machine sleeps"])
+def test_a_lease_ends_by_the_clock_that_is_further(what: str) -> None:
+    clock = TwoClocks()
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    runtime = Runtime(clock, RandomIds(), SerialExecutor(), world.runtime.timer)
+    session = StorageBasedLockProvider(world.storage, runtime, validity_s=300, renew_s=30).acquire(0)
+    clock.pass_by(100)
+    session.renew()
+    clock.pass_by(250)
+    assert session.lease_left_s() == 50, "the renewal counts"
+    if what == "the clock is set back":
+        clock.day_ms -= 3_600_000
+        assert session.lease_left_s() == 50
+        clock.pass_by(51)
+    else:
+        clock.day_ms += 51_000
+    assert not session.still_held()
+    clock.day_ms -= 3_600_000
+    clock.passed_s -= 3_600
+    assert not session.still_held(), "what has ended does not begin again"
+    session.renew()
+    assert not session.still_held(), "nor does a renewal revive it"
+
+
 def test_an_uncertain_write_of_a_writer_that_gives_up_is_taken_back() -> None:
     world = SimWorld(SimOptions(profile=Profile.S3))
     provider = StorageBasedLockProvider(world.storage, world.runtime)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from support.golden import FIXTURES, unpack
+from support.doctor import append_metadata, metadata_entries, rewrite_metadata
+from support.golden import FIXTURES, queries, unpack
 
 import pyhudi_core as hudi
 from pyhudi_core.file_groups.listing import StorageListing
@@ -73,6 +75,34 @@ def test_the_record_index_knows_where_every_key_is(opened: dict[str, Opened], na
     places = zip(*(found.column(column).to_pylist() for column in ("key", "partition", "file_id")), strict=True)
     assert sorted(places) == sorted(expected)
     assert golden.metadata.record_locations(["no such key"]).num_rows == 0
+
+
+@pytest.mark.row("I5")
+@pytest.mark.parametrize("name", INDEXED)
+def test_the_record_index_does_not_know_keys_that_were_deleted(opened: dict[str, Opened], name: str) -> None:
+    golden = opened[name]
+    [past] = [query for query in queries() if query.table == name and query.kind == "time_travel"]
+    ever = set(past.expected.column("_hoodie_record_key").to_pylist())
+    deleted = sorted(ever - set(golden.rows.column("_hoodie_record_key").to_pylist()))
+    assert len(deleted) == 10
+    assert golden.metadata.record_locations(deleted).num_rows == 0
+
+
+@pytest.mark.row("I5")
+def test_a_key_that_moved_is_found_where_it_moved_to(location: str) -> None:
+    table = hudi.open_table(unpack("hudi-1.0.2/mor_indexed", location))
+    keys = table.scan().to_arrow().select(["id"])
+    moved = metadata_entries(location, "record_index")[1]
+    elsewhere = {"fileIdHighBits": 1, "fileIdLowBits": 1}
+
+    def as_it_was(entries: dict[str, Any]) -> None:
+        for entry in entries.values():
+            entry["recordIndexMetadata"] = {**entry["recordIndexMetadata"], **elsewhere}
+
+    rewrite_metadata(location, "record_index", as_it_was)
+    assert hudi.open_table(location).lookup(keys).to_arrow().num_rows == 0
+    append_metadata(location, "record_index", moved)
+    assert hudi.open_table(location).lookup(keys).to_arrow().num_rows == keys.num_rows == len(moved)
 
 
 @pytest.mark.parametrize("name", INDEXED)

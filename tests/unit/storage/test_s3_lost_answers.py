@@ -106,6 +106,21 @@ def test_put_if_match_survives_every_loss(storage: S3Storage, proxy: LostAckProx
     storage.put_if_match("record", b"newer", info.etag)
 
 
+def test_a_write_that_arrives_after_the_look_and_before_the_second_try_is_our_own(
+    storage: S3Storage, proxy: LostAckProxy
+) -> None:
+    """The look sees nothing, so the write is sent again and fails its condition: the one that failed it was the first try."""
+    proxy.plan("late", "PUT", "/once")
+    info = storage.put_if_absent("once", b"ours")
+    assert [method for method, path in proxy.seen if path.endswith("/once")] == ["PUT", "HEAD", "PUT", "HEAD"]
+    assert storage.get("once") == b"ours"
+    proxy.plan("late", "PUT", "/once")
+    replaced = storage.put_if_match("once", b"newer", info.etag)
+    assert storage.get("once") == b"newer"
+    found = storage.head("once")
+    assert found is not None and found.etag == replaced.etag
+
+
 def test_a_first_try_that_lost_is_a_plain_loss_with_one_request(storage: S3Storage, proxy: LostAckProxy) -> None:
     storage.put_if_absent("once", b"theirs")
     proxy.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,13 +109,28 @@ def test_a_verb_goes_on_when_the_other_has_ended_and_tells_what_it_saved(
     assert rows(table, "id", "price") == [(1, 9.0), (2, 9.0)]
 
 
-def test_an_older_write_is_not_stopped_by_a_younger_one(location: str) -> None:
-    table = reopen(_big(make(location)), **EARLY)
-    with table.begin("upsert") as older:
+def test_an_older_write_is_not_stopped_by_a_younger_one(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The younger one has announced the file group before the older one plans; the older one goes on all the same."""
+    table = reopen(make(location), **EARLY)
+    table.upsert(orders((1, "a", 1.0)))
+    real = LocalStorage.put_if_absent
+    with table.begin("upsert") as older, table.begin("upsert") as younger:
+
+        def put_if_absent(self: LocalStorage, path: str, data: bytes) -> ObjectInfo:
+            done = real(self, path, data)
+            if path.endswith(".requested") and younger.instant is None:
+                monkeypatch.undo()
+                younger.write(orders((1, "a", 6.0)))
+            return done
+
+        monkeypatch.setattr(LocalStorage, "put_if_absent", put_if_absent)
         older.write(orders((1, "a", 5.0)))
-        with table.begin("upsert") as younger:
-            younger.write(orders((1, "b", 6.0)))
+        assert str(older.instant) < str(younger.instant)
         older.commit()
+        with pytest.raises(CommitConflictError, match="same file groups") as caught:
+            younger.commit()
+        assert not isinstance(caught.value, EarlyConflictError)
+    assert rows(table, "id", "price") == [(1, 5.0)]
 
 
 def test_other_file_groups_stop_nobody(location: str) -> None:
@@ -136,6 +152,39 @@ def test_the_markers_of_a_dead_writer_stop_nobody(location: str) -> None:
     os.utime(beat, (1, 1))
     assert never.upsert(orders((1, "a", 9.0))).retries == 0
     assert rows(table, "id", "price") == [(1, 9.0)]
+
+
+@pytest.mark.parametrize(
+    ("happens", "stopped"),
+    [("it beats", True), ("it misses one beat", True), ("it misses three beats", False), ("it has just ended", True)],
+)
+def test_a_rival_that_dies_after_the_plan_stops_nobody(
+    location: str, monkeypatch: pytest.MonkeyPatch, happens: str, stopped: bool
+) -> None:
+    """The rival lives when the younger write is planned; a task looks again before it writes a file."""
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    real = LocalStorage.put
+    with table.begin("upsert") as older, reopen(table, **EARLY).begin("upsert") as younger:
+        older.write(orders((1, "a", 5.0)))
+        beat = Path(location, layout.heartbeat(str(older.instant)))
+
+        def put(self: LocalStorage, path: str, data: bytes) -> ObjectInfo:
+            if path.startswith(layout.markers(str(younger.instant))):
+                last = time.time() - {"it misses one beat": 90, "it misses three beats": 180}.get(happens, 0)
+                if happens == "it has just ended":
+                    beat.unlink(missing_ok=True)  # a commit removes its markers last
+                else:
+                    os.utime(beat, (last, last))
+            return real(self, path, data)
+
+        monkeypatch.setattr(LocalStorage, "put", put)
+        if stopped:
+            with pytest.raises(EarlyConflictError, match="rewriting the same file group"):
+                younger.write(orders((1, "a", 9.0)))
+        else:
+            younger.write(orders((1, "a", 9.0)))
+            assert younger.commit().retries == 0
 
 
 def test_it_is_off_unless_it_is_asked_for(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
