@@ -145,48 +145,80 @@ def hudi_asset(
 
     Raises `InvalidOptionError` while the code location loads, for a definition that cannot work.
     """
-    settings = TableSettings(
-        record_key=names(record_key),
-        partition_by=names(partition_by) or (partitions.columns if partitions else ()),
-        ordering=ordering,
-        table_type=table_type,
-        schema=schema,
-        options=dict(options or {}),
+    columns = names(partition_by) or (partitions.columns if partitions else ())
+    settings = TableSettings(names(record_key), columns, ordering, table_type, schema, dict(options or {}))
+    declared = _Declared(
+        key=key,
+        key_prefix=key_prefix,
+        table=table,
+        settings=settings,
+        partitions=partitions,
+        backfill=backfill,
+        on_foreign_rows=on_foreign_rows,
+        operation=checked_operation(operation),
+        changes_of=changes_of or {},
+        deps=deps,
+        lake=lake,
+        translator=translator or HudiTranslator(),
+        further=asset_arguments,
     )
+    return declared.asset_of
 
-    def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
-        named = dg.AssetKey.from_coercible(key if key is not None else function.__name__)
-        named = named.with_prefix(key_prefix) if key_prefix else named
-        given = AssetArguments.of(named, asset_arguments, backfill, partitions)
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """The arguments of the decorator, waiting for its function."""
+
+    key: dg.CoercibleToAssetKey | None
+    key_prefix: dg.CoercibleToAssetKeyPrefix | None
+    table: str | None
+    settings: TableSettings
+    partitions: HudiPartitions | None
+    backfill: Backfill | str | None
+    on_foreign_rows: ForeignRows
+    operation: Operation
+    changes_of: Mapping[str, Any]
+    deps: Sequence[Any]
+    lake: str
+    translator: HudiTranslator
+    further: Mapping[str, Any]
+
+    def asset_of(self, function: Callable[..., Any]) -> dg.AssetsDefinition:
+        """The asset of a function. Raises `InvalidOptionError` for a definition that cannot work."""
+        named = dg.AssetKey.from_coercible(self.key if self.key is not None else function.__name__)
+        named = named.with_prefix(self.key_prefix) if self.key_prefix else named
+        given = AssetArguments.of(named, self.further, self.backfill, self.partitions)
+        description = inspect.getdoc(function)
         definition = HudiTableDefinition(
-            named, table, settings, partitions, inspect.getdoc(function), given.of_the_spec
+            named, self.table, self.settings, self.partitions, description, given.of_the_spec
         )
-        names_of = translator or HudiTranslator()
-        spec = names_of.get_asset_spec(definition)
-        info = HudiAssetInfo(
-            key=spec.key,
-            table=names_of.get_table_name(definition),
-            settings=settings,
-            partitions=partitions,
-            on_foreign_rows=on_foreign_rows,
-            operation=checked_operation(operation),
-            lake=lake,
-        )
-        _check(info)
-        inputs = inputs_of(function, changes_of or {}, lake, given.ins)
-        asset = HudiAsset(function, info, inputs, lake_by_key=given.resource_keys is not None)
+        spec = self.translator.get_asset_spec(definition)
+        info = self._info(spec.key, self.translator.get_table_name(definition))
+        inputs = inputs_of(function, self.changes_of, self.lake, given.ins)
+        keys = given.resource_keys
         return dg.multi_asset(
-            specs=[asset_spec(spec, info, inputs, deps, given)],
+            specs=[asset_spec(spec, info, inputs, self.deps, given)],
             ins=inputs.loaded,
             name=given.name or info.key.to_python_identifier(),
-            partitions_def=partitions.definition if partitions else None,
-            backfill_policy=given.backfill.policy if partitions else None,
+            partitions_def=self.partitions.definition if self.partitions else None,
+            backfill_policy=given.backfill.policy if self.partitions else None,
             pool=given.pool or f"hudi/{info.table}",
-            required_resource_keys={*given.resource_keys, lake} if given.resource_keys is not None else None,
+            required_resource_keys={*keys, self.lake} if keys is not None else None,
             **given.of_the_step,
-        )(_compute(asset))
+        )(_compute(HudiAsset(function, info, inputs, lake_by_key=keys is not None)))
 
-    return decorate
+    def _info(self, key: dg.AssetKey, table: str) -> HudiAssetInfo:
+        if not self.settings.record_key:
+            raise definition_error(
+                f"The asset of table {table} names no record key", "Give record_key='column' or a list."
+            )
+        partitions, columns = self.partitions, self.settings.partition_by
+        if partitions and partitions.columns != columns:
+            raise definition_error(
+                f"The asset of table {table} is partitioned by {partitions.columns}, its table by {columns}",
+                "Leave partition_by out, or give the same columns in the same order.",
+            )
+        return HudiAssetInfo(key, table, self.settings, partitions, self.on_foreign_rows, self.operation, self.lake)
 
 
 def event_tags(written: writer.Written) -> dict[str, str]:
@@ -204,19 +236,6 @@ def foreign_events(info: HudiAssetInfo, written: writer.Written) -> Iterator[dg.
         tags = {**event_tags(written), "dagster/data_version": written.commit.completion_time}
         facts = {**metadata.commit_names(written), **entries, "hudi/late_data": True}
         yield dg.AssetMaterialization(asset_key=info.key, partition=key, metadata=facts, tags=tags)
-
-
-def _check(info: HudiAssetInfo) -> None:
-    settings, partitions = info.settings, info.partitions
-    if not settings.record_key:
-        raise definition_error(
-            f"The asset of table {info.table} names no record key", "Give record_key='column' or a list."
-        )
-    if partitions and partitions.columns != settings.partition_by:
-        raise definition_error(
-            f"The asset of table {info.table} is partitioned by {partitions.columns}, its table by {settings.partition_by}",
-            "Leave partition_by out, or give the same columns in the same order.",
-        )
 
 
 def _compute(asset: HudiAsset) -> Callable[..., Iterator[dg.MaterializeResult[Any]]]:
