@@ -7,6 +7,7 @@ from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opening import check_table, create_table, open_table
 from pyhudi_core.read.scan import Scan
+from pyhudi_core.read.sizes import Size, TableSize
 from pyhudi_core.services.doctor import Limits
 from pyhudi_core.services.transactions import held_transactions, transaction_watermark, transactions
 from pyhudi_core.table import HudiTable
@@ -45,8 +46,10 @@ __all__ = [
     "PropertyIs",
     "Scan",
     "SchemaIs",
+    "Size",
     "State",
     "TableConfig",
+    "TableSize",
     "Timeline",
     "Write",
     "WriteStat",

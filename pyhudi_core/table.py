@@ -12,10 +12,11 @@ from pyhudi_core.model.commit import CommitMetadata, OperationType
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.snapshot_token import SnapshotToken
-from pyhudi_core.read import change_feed, lookups, reads
+from pyhudi_core.read import change_feed, lookups, reads, sizes
 from pyhudi_core.read.bounds import TimePoint
 from pyhudi_core.read.changes import Changes
 from pyhudi_core.read.scan import Scan
+from pyhudi_core.read.sizes import Size, TableSize
 from pyhudi_core.read.snapshots import snapshot, token_for
 from pyhudi_core.services import auto, doctor
 from pyhudi_core.services.archival import Archival
@@ -91,6 +92,21 @@ class HudiTable:
     def snapshot_token(self, as_of: TimePoint | None = None) -> SnapshotToken:
         """Names this state: ``scan(as_of=token)`` reads the same rows later, or raises `SnapshotExpiredError`; lists every partition."""
         return token_for(self.snapshot(as_of))
+
+    def size(self, as_of: TimePoint | None = None, known: TableSize | None = None) -> TableSize:
+        """How many rows, bytes and file groups the table has, now or as of a commit or time; by listings and commits, no row is read.
+
+        With ``known``, an earlier size of the table, only what changed since is added up, so that the cost does not grow with the table.
+        """
+        with self._home.verb() as context:
+            return sizes.table_size(context, as_of, known)
+
+    def partition_sizes(
+        self, partitions: Sequence[str] | None = None, as_of: TimePoint | None = None
+    ) -> dict[str, Size]:
+        """The same of each partition, by path: of these, or of all. Lists the partitions that it is asked for."""
+        with self._home.verb() as context:
+            return sizes.partition_sizes(context, partitions, as_of)
 
     # --- writing: each is one commit
 

@@ -145,6 +145,19 @@ class History:
 
         return self._ask(look, lambda found: found is None)
 
+    def contents(self, requested_times: Collection[str]) -> dict[str, HistoryRow]:
+        """The rows, with the bytes of their files, of archived commits, deltacommits and replacecommits with these requested times."""
+
+        def look(state: HistoryState) -> dict[str, HistoryRow]:
+            found = {}
+            for file in state.files:
+                wanted = [time for time in requested_times if file.may_hold(time, time)]
+                rows = self.rows(state, file, wanted) if wanted else []
+                found.update({row.requested_time: row for row in rows if row.action in DATA_ACTIONS})
+            return found
+
+        return self._ask(look, lambda found: len(found) < len(set(requested_times)))
+
     def completed_between(self, after: str, until: str) -> list[Instant]:
         """Archived commits, deltacommits and replacecommits with ``after`` < completion time <= ``until``, by requested time."""
 
