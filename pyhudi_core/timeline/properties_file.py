@@ -2,7 +2,7 @@
 
 An update is: repair what an earlier, interrupted update left; write the backup; replace the file; read it again; remove the backup. At
 every moment one of the two files is whole, and readers (Hudi's too) take the file first and then the backup. Updates happen under the table's
-lock only.
+lock only; where the storage can replace on condition (If-Match) a process whose lock ran out meanwhile cannot undo the update of another.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyhudi_core.errors import (
     TableNotFoundError,
 )
 from pyhudi_core.model import properties as text
-from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.base import ObjectInfo, Storage
 
 PATH = ".hoodie/hoodie.properties"
 BACKUP = ".hoodie/hoodie.properties.backup"
@@ -96,13 +96,14 @@ def create(storage: Storage, properties: Mapping[str, str], comment: str) -> Non
 def update(storage: Storage, changes: Mapping[str, str | None], comment: str) -> dict[str, str]:
     """Set the given properties (None removes one) and return all. The caller holds the table's lock."""
     _recover(storage)
+    seen = storage.head(PATH)  # before the content, so that what is replaced is not younger than what was read
     current = read(storage)
     wanted = {key: value for key, value in current.items() if changes.get(key, value) is not None}
     wanted.update({key: value for key, value in changes.items() if value is not None})
     wanted["hoodie.table.checksum"] = text.checksum(wanted)
     storage.put_if_absent(BACKUP, storage.get(PATH))
     # Hudi deletes and creates; a storage whose put is atomic closes that gap, and readers of either kind are content.
-    storage.put(PATH, text.render(wanted, comment))
+    _replace(storage, text.render(wanted, comment), seen)
     written = read(storage)
     storage.delete(BACKUP)
     return written
@@ -112,11 +113,34 @@ def _recover(storage: Storage) -> None:
     """Finish or undo an update that was interrupted."""
     if storage.head(BACKUP) is None:
         return
+    seen = storage.head(PATH)
     main, backup = _soundness_of(storage, PATH), _soundness_of(storage, BACKUP)
     if backup > main:
-        storage.put(PATH, storage.get(BACKUP))
+        _replace(storage, storage.get(BACKUP), seen)
     if max(main, backup) > _Soundness.DAMAGED:
         storage.delete(BACKUP)
+
+
+def _replace(storage: Storage, body: bytes, seen: ObjectInfo | None) -> None:
+    """Write the file if it is still the one that was seen; without condition where the storage knows none."""
+    if not storage.supports_put_if_match:
+        storage.put(PATH, body)
+        return
+    try:
+        if seen is None:
+            storage.put_if_absent(PATH, body)
+        else:
+            storage.put_if_match(PATH, body, seen.etag)
+    except (PreconditionFailedError, StorageStateUnknownError) as error:
+        found = storage.head(PATH)
+        if found is not None and storage.get(PATH) == body:
+            return  # it was ours, although the storage did not say so
+        raise PreconditionFailedError(
+            "Another process changed hoodie.properties at the same time",
+            table=storage.location,
+            path=PATH,
+            hint="Nothing was changed by this one; try again.",
+        ) from error
 
 
 def _soundness_of(storage: Storage, path: str) -> _Soundness:

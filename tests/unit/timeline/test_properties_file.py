@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from reliability.storages import Interrupted
 from support.failing import FailingStorage
-from support.homes import context_of
+from support.homes import context_of, home_at, make_at
 from support.tables import make
 
 import pyhudi_core as hudi
@@ -14,6 +15,7 @@ from pyhudi_core.errors import CorruptPropertiesError, StorageError, TableNotFou
 from pyhudi_core.model.java_properties import parse
 from pyhudi_core.model.properties import checksum
 from pyhudi_core.storage.local import LocalStorage
+from pyhudi_core.testing import Fault, Profile, SimOptions, SimWorld
 from pyhudi_core.timeline import properties_file
 
 
@@ -144,6 +146,39 @@ def test_an_update_that_is_interrupted_anywhere_can_be_read_and_done_again(
     properties_file.update(LocalStorage(location), {"b": "2"}, "test")
     assert hudi.open_table(location).config.raw["b"] == "2"
     assert not _backup(location).exists()
+
+
+@pytest.mark.row("A8")
+def test_an_update_whose_lock_ran_out_does_not_undo_the_update_of_another() -> None:
+    """The process stands still between reading the properties and replacing them."""
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    make_at(home_at(world.storage, world.runtime))
+
+    def other(path: str) -> None:
+        properties_file.update(world.storage, {"theirs": path}, "other")
+
+    for verb, path in (("put_if_absent", properties_file.BACKUP), ("put_if_match", properties_file.PATH)):
+        late = Interrupted(world.storage, verb, path, other)
+        with pytest.raises(StorageError, match="same time|already there"):
+            properties_file.update(late, {"ours": verb}, "late")  # type: ignore[arg-type]
+        found = properties_file.read(world.storage)
+        assert found["theirs"] == path
+        assert "ours" not in found
+    properties_file.update(world.storage, {"ours": "again"}, "late")
+    found = properties_file.read(world.storage)
+    assert (found["theirs"], found["ours"]) == (properties_file.PATH, "again")
+    assert world.storage.head(properties_file.BACKUP) is None
+
+
+@pytest.mark.row("A8")
+@pytest.mark.parametrize("fault", [Fault.LOST_ACK, Fault.FALSE_PRECONDITION])
+def test_an_update_whose_answer_was_lost_is_known_by_its_content(fault: Fault) -> None:
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    make_at(home_at(world.storage, world.runtime))
+    world.storage.inject(fault, "put_if_match", properties_file.PATH)
+    assert properties_file.update(world.storage, {"a": "1"}, "test")["a"] == "1"
+    assert properties_file.read(world.storage)["a"] == "1"
+    assert world.storage.head(properties_file.BACKUP) is None
 
 
 @pytest.mark.row("A8")

@@ -74,6 +74,26 @@ def test_a_clustering_is_given_up_when_a_write_came_into_its_groups() -> None:
     assert found.verdict is Verdict.ABORT
 
 
+@pytest.mark.row("K6")
+@pytest.mark.parametrize("action", ["compaction", "logcompaction"])
+def test_a_planned_compaction_stops_no_write_and_a_completed_one_of_the_same_group_does(
+    location: str, action: str
+) -> None:
+    """Listed as a departure: Hudi fails a write when a compaction of its file groups was scheduled after it began."""
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    with table.begin("upsert") as write:
+        write.write(orders((1, "a", 2.0)))
+        [stat] = write.stats.files
+        plan = Path(location, ".hoodie", "timeline", f"{int(str(write.instant)) + 2}.{action}.requested")
+        plan.write_bytes(b"")
+        assert write.commit().retries == 0
+    assert rows(table, "id", "price") == [(1, 2.0)]
+    found = find_conflict(_write(stat.file_id), _completed("COMPACT", stat.file_id))
+    assert found is not None
+    assert (found.kind, found.verdict) == (ConflictKind.FILE_GROUP, Verdict.REPLAN)
+
+
 @pytest.mark.parametrize("operation", sorted(set(OPERATIONS) - WRITERS), ids=str)
 def test_after_a_restore_nothing_that_ran_meanwhile_may_stand(operation: Operation) -> None:
     restore = Concurrent(others=(Instant("2", Action.RESTORE, State.COMPLETED, "3"),))
