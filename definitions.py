@@ -18,7 +18,7 @@ from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import DataFrame
 
 from examples.flights import feed
-from pyhudi_dagster import Changes, HudiLakeResource, HudiPartitions, hudi_asset
+from pyhudi_dagster import Changes, HudiAutomation, HudiLakeResource, HudiPartitions, hudi_asset
 
 DATA = Path(os.environ.get("PYHUDI_DEMO_DATA", ".data")).resolve()
 MESSAGES = DATA / "feed"
@@ -72,7 +72,7 @@ def flights(context: dg.AssetExecutionContext, config: Messages, lake: HudiLakeR
     ordering="updated_at",
     group_name="flights",
     kinds={"hudi", "arrow"},
-    automation_condition=dg.AutomationCondition.eager(),
+    automation_condition=HudiAutomation.on_commit(),
 )
 def daily_delays(context: dg.AssetExecutionContext, flights: Changes) -> pa.Table:
     """Delays per day and airline; only the days with changed flights are computed again."""
@@ -86,4 +86,9 @@ def daily_delays(context: dg.AssetExecutionContext, flights: Changes) -> pa.Tabl
 
 lake = HudiLakeResource(warehouse=str(DATA / "lake"), pyspark=LazyPySparkResource(spark_config=SPARK))
 
-defs = dg.Definitions(assets=[flight_messages, flights, daily_delays], resources={"lake": lake})
+# Runs `daily_delays` after each commit to `flights`; without a sensor of its own Dagster leaves automation switched off.
+automation = dg.AutomationConditionSensorDefinition(
+    "automation", target=dg.AssetSelection.all(), default_status=dg.DefaultSensorStatus.RUNNING
+)
+
+defs = dg.Definitions(assets=[flight_messages, flights, daily_delays], sensors=[automation], resources={"lake": lake})

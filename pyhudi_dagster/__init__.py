@@ -10,6 +10,7 @@ from dagster_shared.libraries import DagsterLibraryRegistry
 
 if TYPE_CHECKING:
     from pyhudi_dagster.assets import hudi_asset as hudi_asset
+    from pyhudi_dagster.automation import HudiAutomation as HudiAutomation
     from pyhudi_dagster.errors import CheckpointGapError as CheckpointGapError
     from pyhudi_dagster.errors import ForeignRowsError as ForeignRowsError
     from pyhudi_dagster.errors import RunEndedError as RunEndedError
@@ -33,6 +34,7 @@ _HOMES = {
     "CheckpointGapError": "errors",
     "ForeignRowsError": "errors",
     "HudiAssetInfo": "info",
+    "HudiAutomation": "automation",
     "HudiIOManager": "io_manager",
     "HudiLakeResource": "resource",
     "HudiPartitions": "partitions",
