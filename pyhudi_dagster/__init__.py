@@ -11,12 +11,14 @@ from dagster_shared.libraries import DagsterLibraryRegistry
 if TYPE_CHECKING:
     from pyhudi_dagster.assets import hudi_asset as hudi_asset
     from pyhudi_dagster.automation import HudiAutomation as HudiAutomation
+    from pyhudi_dagster.definition_check import checked_definitions as checked_definitions
     from pyhudi_dagster.errors import CheckpointGapError as CheckpointGapError
     from pyhudi_dagster.errors import ForeignRowsError as ForeignRowsError
     from pyhudi_dagster.errors import RunEndedError as RunEndedError
     from pyhudi_dagster.errors import TableMismatchError as TableMismatchError
     from pyhudi_dagster.incremental import Changes as Changes
     from pyhudi_dagster.info import HudiAssetInfo as HudiAssetInfo
+    from pyhudi_dagster.info import hudi_metadata as hudi_metadata
     from pyhudi_dagster.io_manager import HudiIOManager as HudiIOManager
     from pyhudi_dagster.partitions import Backfill as Backfill
     from pyhudi_dagster.partitions import HudiPartitions as HudiPartitions
@@ -43,8 +45,10 @@ _HOMES = {
     "HudiWrite": "settings",
     "RunEndedError": "errors",
     "TableMismatchError": "errors",
+    "checked_definitions": "definition_check",
     "chunked": "partitions",
     "hudi_asset": "assets",
+    "hudi_metadata": "info",
 }
 
 __all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604

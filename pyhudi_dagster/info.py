@@ -6,7 +6,7 @@ The info object stands in the metadata of the asset's spec, as dagster-dbt keeps
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from pyhudi_dagster.partitions import ForeignRows, HudiPartitions
 from pyhudi_dagster.settings import Operation, TableSettings, checked_operation, names
 
 INFO = "hudi/info"
-_PLAIN = ("record_key", "partition_by", "ordering", "table_type", "table", "operation", "on_foreign_rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,5 +112,37 @@ def partitions_without_columns(key: dg.AssetKey) -> Exception:
     """A partitioned asset whose table is not partitioned: each partition would overwrite or hide the others."""
     return definition_error(
         f"The asset {key.to_user_string()} has partitions, but does not say which columns of its table they are",
-        "Give it metadata={'partition_by': 'column'}, one column for each dimension, or use @hudi_asset(partitions=...).",
+        "Give hudi_metadata(partition_by='column') in its metadata, one column for each dimension, or use @hudi_asset(partitions=...).",
     )
+
+
+def hudi_metadata(
+    *,
+    record_key: str | Sequence[str],
+    partition_by: str | Sequence[str] | None = None,
+    ordering: str | None = None,
+    table: str | None = None,
+    table_type: str = "copy_on_write",
+    operation: Operation = "upsert",
+    on_foreign_rows: ForeignRows = "fail",
+    schema: Any = None,
+    options: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The metadata of a plain ``@dg.asset`` whose output `HudiIOManager` writes: how its table is organised.
+
+    Example:
+        @dg.asset(metadata=hudi_metadata(record_key="id", partition_by="day"), partitions_def=DAYS, io_manager_key="hudi")
+        def orders() -> pa.Table: ...
+    """
+    given = {
+        "record_key": list(names(record_key)),
+        "partition_by": list(names(partition_by)),
+        "ordering": ordering,
+        "table": table,
+        "table_type": table_type,
+        "operation": checked_operation(operation),
+        "on_foreign_rows": on_foreign_rows,
+        "schema": schema,
+        "options": dict(options or {}),
+    }
+    return {name: value for name, value in given.items() if value}

@@ -1,8 +1,7 @@
 """Tables as inputs and outputs of ordinary ``@dg.asset`` functions.
 
-An asset says in its metadata how its table is organised: ``record_key``, ``partition_by``, ``ordering``, ``table_type``, ``operation``,
-``on_foreign_rows``. An input says in its metadata what to read: ``columns``, ``where``, ``as_of``. The type annotation decides whether it comes
-as a Spark DataFrame, Arrow table or reader, or pandas DataFrame.
+An asset says in its metadata how its table is organised (`hudi_metadata`). An input says in its metadata what to read: ``columns``, ``where``,
+``as_of``. The type annotation decides whether it comes as a Spark DataFrame, Arrow table or reader, or pandas DataFrame.
 """
 
 from collections.abc import Sequence
@@ -28,10 +27,11 @@ class HudiIOManager(dg.ConfigurableIOManager):
     Example:
         .. code-block:: python
 
-            @dg.asset(metadata={"record_key": "id", "ordering": "updated_at"}, io_manager_key="hudi")
+            @dg.asset(metadata=hudi_metadata(record_key="id", ordering="updated_at"), io_manager_key="hudi")
             def orders() -> pa.Table: ...
 
-            dg.Definitions(assets=[orders], resources={"hudi": HudiIOManager(lake=HudiLakeResource(warehouse="s3://lake"))})
+            hudi = HudiIOManager(lake=HudiLakeResource(warehouse="s3://lake"))
+            defs = checked_definitions(dg.Definitions(assets=[orders], resources={"hudi": hudi}))
     """
 
     lake: dg.ResourceDependency[HudiLakeResource]
@@ -82,7 +82,7 @@ def _output_info(context: dg.OutputContext) -> HudiAssetInfo:
     if info is None:
         raise definition_error(
             f"The asset {context.asset_key.to_user_string()} does not say what its record key is",
-            "Give it metadata={'record_key': 'column'}.",
+            "Give it metadata=hudi_metadata(record_key='column').",
         )
     return info
 
