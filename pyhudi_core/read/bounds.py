@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, format_time, is_time
@@ -23,7 +23,7 @@ def token_of(point: TimePoint | None) -> SnapshotToken | None:
 def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
     """A time string, a datetime or an instant as the timeline writes times; digit strings are compared as they are.
 
-    Raises `InvalidOptionError` for text that shows no time. A datetime without a zone is in the timeline's own.
+    Raises `InvalidOptionError` for text that shows no time, and for a date and time without a zone: whose clock it was read from is not known.
     """
     token = token_of(point)
     if token is not None:
@@ -39,18 +39,28 @@ def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
             raise _no_time(point, name) from None
     if not isinstance(point, datetime):
         raise _no_time(point, name)
-    if point.tzinfo is None and not utc:
-        point = point.astimezone()
-    zoned = point if point.tzinfo is not None else point.replace(tzinfo=UTC)
-    return format_time(int(zoned.timestamp() * 1000), utc=utc)
+    if point.utcoffset() is None:
+        raise _no_zone(point, name, utc=utc)
+    return format_time(int(point.timestamp() * 1000), utc=utc)
 
 
 def _no_time(point: object, name: str) -> InvalidOptionError:
     shown = repr(point)
     return InvalidOptionError(
         f"{name}={shown if len(shown) <= 80 else type(point).__name__} is not a time",
-        hint="Give digits as on the timeline (20260131120000000; commit.completion_time), '2026-01-31 12:00:00', a datetime, an instant, or "
-        "a snapshot token.",
+        hint="Give digits as on the timeline (20260131120000000; commit.completion_time), '2026-01-31T12:00:00+00:00', a datetime with a zone, an "
+        "instant, or a snapshot token.",
+    )
+
+
+def _no_zone(point: datetime, name: str, *, utc: bool) -> InvalidOptionError:
+    """A time of day without a zone is another moment in every place; nothing here could tell whose it is."""
+    digits = f"{point:%Y%m%d%H%M%S}{point.microsecond // 1000:03d}"
+    zone = "UTC" if utc else "the local time of the table's writers"
+    return InvalidOptionError(
+        f"{name}={str(point)!r} has no time zone",
+        hint=f"Say which: datetime.now(timezone.utc) or {point.isoformat()!r} with its offset ('+00:00' for UTC); or give the timeline's own digits, "
+        f"which are in {zone}: {digits!r}.",
     )
 
 

@@ -15,7 +15,7 @@ from pyhudi_core.model.instant import Instant, State, time_after
 from pyhudi_core.read.bounds import TimePoint, as_text
 from pyhudi_core.read.lookups import SemiJoinOn, joined, located
 from pyhudi_core.read.read_optimized import refuse_pending_deletes, without_logs
-from pyhudi_core.read.retention import refuse_cleaned
+from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, snapshot
 from pyhudi_core.snapshot.snapshot import Snapshot, build
@@ -73,6 +73,7 @@ def incremental(
     upper = None if until is None else as_text(until, utc=context.utc, name="until")
     state = build(context.storage, context.folder, context.config, timeline, upper)
     if after is None:
+        refuse_forgotten(state, context.table)
         refuse_cleaned(state, context.table)
         return make_scan(context, state, columns, where).pinned()
     lower = as_text(after, utc=context.utc, name="after")

@@ -47,6 +47,21 @@ def refuse_cleaned(state: Snapshot, table: str, changed_by: frozenset[str] | Non
                 )
 
 
+def refuse_forgotten(state: Snapshot, table: str) -> None:
+    """Raise `SnapshotExpiredError` for a state before every commit that is known, of a table whose oldest commits were archived.
+
+    A table that still has its first commit on the timeline had no rows before it.
+    """
+    if state.bound is None or state.completion_time or not state.visibility.has_history():
+        return
+    first = next(iter(state.timeline.commits), None)
+    raise SnapshotExpiredError(
+        f"No commit is known that had completed at {state.bound}, and the table's first commits have left its timeline",
+        table=table,
+        hint="Give a later time" + (f"; the timeline begins with the commit {first.completion_time}" if first else ""),
+    )
+
+
 def refuse_cleaned_change(
     listing: FileListing, table: str, commit: CommitMetadata, group: Group, before: FileSlice | None
 ) -> None:

@@ -20,7 +20,7 @@ from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, completion_bound, token_of
-from pyhudi_core.read.retention import refuse_cleaned
+from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
 from pyhudi_core.read.scan import RowFilter, Scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.transaction.context import TableContext
@@ -31,7 +31,7 @@ Columns = Sequence[str] | None
 def snapshot(context: TableContext, as_of: TimePoint | None = None) -> Snapshot:
     """The table's state now, or as of a time, an instant or a token.
 
-    Raises `SnapshotExpiredError` if the files of an older state are not all there any more.
+    Raises `SnapshotExpiredError` if the files of an older state are not all there any more, or nothing is known of so early a time.
     """
     timeline = context.folder.load()
 
@@ -51,6 +51,8 @@ def snapshot(context: TableContext, as_of: TimePoint | None = None) -> Snapshot:
             table=context.table,
             hint="Read the newest state, and keep older ones by a savepoint before a clean can take them.",
         )
+    if token is None:
+        refuse_forgotten(found, context.table)
     refuse_cleaned(found, context.table)
     return found
 

@@ -51,7 +51,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
                 return _offset(as_text(starting, utc=utc, name="starting"))
             except InvalidOptionError as error:
                 raise InvalidOptionError(
-                    f"starting={starting[:80]!r} is neither earliest nor latest nor a time",
+                    f"{error.message}, and is neither earliest nor latest",
                     table=self._open().location,
                     hint=error.hint,
                 ) from error

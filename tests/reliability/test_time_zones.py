@@ -45,8 +45,9 @@ def test_local_timezone_timeline_read(location: str, zone: Any) -> None:
     clock.time_ms += 60_000
     table.upsert(orders((1, "a", 2.0)))
     points: list[Any] = [
-        "2026-03-01 05:30:30",
-        datetime(2026, 3, 1, 5, 30, 30),
+        "20260301053030",
+        "2026-03-01T05:30:30+05:30",
+        datetime(2026, 3, 1, 5, 30, 30).astimezone(),
         datetime(2026, 3, 1, 0, 0, 30, tzinfo=UTC),
     ]
     for point in points:

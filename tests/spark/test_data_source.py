@@ -111,8 +111,8 @@ def test_a_frame_shows_the_state_it_was_made_of_however_often_it_is_read(table: 
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"mode": "read_optimized"}, {"mode": "incremental"}, {"mode": "changes"}, {"as_of": "2999-01-01"}, {"until": "2999-01-01"},
-     {"until": "2999-01-01", "mode": "changes"}],
+    [{}, {"mode": "read_optimized"}, {"mode": "incremental"}, {"mode": "changes"}, {"as_of": "2999-01-01T00:00Z"}, {"until": "2999-01-01T00:00Z"},
+     {"until": "2999-01-01T00:00Z", "mode": "changes"}],
     ids=str,
 )  # fmt: skip
 def test_a_commit_that_arrives_while_a_read_is_planned_does_not_show(
@@ -340,6 +340,7 @@ BAD: list[tuple[type[HudiError], dict[str, str]]] = [
     (InvalidOptionError, {"mode": "cdc"}),
     (InvalidOptionError, {"as_of": "20260101000000000", "mode": "changes"}),
     (InvalidOptionError, {"as_of": "yesterday"}),
+    (InvalidOptionError, {"as_of": "2026-01-31 12:00:00"}),
     (InvalidOptionError, {"starting": "earliest"}),
     (InvalidOptionError, {"refuse_pending_deletes": "maybe", "mode": "read_optimized"}),
     (InvalidOptionError, {"columns": "[1]"}),

@@ -268,7 +268,16 @@ def test_options_of_streams_are_checked(follower: Follower, table: hudi.HudiTabl
     assert _source(table, starting="LATEST").streamReader(_source(table).schema()).initialOffset() != _at("")
     assert _source(table, starting="Earliest").streamReader(_source(table).schema()).initialOffset() == _at("")
     follower.options = {"starting": "yesterday"}
-    with pytest.raises(InvalidOptionError, match="neither earliest nor latest nor a time.*table /"), own_errors():
+    with (
+        pytest.raises(InvalidOptionError, match="is not a time, and is neither earliest nor latest.*table /"),
+        own_errors(),
+    ):
+        follower.start().awaitTermination(LIMIT_S)
+    follower.options = {"starting": "2026-01-31 12:00:00"}
+    with (
+        pytest.raises(InvalidOptionError, match=r"no time zone, and .* '\+00:00' for UTC.*'20260131120000000'"),
+        own_errors(),
+    ):
         follower.start().awaitTermination(LIMIT_S)
     follower.options = {"max_commits_per_batch": 0}
     with pytest.raises(InvalidOptionError, match="max_commits_per_batch='0'"), own_errors():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import itertools
+import time
+from datetime import UTC, datetime, timedelta, timezone
 
 import pyarrow as pa
 import pytest
@@ -32,9 +34,7 @@ def _moment(digits: str) -> datetime:
 
 
 @pytest.mark.row("D4")
-@pytest.mark.parametrize(
-    "way", ["completion time", "requested time", "instant", "datetime", "iso text", "naive datetime"]
-)
+@pytest.mark.parametrize("way", ["completion time", "requested time", "instant", "datetime", "iso text", "other zone"])
 def test_a_table_can_be_read_as_of_every_commit(history: tuple[HudiTable, list[hudi.Commit]], way: str) -> None:
     table, commits = history
     for commit, state in zip(commits, STATES, strict=True):
@@ -42,7 +42,7 @@ def test_a_table_can_be_read_as_of_every_commit(history: tuple[HudiTable, list[h
         moment = _moment(commit.completion_time)
         point = {
             "completion time": commit.completion_time, "requested time": commit.instant, "instant": instant,
-            "datetime": moment, "iso text": moment.isoformat(), "naive datetime": moment.replace(tzinfo=None),
+            "datetime": moment, "iso text": moment.isoformat(), "other zone": moment.astimezone(timezone(timedelta(hours=-5))),
         }[way]  # fmt: skip
         assert rows(table.scan(as_of=point), "id", "price") == state
 
@@ -78,6 +78,66 @@ def test_what_shows_no_time_is_refused(location: str, wrong: object) -> None:
     ):  # type: ignore[arg-type]
         with pytest.raises(InvalidOptionError, match="is not a time"):
             call()
+
+
+@pytest.mark.row("D4")
+@pytest.mark.parametrize(
+    "point", [datetime(2026, 1, 31, 12), "2026-01-31 12:00:00", "2026-01-31T12:00:00", "2026-01-31"], ids=str
+)
+@pytest.mark.parametrize("zone", ["America/New_York", "UTC"])
+def test_a_time_of_day_without_a_zone_is_refused(
+    location: str, point: object, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In New York `datetime.now()` was read as UTC: five hours ago, before the table had rows."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        table = make(location)
+        table.upsert(orders((1, "a", 1.0)))
+        for call in (
+            lambda: table.scan(as_of=point),
+            lambda: table.snapshot_token(as_of=point),
+            lambda: table.incremental(after=point),
+            lambda: table.incremental(until=point),
+            lambda: table.changes(after=point),
+            lambda: table.changes(until=point),
+        ):  # type: ignore[arg-type]
+            with pytest.raises(InvalidOptionError, match="has no time zone") as caught:
+                call()
+            assert "datetime.now(timezone.utc)" in (caught.value.hint or "")
+            assert "UTC: '20260131" in (caught.value.hint or "")
+            assert caught.value.table == table.location
+        assert rows(table.scan(as_of=datetime.now(UTC)), "id") == [(1,)]
+        assert rows(table.scan(as_of=datetime.now().astimezone()), "id") == [(1,)]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.row("D4")
+def test_before_the_first_commit_there_are_no_rows_unless_commits_were_archived(location: str) -> None:
+    few = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    make(location)
+    table = hudi.open_table(location, options=few)
+    empty = table.snapshot_token()
+    commits = [table.upsert(orders((1, "a", 1.0)))]
+    early = ("20000101000000000", commits[0].instant[:8], "2000-01-01T00:00:00Z", datetime(2000, 1, 1, tzinfo=UTC))
+    for point in early:
+        assert rows(table.scan(as_of=point)) == []
+    commits += [table.upsert(orders((1, "a", float(n)))) for n in range(2, 7)]
+    assert len(table.timeline.commits) < len(commits)
+    reads = (
+        lambda at: table.scan(as_of=at),
+        lambda at: table.incremental(until=at),
+        lambda at: table.snapshot(as_of=at),
+    )
+    for point, read in itertools.product(early, reads):
+        with pytest.raises(SnapshotExpiredError, match="first commits have left its timeline") as caught:
+            read(point)
+        assert caught.value.table == location
+        assert table.timeline.commits[0].completion_time in str(caught.value)
+    assert rows(table.scan(as_of=empty)) == [], "this state is known: it had no rows"
+    assert rows(table.scan(as_of=commits[0].completion_time), "price") == [(1.0,)], "archived, and its files are there"
 
 
 def test_a_pending_instant_has_no_state(location: str) -> None:
