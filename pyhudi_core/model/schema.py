@@ -8,17 +8,27 @@ promotions), so that every file that was ever written can be read as the newest 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import pyarrow as pa
 
 from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.model.meta_fields import META_FIELDS, OPERATION
 from pyhudi_core.model.schema_avro import from_avro, to_avro
-from pyhudi_core.model.schema_cast import cast_batch, conform
+from pyhudi_core.model.schema_cast import cast_batch, conform, unfit_for_integers
 from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, joined, logical_fields
 
-__all__ = ["cast_batch", "conform", "from_avro", "normalise", "reconcile", "spark_incompatible", "to_avro"]
+__all__ = [
+    "cast_batch",
+    "conform",
+    "floats_for_integers",
+    "from_avro",
+    "normalise",
+    "reconcile",
+    "spark_incompatible",
+    "to_avro",
+    "unfit_for_integers",
+]
 
 _META = frozenset((*META_FIELDS, OPERATION))
 
@@ -47,64 +57,80 @@ def _typed(field: pa.Field, known: pa.Schema) -> pa.Field:
     return field
 
 
-def reconcile(table: pa.Schema, incoming: pa.Schema) -> pa.Schema:
+def reconcile(table: pa.Schema, incoming: pa.Schema, integers: Container[str] = ()) -> pa.Schema:
     """The table's schema after data with the ``incoming`` schema was written to it; both are logical.
 
     Columns of the table stay in their order, also if the data lacks them; new ones go to the end. A type becomes the
     wider of the two: int32 -> int64 -> float64, float32 -> float64, and decimals of one scale with more digits. An
-    integer and a float32 meet in float64, since float32 cannot hold all integers.
+    integer and a float32 meet in float64, since float32 cannot hold all integers. The columns in ``integers`` (dotted paths) stay
+    integers, because all floating-point numbers of the data fit into them.
 
     Raises:
         SchemaMismatchError: the types cannot meet, or a new name differs from an old one in case alone.
     """
-    return pa.schema(_reconcile_fields(table, incoming, ""))
+    return pa.schema(_Meeting(integers).fields(table, incoming, ""))
 
 
-def _reconcile_fields(table: Iterable[pa.Field], incoming: Iterable[pa.Field], parent: str) -> list[pa.Field]:
-    merged = {field.name: field for field in table}
-    lower = {name.lower(): name for name in merged}
-    for field in incoming:
-        column = joined(parent, field.name)
-        known = merged.get(field.name)
-        if known is not None:
-            merged[field.name] = pa.field(field.name, _reconcile_type(known.type, field.type, column))
-            continue
-        other = lower.setdefault(field.name.lower(), field.name)
-        if other != field.name:
-            raise SchemaMismatchError(
-                f"Column {column} of the data and column {joined(parent, other)} of the table differ in case alone",
-                hint=f"Rename the data's column to {other}",
-            )
-        merged[field.name] = field
-    return list(merged.values())
+def floats_for_integers(table: pa.Schema, incoming: pa.Schema) -> dict[str, pa.DataType]:
+    """The integer columns of the table (dotted paths) for which the data has floating-point numbers, with their types. Raises as `reconcile`."""
+    meeting = _Meeting(())
+    meeting.fields(table, incoming, "")
+    return meeting.widened
 
 
-def _reconcile_type(table: pa.DataType, incoming: pa.DataType, column: str) -> pa.DataType:
-    if table == incoming:
-        return table
-    types = pa.types
-    if table in _NUMBERS and incoming in _NUMBERS:
-        return _wider_number(table, incoming)
-    if types.is_decimal(table) and types.is_decimal(incoming) and table.scale == incoming.scale:
-        return pa.decimal128(min(max(table.precision, incoming.precision), MAX_DECIMAL_PRECISION), table.scale)
-    if types.is_list(table) and types.is_list(incoming):
-        return pa.list_(_reconcile_type(table.value_type, incoming.value_type, f"{column}.element"))
-    if types.is_map(table) and types.is_map(incoming):
-        return pa.map_(pa.string(), _reconcile_type(table.item_type, incoming.item_type, f"{column}.value"))
-    if types.is_struct(table) and types.is_struct(incoming):
-        return pa.struct(_reconcile_fields(table.fields, incoming.fields, column))
-    raise SchemaMismatchError(
-        f"Column {column} is {table} in the table and {incoming} in the data",
-        hint=f"Cast the data's column to {table}, or write it under another name",
-    )
+class _Meeting:
+    """One schema meets another. ``widened`` has the integer columns that became float64."""
 
+    def __init__(self, integers: Container[str]) -> None:
+        self._integers = integers
+        self.widened: dict[str, pa.DataType] = {}
 
-def _wider_number(table: pa.DataType, incoming: pa.DataType) -> pa.DataType:
-    if _NUMBERS.index(incoming) <= _NUMBERS.index(table):
-        return table
-    if pa.types.is_integer(table) and pa.types.is_floating(incoming):
+    def fields(self, table: Iterable[pa.Field], incoming: Iterable[pa.Field], parent: str) -> list[pa.Field]:
+        merged = {field.name: field for field in table}
+        lower = {name.lower(): name for name in merged}
+        for field in incoming:
+            column = joined(parent, field.name)
+            known = merged.get(field.name)
+            if known is not None:
+                merged[field.name] = pa.field(field.name, self._type(known.type, field.type, column))
+                continue
+            other = lower.setdefault(field.name.lower(), field.name)
+            if other != field.name:
+                raise SchemaMismatchError(
+                    f"Column {column} of the data and column {joined(parent, other)} of the table differ in case alone",
+                    hint=f"Rename the data's column to {other}",
+                )
+            merged[field.name] = field
+        return list(merged.values())
+
+    def _type(self, table: pa.DataType, incoming: pa.DataType, column: str) -> pa.DataType:
+        if table == incoming:
+            return table
+        types = pa.types
+        if table in _NUMBERS and incoming in _NUMBERS:
+            return self._number(table, incoming, column)
+        if types.is_decimal(table) and types.is_decimal(incoming) and table.scale == incoming.scale:
+            return pa.decimal128(min(max(table.precision, incoming.precision), MAX_DECIMAL_PRECISION), table.scale)
+        if types.is_list(table) and types.is_list(incoming):
+            return pa.list_(self._type(table.value_type, incoming.value_type, f"{column}.element"))
+        if types.is_map(table) and types.is_map(incoming):
+            return pa.map_(pa.string(), self._type(table.item_type, incoming.item_type, f"{column}.value"))
+        if types.is_struct(table) and types.is_struct(incoming):
+            return pa.struct(self.fields(table.fields, incoming.fields, column))
+        raise SchemaMismatchError(
+            f"Column {column} is {table} in the table and {incoming} in the data",
+            hint=f"Cast the data's column to {table}, or write it under another name",
+        )
+
+    def _number(self, table: pa.DataType, incoming: pa.DataType, column: str) -> pa.DataType:
+        if _NUMBERS.index(incoming) <= _NUMBERS.index(table):
+            return table
+        if not (pa.types.is_integer(table) and pa.types.is_floating(incoming)):
+            return incoming
+        if column in self._integers:
+            return table
+        self.widened[column] = table
         return pa.float64()
-    return incoming
 
 
 def spark_incompatible(schema: pa.Schema) -> list[str]:

@@ -18,6 +18,7 @@ from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.model.internal_schema import FileNames
 from pyhudi_core.model.java_numbers import as_java_text, widened
 from pyhudi_core.model.schema_types import is_list, joined, logical_type
+from pyhudi_core.model.whole_numbers import as_integers, first_unfit
 
 _MAX_OFFSET = 2**31 - 1
 
@@ -26,12 +27,19 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with the columns and types of a logical schema, by name.
 
     Missing columns are null and columns that the schema does not have are left out. No value changes: integers may
-    get another width if they fit, times another unit if they are exact.
+    get another width if they fit, times another unit if they are exact, and floating-point numbers become integers if all are whole or missing.
 
     Raises:
         SchemaMismatchError: a column has another type, or a value that the schema's type cannot hold.
     """
     return _project(batch, schema, _Cast(exact=True, by_text=False))
+
+
+def unfit_for_integers(batch: pa.RecordBatch, schema: pa.Schema) -> dict[str, str]:
+    """The integer columns of the schema (dotted paths) that floating-point columns of the batch do not fit into, with the first value to blame."""
+    found: dict[str, str] = {}
+    _project(batch, schema, _Cast(exact=True, by_text=False, unfit=found))
+    return found
 
 
 def conform(
@@ -73,11 +81,15 @@ def _within(names: FileNames | None, name: str) -> FileNames | None:
 
 
 class _Cast:
-    """The casts of one projection; ``exact`` refuses what would change values or their meaning, ``by_text`` widens by way of texts."""
+    """The casts of one projection; ``exact`` refuses what would change values or their meaning, ``by_text`` widens by way of texts.
 
-    def __init__(self, *, exact: bool, by_text: bool) -> None:
+    Floating-point numbers that are no integers are noted in ``unfit``, if it is given, in the place of an error.
+    """
+
+    def __init__(self, *, exact: bool, by_text: bool, unfit: dict[str, str] | None = None) -> None:
         self._exact = exact
         self._by_text = by_text
+        self._unfit = unfit
 
     def array(self, array: pa.Array, target: pa.DataType, column: str, names: FileNames | None = None) -> pa.Array:
         kind = array.type
@@ -107,6 +119,8 @@ class _Cast:
                 return as_java_text(array)
             if self._by_text and array.type == pa.float32() and "." not in column:
                 return widened(array)
+        if pa.types.is_floating(array.type) and pa.types.is_integer(target):
+            return self._whole(array, target, column)
         rounding = not self._exact and pa.types.is_integer(array.type) and pa.types.is_floating(target)
         try:
             return pc.cast(array, target, safe=not rounding)
@@ -115,6 +129,18 @@ class _Cast:
                 f"Column {column} has a value of {array.type} that {target} cannot hold: {error!s:.200}",
                 hint="Round or filter the values, or widen the table's column with data of a wider type",
             ) from error
+
+    def _whole(self, array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+        bad = first_unfit(array, target)
+        if bad is None:
+            return as_integers(array, target)
+        if self._unfit is None:
+            raise SchemaMismatchError(
+                f"Column {column} is {target} in the table, and the data has the value {bad}",
+                hint="Give whole numbers or nulls, in a column of integers (pandas: Int64) where they are large",
+            )
+        self._unfit.setdefault(column, bad)
+        return pa.nulls(len(array), target)
 
     def _may_cast(self, kind: pa.DataType, target: pa.DataType, column: str) -> bool:
         types = pa.types
@@ -125,6 +151,8 @@ class _Cast:
             numbers = types.is_integer(target) or types.is_floating(target)
             return bool(numbers or (not self._exact and _altered(logical, target)))
         if logical == pa.float32() and target == pa.float64():
+            return True
+        if self._exact and types.is_floating(logical) and types.is_integer(target):
             return True
         if types.is_decimal(logical) and types.is_decimal(target):
             return True
@@ -137,13 +165,14 @@ class _Cast:
 
     def _struct(self, array: pa.Array, target: pa.DataType, column: str, names: FileNames | None) -> pa.Array:
         children = []
+        given = array.flatten() if array.null_count else [array.field(i) for i in range(array.type.num_fields)]
         for field in target.fields:
             index = _index(array.type, field.name, names)
             path, inside = joined(column, field.name), _within(names, field.name)
             if index < 0:
                 children.append(pa.nulls(len(array), field.type))
             else:
-                children.append(self.array(array.field(index), field.type, path, inside))
+                children.append(self.array(given[index], field.type, path, inside))
         return pa.StructArray.from_arrays(children, fields=target.fields, mask=_nulls_of(array))
 
     def _list(self, array: pa.Array, target: pa.DataType, column: str, names: FileNames | None) -> pa.Array:

@@ -146,6 +146,9 @@ WRITE_OPTIONS = (
            "Rows of one insert that have the same key become one before the write. Without it they are an error."),
     Option("hoodie.datasource.write.insert.drop.duplicates", "insert_drop_duplicates", bool, False,
            "An insert leaves out rows whose key is in the table already. Without it they are an error."),
+    Option("pyhudi.schema.allow.lossy.widening", "allow_lossy_widening", bool, False,
+           "A column of 64-bit integers becomes double if data has numbers for it that are no integers. From 2**53 on its integers then read as the "
+           "nearest double, and it stays double. Without it such data is an error; whole numbers and missing ones fit into integers as they are."),
     Option("hoodie.index.bloom.num_entries", "bloom_entries", int, 60_000, "Keys that one row of a bloom filter is made for.",
            minimum=1, maximum=10_000_000, aliases=("hoodie.bloom.num_entries",)),
     Option("hoodie.index.bloom.fpp", "bloom_fpp", float, 1e-9, "Rate of false positives of a bloom filter.",

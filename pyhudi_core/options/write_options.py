@@ -33,6 +33,7 @@ class WriteOptions:
     combine_before_upsert: bool
     combine_before_insert: bool
     insert_drop_duplicates: bool
+    allow_lossy_widening: bool
     bloom_entries: int
     bloom_fpp: float
     bloom_max_entries: int

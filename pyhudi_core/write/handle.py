@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -141,7 +142,9 @@ class Write:
         self._engine = engine_for(data, self._context.runtime.executor, self._spark)
         snapshot = self._load()
         refuse_unwritable(self._context, snapshot)
-        how = prepare_keys if self._operation is OperationType.DELETE else prepare
+        deletes = self._operation is OperationType.DELETE
+        allow_lossy = self._context.options.allow_lossy_widening
+        how = prepare_keys if deletes else partial(prepare, allow_lossy=allow_lossy)
         with at_table(self._context.table):
             dataset = self._engine.dataset(data)
             self._prepared = how(dataset, self._context.config, snapshot.schema, self._context.table)

@@ -19,6 +19,7 @@ from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema import cast_batch, normalise, reconcile
 from pyhudi_core.write.rows import prepared_schema, refuse_internal_names
+from pyhudi_core.write.widening import in_doubt, reconciled
 
 _TEXT_BYTES = 24  # what a string or a nested value is taken to be wide, for lack of anything better
 
@@ -44,14 +45,31 @@ class Prepared:
         return sum(volume.rows for volume in self.volumes.values())
 
 
-def prepare(data: Dataset, config: TableConfig, table_schema: pa.Schema, table: str) -> Prepared:
-    """Prepare rows to be written. Raises `DataError` and its kinds; nothing was written then."""
+def prepare(
+    data: Dataset, config: TableConfig, table_schema: pa.Schema, table: str, *, allow_lossy: bool = False
+) -> Prepared:
+    """Prepare rows to be written; ``allow_lossy``: 64-bit integers may become double. Raises `DataError` and its kinds; nothing was written then."""
     incoming = normalise(data.schema, known=table_schema)
     refuse_internal_names(incoming.names, table)
     _refuse_missing(incoming, table_schema, table)
-    schema = reconcile(table_schema, incoming)
-    columns = pa.schema([schema.field(field.name) for field in schema])
-    return _run(data.map(_Prepare(config, columns, False), prepared_schema(columns)), schema, table)
+    if not in_doubt(table_schema, incoming):
+        return _with_schema(data, config, reconcile(table_schema, incoming), table)
+    kept = data.map(
+        _as_it_is, data.schema
+    ).persist()  # looked at before it is prepared, and evaluated once all the same
+    try:
+        schema = reconciled(kept, incoming, table_schema, config, allow_lossy=allow_lossy)
+        return _with_schema(kept, config, schema, table)
+    finally:
+        kept.release()
+
+
+def _with_schema(data: Dataset, config: TableConfig, schema: pa.Schema, table: str) -> Prepared:
+    return _run(data.map(_Prepare(config, schema, False), prepared_schema(schema)), schema, table)
+
+
+def _as_it_is(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
 
 
 def prepare_keys(data: Dataset, config: TableConfig, table_schema: pa.Schema, table: str) -> Prepared:

@@ -146,6 +146,32 @@ def test_added_and_widened_columns_are_read_by_spark(spark: Any, location: str, 
     assert spark_rows(table.scan(where="v = 1"), spark, "id") == [(1,)]
 
 
+@pytest.mark.row("D10")
+def test_floats_fit_into_integers_or_are_refused_on_spark_too(spark: Any, location: str, way: str) -> None:
+    kind = pa.struct([("x", pa.int64())])
+    schema = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("s", kind)])
+    table = make(location, schema, partition_by=())
+    table.upsert(pa.table([[1], [2**53 + 1], pa.array([{"x": 2**53 + 1}], kind)], schema=schema))
+    floats = pa.table({"id": [2.0, 3.0], "n": [float("nan"), 5.0], "s": [{"x": 7.0}, None]})
+    table.upsert(frame(spark, floats))
+    expected = [(1, 2**53 + 1, {"x": 2**53 + 1}), (2, None, {"x": 7}), (3, 5, None)]
+    assert rows(table, "id", "n", "s") == expected
+    assert table.schema == schema
+    before = contents(location)
+    for bad in (
+        floats.set_column(1, "n", pa.array([0.5, 1.0])),
+        floats.set_column(2, "s", pa.array([None, {"x": 2.0**53}])),
+    ):
+        with pytest.raises(
+            SchemaMismatchError,
+            match=r"Column (n|s\.x) .*(0\.5|9007199254740992\.0).*pyhudi.schema.allow.lossy.widening",
+        ):
+            table.upsert(frame(spark, bad))
+    assert contents(location) == before
+    table.delete(frame(spark, floats.slice(0, 1).select(["id"])))
+    assert rows(table, "id") == [(1,), (3,)]
+
+
 @pytest.mark.row("J2")
 def test_the_last_row_of_a_key_and_the_highest_ordering_value_win(spark: Any, location: str, way: str) -> None:
     by_commit, by_event = make(location + "/c"), make(location + "/e", ordering="ts")

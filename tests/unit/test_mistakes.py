@@ -199,7 +199,7 @@ def test_a_message_is_in_the_words_of_this_package(location: str, mistake: Mista
         (lambda table: table.lookup([1]), "pa.table({'id': [...]})"),
         (lambda table: table.lookup(pa.table({"id": ["one"]})), "Cast it to int64 first"),
         (lambda table: table.upsert(ROW.rename_columns(["ID", "day", "price", "ts"])), "the data has 'ID'"),
-        (WRITES["key that pandas made a real number"], "pandas"),
+        (WRITES["key that pandas made a real number"], "Fill in or drop these rows"),
         (lambda table: table.delete("id = 1"), "delete(where='id = 1')"),
     ],
     ids=str,

@@ -7,7 +7,7 @@ import pytest
 
 from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.model.meta_fields import with_meta_fields
-from pyhudi_core.model.schema import normalise, reconcile, spark_incompatible
+from pyhudi_core.model.schema import floats_for_integers, normalise, reconcile, spark_incompatible
 
 LOGICAL = [
     pa.bool_(),
@@ -181,6 +181,14 @@ def test_new_columns_go_to_the_end_and_missing_ones_stay() -> None:
 )
 def test_types_become_the_wider_of_the_two(table: pa.DataType, incoming: pa.DataType, result: pa.DataType) -> None:
     assert reconcile(one(table), one(incoming)) == one(result)
+
+
+def test_integers_for_which_the_data_has_floats_are_named_and_can_stay() -> None:
+    table = pa.schema([("a", pa.int64()), ("b", pa.list_(pa.int32())), ("c", pa.float64()), ("d", pa.int64())])
+    incoming = pa.schema([("a", pa.float32()), ("b", pa.list_(pa.float64())), ("c", pa.float32()), ("d", pa.int32())])
+    assert floats_for_integers(table, incoming) == {"a": pa.int64(), "b.element": pa.int32()}
+    assert reconcile(table, incoming, {"a"}) == table.set(1, pa.field("b", pa.list_(pa.float64())))
+    assert reconcile(table, incoming, {"a", "b.element"}) == table
 
 
 @pytest.mark.row("D10")

@@ -119,7 +119,6 @@ def test_narrowing_of_integers_is_allowed_if_the_values_fit() -> None:
     [
         (pa.array(["1"]), pa.int64()),
         (pa.array([1]), pa.string()),
-        (pa.array([1.0]), pa.int64()),
         (pa.array([0.1]), pa.float32()),
         (pa.array([True]), pa.int32()),
         (pa.array([b"a"]), pa.string()),
