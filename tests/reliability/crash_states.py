@@ -33,13 +33,13 @@ def filled(world: TableWorld) -> None:
 
 
 def crashed_before(world: TableWorld, work: Operation, verb: str, path: str, expire: bool = True) -> None:
-    """Let a process work in the world that crashes before its first call of the verb on such a path (a shell pattern)."""
+    """Let a process work in the world that crashes before its first call of the verb (or one of several, with | between them) on such a path."""
     doomed: list[bool] = []
     scheduler: Scheduler = world.scheduler
 
     def choose(decision: Decision) -> str:
         pending = scheduler._actors["dead"].pending
-        hit = pending is not None and pending.verb == verb and fnmatchcase(pending.name, path)
+        hit = pending is not None and pending.verb in verb.split("|") and fnmatchcase(pending.name, path)
         doomed.extend([True] if hit else [])
         return f"dead!{CRASH}" if hit else decision.options[0]
 
@@ -91,7 +91,7 @@ def with_metadata_table(world: TableWorld) -> None:
 def with_interrupted_properties(world: TableWorld) -> None:
     """As before, and an update of the properties died between the backup and the new file."""
     with_metadata_table(world)
-    crashed_before(world, upsert((7, "a", 7.0)), "put", "*/hoodie.properties")
+    crashed_before(world, upsert((7, "a", 7.0)), "put|put_if_match", "*/hoodie.properties")
 
 
 def with_damaged_properties(world: TableWorld) -> None:

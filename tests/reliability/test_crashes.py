@@ -140,6 +140,10 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "timeline/archived_files.py:_plan",
         "get",
     ): "of a replaced group's plan, which goes to the history once a cleaner has been there",
+    (
+        "timeline/properties_file.py:_replace",
+        "put_if_absent",
+    ): "only after a Hudi writer that died between deleting the properties and creating them",
     ("timeline/history.py:exists", "head"): "asked by the doctor alone, who changes nothing",
     ("timeline/history.py:exists", "list"): "asked by the doctor alone, who changes nothing",
     ("timeline/history.py:_greatest", "open_input"): "for history files of Hudi's, whose manifest does not say it",
@@ -159,6 +163,11 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
     ): "asked by table services that yield to writers, and by explanations",
 }
 """(file:function, verb): why no crash reaches it."""
+
+
+def test_a_tenth_of_all_crash_points_is_crashed() -> None:
+    done = figures([report for kind in SETUPS for report in crashed(kind).reports])
+    assert done["crash_points"] >= 0.1 * done["of"], done
 
 
 def test_every_storage_call_was_crashed() -> None:

@@ -171,6 +171,18 @@ def test_an_update_whose_lock_ran_out_does_not_undo_the_update_of_another() -> N
 
 
 @pytest.mark.row("A8")
+def test_an_update_in_an_object_store_starts_from_the_backup_where_the_file_is_gone() -> None:
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    make_at(home_at(world.storage, world.runtime), name="orders")
+    world.storage.put(properties_file.BACKUP, world.storage.get(properties_file.PATH))
+    world.storage.delete(properties_file.PATH)
+    properties_file.update(world.storage, {"a": "1"}, "test")
+    found = properties_file.read(world.storage)
+    assert (found["hoodie.table.name"], found["a"]) == ("orders", "1")
+    assert world.storage.head(properties_file.BACKUP) is None
+
+
+@pytest.mark.row("A8")
 @pytest.mark.parametrize("fault", [Fault.LOST_ACK, Fault.FALSE_PRECONDITION])
 def test_an_update_whose_answer_was_lost_is_known_by_its_content(fault: Fault) -> None:
     world = SimWorld(SimOptions(profile=Profile.S3))
