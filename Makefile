@@ -12,6 +12,7 @@ DAYS ?= 7
 PORT ?= 3000
 SECONDS ?= 600
 FUZZ ?= 100
+MINUTES ?= 115
 RECORD ?= 1
 HUDI ?=
 COMMA := ,
@@ -19,7 +20,7 @@ HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help install java check format test demo interop bench smoke35 fuzz explore reliability soak nightly docs screenshots clean
+.PHONY: help install java check format test demo interop bench smoke35 fuzz explore reliability mutants soak nightly docs screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -73,6 +74,10 @@ explore: $(INSTALLED) ## Two writers under every order and crash (PYHUDI_EXPLORE
 reliability: $(INSTALLED) ## Slow reliability tests and the cost of commits; writes docs/reliability.md (RECORD=0 keeps no figures)
 	PYHUDI_RECORD=$(RECORD) PYTHONPATH=.:tests $(BIN)/pytest -p reliability.counting tests/reliability -q --durations=10
 	$(BIN)/python -m benchmarks.commits
+	$(BIN)/python scripts/reliability_page.py
+
+mutants: $(INSTALLED) ## Small changes to the code: do the tests notice? (MINUTES=115, goes on where it stopped; writes docs/reliability.md)
+	nice -n 5 $(BIN)/python -m scripts.mutants --minutes $(MINUTES)
 	$(BIN)/python scripts/reliability_page.py
 
 soak: $(INSTALLED) ## Writers that are killed every two seconds (SECONDS=600; KEEP=1 keeps the figures)

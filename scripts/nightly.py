@@ -27,6 +27,7 @@ TARGETS = {
     "smoke35": "the Spark tests on PySpark 3.5",
     "explore": "two writers: every order and every crash, with three times the quick suite's bounds",
     "reliability": "slow reliability tests: two processes with 1,000 commits each, all crash points; the cost of commits (reliability.md)",
+    "mutants": "small changes to the code are noticed by the tests (score in reliability.md)",
     "bench": "benchmarks (figures in benchmarks.md)",
 }
 _CLOSING = re.compile(r"\b(\d+ (passed|failed|error)|All promises|promises? (kept|broken))")

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.picture import Bar, bars  # noqa: E402
+from scripts.mutants.page import render as mutants  # noqa: E402
 
 DOCS = ROOT / "docs"
 KEPT = DOCS / "reliability"
@@ -135,6 +136,7 @@ def page(kept: Mapping[str, Result]) -> str:
         "conflicts": _conflicts,
         "processes": _processes,
         "soak": _soak,
+        "mutants": _mutants,
     }
     parts.append(_explored({name: result for name, result in kept.items() if name not in known}))
     missing = [name for name in known if name not in kept]
@@ -156,6 +158,10 @@ def _explored(others: Mapping[str, Result]) -> str:
         lines += ["", *_table_of(rows)] if rows else []
         parts.append("\n".join([*lines, ""]))
     return "\n".join(["## What was explored", "", *parts]) if parts else ""
+
+
+def _mutants(result: Result) -> str:
+    return mutants(result, _taken(result), table)
 
 
 def _table_of(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
