@@ -44,3 +44,13 @@ def decimals_of_bytes(values: pa.BinaryArray, kind: pa.DataType) -> pa.Array:
         part = decimals_of_fixed(rows, kind)
         wide[which] = np.frombuffer(part.buffers()[1], np.uint8).reshape(-1, _WIDTH)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(wide)])
+
+
+def bytes_of_decimals(values: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Decimals without nulls as big-endian rows of 16 bytes, and how many bytes at the end of each its number takes at least."""
+    little = np.frombuffer(values.buffers()[1] or b"", np.uint8).reshape(-1, _WIDTH)
+    wide = np.ascontiguousarray(little[values.offset : values.offset + len(values), ::-1])
+    fill = np.where(wide[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
+    # A leading byte can go while it and the next one's highest bit only repeat the sign.
+    repeats = (wide[:, :-1] == fill) & ((wide[:, 1:] >= 0x80) == (fill == 0xFF))
+    return wide, _WIDTH - np.logical_and.accumulate(repeats, axis=1).sum(axis=1, dtype=np.int64)

@@ -23,6 +23,7 @@ from pyhudi_core.errors import CorruptAvroError, CorruptLogBlockError, Unsupport
 from pyhudi_core.formats.avro import DECODE_ERRORS
 from pyhudi_core.formats.avro_columns import compile_schema, decode_records
 from pyhudi_core.formats.avro_cursor import ColumnsRefusedError, Ints
+from pyhudi_core.formats.avro_encoding import encode_records
 from pyhudi_core.formats.log_format import CONTENT_VERSION
 from pyhudi_core.model.delete_records import DELETE_LIST_SCHEMA
 
@@ -79,6 +80,12 @@ def read_old_records(content: pa.Buffer, path: str) -> pa.RecordBatch:
         return decode_records(schema, content, starts, ends)
     except ColumnsRefusedError:
         return _one_by_one(content, starts, ends, schema, path)
+
+
+def write_rows(schema: str, rows: pa.RecordBatch | pa.Table) -> bytes:
+    """The content of an Avro block with these rows. Raises `SchemaMismatchError` for a value that the schema cannot hold."""
+    records = encode_records(schema, rows, head=True)
+    return _HEAD.pack(CONTENT_VERSION, rows.num_rows) + records.buffer.to_pybytes()
 
 
 def write_records(schema: str, records: Sequence[Any]) -> bytes:

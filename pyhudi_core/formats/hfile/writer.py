@@ -9,20 +9,23 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
+import numpy as np
+import pyarrow as pa
+
 from pyhudi_core.errors import DataError
 from pyhudi_core.formats.hfile import block as blocks
 from pyhudi_core.formats.hfile.block import Codec
+from pyhudi_core.formats.hfile.entries import KEY_TAIL, encode_entries, refuse_disorder
 from pyhudi_core.formats.hfile.protobuf import bytes_field, number_field, write_hadoop_vlong, write_varint
 from pyhudi_core.formats.hfile.reader import BLOOM_META, TRAILER_MAGIC, TRAILER_SIZE, IndexEntry
 
 BLOCK_BYTES = 64 << 10
 _COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
-_KEY_TAIL = struct.pack(">bqb", 0, 0x7FFFFFFFFFFFFFFF, 4)
-_LONGEST_KEY = (1 << 15) - 1
+_ENTRIES_AT_ONCE = 16_384  # bounds what the places of single bytes take, which are eight times as large as the bytes
 
 
 class HFileWriter:
-    """Collects entries in the order of their keys; `finish` gives the file's bytes."""
+    """Collects entries in the rising order of their keys' bytes; `finish` gives the file's bytes."""
 
     def __init__(self, schema: str, codec: Codec = Codec.GZIP, block_bytes: int = BLOCK_BYTES) -> None:
         self._schema = schema
@@ -41,21 +44,36 @@ class HFileWriter:
         self._previous = -1
 
     def add(self, key: bytes, value: bytes) -> None:
-        """One entry. Raises `DataError` for keys that are too long or not in order."""
-        if len(key) > _LONGEST_KEY or (self._last is not None and key <= self._last):
-            raise DataError(
-                "Keys of an HFile have at most 32,767 bytes and are sorted without repetition", hint="Sort them first."
-            )
-        if not self._payload:
-            self._first = key
-        full = _full_key(key)
-        self._payload += struct.pack(">ii", len(full), len(value)) + full + value + b"\0"
-        self._last = key
-        self._count += 1
-        self._key_bytes += len(full)
-        self._value_bytes += len(value)
-        if len(self._payload) >= self._block_bytes:
-            self._end_block()
+        """One entry. Raises as `add_batch`."""
+        self.add_batch(pa.array([key], pa.large_binary()), pa.array([value], pa.large_binary()))
+
+    def add_batch(self, keys: pa.Array, values: pa.Array) -> None:
+        """Entries as two columns of bytes or texts without nulls. Raises `DataError` for keys that are too long or not in order."""
+        keys, values = keys.cast(pa.large_binary()), values.cast(pa.large_binary())
+        if len(keys) != len(values) or keys.null_count or values.null_count:
+            raise DataError("Keys and values of an HFile are equally many, and none is null", hint="Leave nulls out.")
+        refuse_disorder(self._last, keys)
+        for first in range(0, len(keys), _ENTRIES_AT_ONCE):
+            self._add(keys.slice(first, _ENTRIES_AT_ONCE), values.slice(first, _ENTRIES_AT_ONCE))
+
+    def _add(self, keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> None:
+        """Entries in order; a block ends with the first entry that fills it."""
+        entries = encode_entries(keys, values)
+        begun = done = 0
+        while done < len(keys):
+            if not self._payload:
+                self._first = keys[done].as_py()
+            room = begun + self._block_bytes - len(self._payload)
+            done = min(int(np.searchsorted(entries.ends, room)) + 1, len(keys))
+            end = int(entries.ends[done - 1])
+            self._payload += entries.payload[begun:end].tobytes()
+            begun = end
+            if len(self._payload) >= self._block_bytes:
+                self._end_block()
+        self._last = keys[-1].as_py()
+        self._count += len(keys)
+        self._key_bytes += entries.key_bytes
+        self._value_bytes += entries.value_bytes
 
     def finish(self, bloom: bytes | None = None, info: Mapping[bytes, bytes] | None = None) -> bytes:
         """The file. ``bloom`` is the text of a bloom filter; ``info`` goes into the file info beside what every file has."""
@@ -126,7 +144,7 @@ class HFileWriter:
 
 
 def _full_key(key: bytes) -> bytes:
-    return struct.pack(">h", len(key)) + key + _KEY_TAIL
+    return struct.pack(">h", len(key)) + key + KEY_TAIL
 
 
 def _index_payload(entries: list[IndexEntry], full: bool) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import struct
 
 import pyarrow as pa
@@ -74,6 +75,47 @@ def test_what_we_write_we_read(codec: Codec, entries: int) -> None:
     assert reader.entry_count == entries
     assert reader.meta(b"bloomFilter") == b"a filter"
     assert reader.meta(b"other") is None
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("cuts", [[], [1], [250, 251], list(range(1, 500))])
+def test_entries_in_batches_make_the_same_file_as_one_by_one(codec: Codec, cuts: list[int]) -> None:
+    keys = pa.array([b"key%06d" % number for number in range(500)])
+    values = pa.array([b"value%d" % number for number in range(500)])
+    writer = HFileWriter("{}", codec, 300)
+    for first, end in itertools.pairwise([0, *cuts, 500]):
+        writer.add_batch(keys.slice(first, end - first), values.slice(first, end - first))
+    assert writer.finish(b"a filter") == made(500, codec, bloom=b"a filter")
+
+
+def test_a_batch_may_be_larger_than_what_is_encoded_at_once() -> None:
+    keys = [f"{number:08}" for number in range(40_000)]
+    writer = HFileWriter("{}", block_bytes=64 << 10)
+    writer.add_batch(pa.array(keys), pa.array([key[::-1] * (number % 4) for number, key in enumerate(keys)]))
+    found = pairs(opened(writer.finish()))
+    assert found == [(key.encode(), (key[::-1] * (number % 4)).encode()) for number, key in enumerate(keys)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "values"),
+    [
+        (["b", "a"], ["", ""]),
+        (["a", "a"], ["", ""]),
+        (["a", None], ["", ""]),
+        (["a"], ["", ""]),
+        (["x" * 32_768], [""]),
+    ],
+)
+def test_a_batch_out_of_order_or_with_gaps_is_refused(keys: list[str | None], values: list[str]) -> None:
+    with pytest.raises(DataError):
+        HFileWriter("{}").add_batch(pa.array(keys), pa.array(values))
+
+
+def test_a_batch_must_go_on_behind_the_one_before_it() -> None:
+    writer = HFileWriter("{}")
+    writer.add_batch(pa.array(["m"]), pa.array([""]))
+    with pytest.raises(DataError):
+        writer.add_batch(pa.array(["a"]), pa.array([""]))
 
 
 def test_a_look_up_reads_the_blocks_that_can_hold_its_keys_and_no_others() -> None:

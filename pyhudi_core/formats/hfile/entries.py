@@ -1,0 +1,59 @@
+"""The entries of data blocks, many at once: sorted keys and their values as columns, to bytes.
+
+Facts of HFile version 3: lengths of key and value, the key (its own length, the row, and a tail that is the same for all), the value, and one 0.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import DataError
+from pyhudi_core.formats.byte_columns import Bytes, Ints, big_endian, contents, put_rows, put_texts
+
+KEY_TAIL = struct.pack(">bqb", 0, 0x7FFFFFFFFFFFFFFF, 4)
+KEY_OVERHEAD = 2 + len(KEY_TAIL)
+LONGEST_KEY = (1 << 15) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries one after the other: their bytes, where each one ends, and how many bytes keys and values have in all."""
+
+    payload: Bytes
+    ends: Ints
+    key_bytes: int
+    value_bytes: int
+
+
+def refuse_disorder(previous: bytes | None, keys: pa.LargeBinaryArray) -> None:
+    """Raise `DataError` unless all keys are short enough and in rising order of their bytes, the first one behind ``previous``."""
+    too_long = pc.any(pc.greater(pc.binary_length(keys), LONGEST_KEY)).as_py()
+    falls = pc.any(pc.less_equal(keys.slice(1), keys.slice(0, max(0, len(keys) - 1)))).as_py()
+    if too_long or falls or (len(keys) and previous is not None and keys[0].as_py() <= previous):
+        raise DataError(
+            "Keys of an HFile have at most 32,767 bytes and are sorted without repetition", hint="Sort them first."
+        )
+
+
+def encode_entries(keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> Entries:
+    """The entries of keys and values; neither has nulls."""
+    key_data, key_sizes = contents(keys)
+    value_data, value_sizes = contents(values)
+    full = key_sizes + KEY_OVERHEAD
+    sizes = 8 + full + value_sizes + 1
+    ends = np.cumsum(sizes)
+    out = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    at = ends - sizes
+    put_rows(out, at, big_endian(full, ">i4"))
+    put_rows(out, at + 4, big_endian(value_sizes, ">i4"))
+    put_rows(out, at + 8, big_endian(key_sizes, ">i2"))
+    put_texts(out, at + 10, key_data, key_sizes)
+    tail = np.frombuffer(KEY_TAIL, np.uint8)
+    put_rows(out, at + 10 + key_sizes, np.broadcast_to(tail, (len(at), len(tail))))
+    put_texts(out, at + 8 + full, value_data, value_sizes)
+    return Entries(out, ends, int(full.sum()), len(value_data))
