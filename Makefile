@@ -42,6 +42,8 @@ check: $(INSTALLED) ## Formatting, lint, types, the layers of the house, generat
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_docs.py --check
 	$(BIN)/python scripts/coverage_table.py --check
+	$(BIN)/python scripts/nightly_parts.py
+	$(BIN)/python scripts/figures.py
 
 format: $(INSTALLED) ## Format the code and mend what lint can mend
 	$(BIN)/ruff format .
@@ -84,8 +86,8 @@ soak: $(INSTALLED) ## Writers that are killed every two seconds (SECONDS=600; KE
 	$(BIN)/python scripts/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KEEP)),--keep)
 	$(if $(filter 1,$(KEEP)),$(BIN)/python scripts/reliability_page.py)
 
-nightly: $(INSTALLED) ## Everything slow: interop, smoke35, explore, reliability, bench; results in docs/nightly.md
-	$(BIN)/python scripts/nightly.py
+nightly: $(INSTALLED) ## Everything slow, in parts of an hour; goes on where it stopped (PARTS="interop fuzz"; ANEW=1); results in docs/nightly.md
+	$(BIN)/python scripts/nightly.py $(PARTS) $(if $(filter 1,$(ANEW)),--anew)
 
 docs: $(INSTALLED) ## Write the pages that come out of the code
 	$(BIN)/python scripts/generate_docs.py

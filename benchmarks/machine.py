@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+CODE = ("pyhudi_core", "pyhudi_dagster", "tests", "benchmarks", "scripts", "definitions.py", "requirements.lock")
 _SYNCS = 15
 
 
@@ -20,7 +21,7 @@ def occasion() -> dict[str, Any]:
     """When, of which commit, on what machine, and how many processes wanted to run in the last minute (its load average)."""
     return {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "commit": _commit(),
+        "commit": commit(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
         "load": round(os.getloadavg()[0], 1),
@@ -43,10 +44,10 @@ def sync_ms(folder: Path) -> float:
     return round(median(took) * 1000, 2)
 
 
-def _commit() -> str:
-    """The commit that is checked out, and whether the files are still the same."""
+def commit() -> str:
+    """The commit that is checked out, and whether the code is still the same: pages of figures change by the runs themselves."""
     head = _git("rev-parse", "--short", "HEAD")
-    return f"{head} and changes" if head and _git("status", "--porcelain", "--untracked-files=no") else head or "none"
+    return f"{head} and changes" if head and _git("status", "--porcelain", "--", *CODE) else head or "none"
 
 
 def _git(*words: str) -> str:

@@ -14,7 +14,6 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -24,6 +23,7 @@ from typing import Any
 import psutil
 
 from benchmarks import contestants, merge_on_read, report, sections
+from benchmarks.machine import commit
 from benchmarks.planning import planning
 from benchmarks.sections import Scale
 from benchmarks.workload import HOME, ROOT
@@ -33,6 +33,10 @@ SECTIONS = ["load", "upsert", "delete", "snapshot_read", "point_lookup", "merge_
 WRITES = {"load", "upsert", "delete"}
 Result = dict[str, Any]
 Measure = Callable[[], dict[str, Result]]
+
+
+READ_ROUNDS = 15
+"""Reads take turns so often because their bounds are close to one: fewer rounds cannot tell 1.1 from noise."""
 
 
 def main() -> int:
@@ -73,9 +77,11 @@ def _plan(chosen: list[str], quick: bool, sizes: list[str]) -> list[Measure]:
     plan: list[Measure] = []
     for label in sizes:
         scale = small if label == "1m" else large
-        plan += _plan_of_size(chosen, label, scale, _with_rounds(scale, 1 if quick else 7))
+        plan += _plan_of_size(chosen, label, scale, _with_rounds(scale, 1 if quick else READ_ROUNDS))
     if "merge_on_read" in chosen:
-        plan.append(lambda: {"merge_on_read": merge_on_read.snapshot(_with_rounds(small, 1 if quick else 5), _say)})
+        plan.append(
+            lambda: {"merge_on_read": merge_on_read.snapshot(_with_rounds(small, 1 if quick else READ_ROUNDS), _say)}
+        )
         plan.append(lambda: {"record_lookup": merge_on_read.lookup(_with_rounds(small, 1 if quick else 5), _say)})
     if "planning" in chosen:
         plan.append(lambda: {"planning": planning(1_000 if quick else 100_000, 1 if quick else 5, _say)})
@@ -116,15 +122,9 @@ def _measure(results: Path, measure: Measure) -> None:
 
 def _taken(started: float) -> dict[str, Any]:
     """On what, of what, and when."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    changed = subprocess.run(
-        ["git", "status", "--porcelain", "pyhudi_core"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime(started)),
-        "commit": (commit.stdout.strip() or "none") + (" and changes" if changed.stdout.strip() else ""),
+        "commit": commit(),
         "cores": os.cpu_count(),
         "memory_gb": round(psutil.virtual_memory().total / 1e9),
         "python": platform.python_version(),

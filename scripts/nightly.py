@@ -1,97 +1,122 @@
-"""Run the slow targets, and keep what they closed with in docs/nightly.md.
+"""Run what is too slow for `make test`, in parts of at most an hour, and keep what they closed with in docs/nightly.md.
 
-    python scripts/nightly.py            all slow targets, one after the other
-    python scripts/nightly.py interop    some of them
+    python scripts/nightly.py                  every part that has not passed with this code yet: a night that was cut short goes on
+    python scripts/nightly.py --anew           every part
+    python scripts/nightly.py interop fuzz     some of them, whatever was before
 
-Each target is a make target; its output is shown as it comes. The page says for each when it last ran, at which commit, how long it took and its
-closing line. The exit status is 1 if any failed.
+The output is shown as it comes. The page says for each part when it last ran, at which commit, how long it took and its closing line. The exit
+status is 1 if any failed. A part that takes more than an hour is ended, and has failed.
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.machine import CODE, commit  # noqa: E402
+from scripts.nightly_parts import PARTS  # noqa: E402
+
 KEPT = ROOT / "docs" / "nightly.json"
 PAGE = ROOT / "docs" / "nightly.md"
-TARGETS = {
-    "interop": "Apache Hudi 1.0.2, 1.1.1, 1.2.0 and hudi-rs read and continue our tables",
-    "fuzz": "damaged input for every parser: 50,000 cases each, within bounds of time and memory",
-    "smoke35": "the Spark tests on PySpark 3.5",
-    "explore": "two writers: every order and every crash, with three times the quick suite's bounds",
-    "reliability": "slow reliability tests: two processes with 1,000 commits each, all crash points; the cost of commits (reliability.md)",
-    "mutants": "small changes to the code are noticed by the tests (score in reliability.md)",
-    "bench": "benchmarks (figures in benchmarks.md)",
-}
-_CLOSING = re.compile(r"\b(\d+ (passed|failed|error)|All promises|promises? (kept|broken))")
+LIMIT_S = 3600
+STOPPED = "ended after an hour"
+_CLOSING = re.compile(r"\b(\d+ (passed|failed|error)|All promises|promises? (kept|broken)|\d+ of \d+ caught)")
+Result = dict[str, Any]
 
 
 def main() -> int:
-    chosen = sys.argv[1:] or list(TARGETS)
-    unknown = [name for name in chosen if name not in TARGETS]
-    if unknown:
-        print(f"unknown targets {unknown}; choose of {list(TARGETS)}")
-        return 2
-    results = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    """Runs what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--anew", action="store_true", help="also parts that have passed with this code")
+    options = parser.parse_args()
+    if unknown := [name for name in options.parts if name not in PARTS]:
+        parser.error(f"unknown parts {', '.join(unknown)}; choose of {', '.join(PARTS)}")
+    results: dict[str, Result] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    chosen = options.parts or [name for name in PARTS if options.anew or not passed_with_this_code(results.get(name))]
+    if skipped := [name for name in PARTS if name not in chosen and not options.parts]:
+        print(f"passed with this code already: {', '.join(skipped)}")
     for name in chosen:
         results[name] = _run(name)
         KEPT.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
         PAGE.write_text(page(results))
+    subprocess.run([sys.executable, "scripts/reliability_page.py"], cwd=ROOT, check=False)
     return int(any(results[name]["status"] for name in chosen))
 
 
-def _run(name: str) -> dict[str, object]:
-    started = time.monotonic()
-    closing = ""
-    environment = {**os.environ, "PYHUDI_EXPLORE": "3"} if name == "explore" else dict(os.environ)
-    command = ["make", "--no-print-directory", name]
+def passed_with_this_code(result: Result | None) -> bool:
+    """Whether the part passed, and the code is still what it was."""
+    if result is None or result["status"] or "changes" in result["commit"] or "changes" in commit():
+        return False
+    command = ["git", "diff", "--quiet", result["commit"], "HEAD", "--", *CODE]
+    return subprocess.run(command, cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def _run(name: str) -> Result:
+    part, began, closing, of = PARTS[name], time.monotonic(), "", commit()
+    places = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    environment = {**os.environ, "PYHUDI_RECORD": "1", "PYTHONPATH": places, **part.environment}
+    late = threading.Event()
     with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            if _CLOSING.search(line):
-                closing = line.strip(" =\n")
+        part.words(), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+
+        def end() -> None:
+            late.set()
+            os.killpg(process.pid, signal.SIGKILL)
+
+        timer = threading.Timer(LIMIT_S, end)
+        timer.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                if _CLOSING.search(line):
+                    closing = line.strip(" =\n")
+        finally:
+            timer.cancel()
     return {
         "status": process.returncode,
-        "minutes": round((time.monotonic() - started) / 60, 1),
-        "closing": closing,
-        "commit": _commit(),
+        "minutes": round((time.monotonic() - began) / 60, 1),
+        "closing": STOPPED if late.is_set() else closing,
+        "commit": of,
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
     }
 
 
-def _commit() -> str:
-    head = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, text=True).strip()
-    changed = subprocess.check_output(["git", "status", "--porcelain", "--untracked-files=no"], cwd=ROOT, text=True)
-    return f"{head} and changes" if changed.strip() else head
-
-
-def page(results: dict[str, dict[str, object]]) -> str:
+def page(results: Mapping[str, Result]) -> str:
     """The page for these results."""
     lines = [
         "# Nightly",
         "",
-        "Written by `make nightly`; do not edit. The last run of each slow target.",
+        "Written by `make nightly`; do not edit. The last run of each part. A part fits an hour on two cores; a night that was cut short goes on",
+        "with the parts that have not passed with this code.",
         "",
-        "| target | what it shows | last run | commit | minutes | result |",
+        "| part | what it shows | last run | commit | minutes | result |",
         "|---|---|---|---|---|---|",
     ]
-    for name, what in TARGETS.items():
+    for name, part in PARTS.items():
         run = results.get(name)
         if run is None:
-            lines.append(f"| {name} | {what} | never | | | |")
+            lines.append(f"| {name} | {part.what} | never | | | |")
             continue
         result = ("passed" if not run["status"] else "**failed**") + (f": {run['closing']}" if run["closing"] else "")
-        lines.append(f"| {name} | {what} | {run['date']} | {run['commit']} | {run['minutes']} | {result} |")
+        lines.append(f"| {name} | {part.what} | {run['date']} | {run['commit']} | {run['minutes']} | {result} |")
     return "\n".join(lines) + "\n"
 
 

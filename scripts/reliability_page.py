@@ -165,9 +165,12 @@ def _mutants(result: Result) -> str:
 
 
 def _table_of(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    runs = _runs(rows)
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row if column != "taken"))
+    columns += ["run"] if runs else []
     body = [
-        [name.replace("_", " "), *(_shown(row.get(column, "")) for column in columns)] for name, row in rows.items()
+        [name.replace("_", " "), *(_shown({**row, "run": runs.get(name, "")}.get(column, "")) for column in columns)]
+        for name, row in rows.items()
     ]
     return table(["", *(column.replace("_", " ") for column in columns)], body)
 
@@ -189,7 +192,9 @@ def _shown(value: object) -> str:
 def _eleven_rows(result: Result) -> str:
     named = {name: row for name, row in result.items() if name != "taken"}
     rows = [{"row": n, **named[n]} for n in sorted(named, key=lambda n: (int(n.split()[0].rstrip(",")), n))]
+    runs = _runs(named)
     head = ["row", "locking", "writes", "expected", "found", "schedules", "states", "all within the bound", "s"]
+    head += ["run"] if runs else []
     body = [
         [
             str(row["row"]),
@@ -201,7 +206,8 @@ def _eleven_rows(result: Result) -> str:
             f"{row['states']:,}",
             _shown(row["exhausted"]),
             f"{row['seconds']:.1f}",
-        ]
+            runs.get(row["row"], ""),
+        ][: len(head)]
         for row in rows
     ]
     lines = [
@@ -320,7 +326,7 @@ def _processes(result: Result) -> str:
         "one partition; the object store is an emulator in the test's own process, so its times say nothing about a real one.",
         "",
     ]
-    head = ["", "acknowledged", "rows found", "counter", "retries", "s", "commits/s", "load", "date"]
+    head = ["", "acknowledged", "rows found", "counter", "retries", "s", "commits/s", "load", "date", "commit"]
     body = [_process(key, run) for key, run in result.items() if key != "taken"]
     missing = [_shape(key) for key in LONG_RUNS if key not in result]
     left = [f"Not run yet: {'; '.join(missing)}.", ""] if missing else []
@@ -345,6 +351,7 @@ def _process(key: str, run: Result) -> list[str]:
         f"{run['acknowledged'] / run['seconds']:.1f}",
         str(run["taken"]["load"]),
         run["taken"]["date"],
+        run["taken"]["commit"],
     ]
 
 
@@ -364,7 +371,10 @@ def _times(spread: Mapping[str, float]) -> str:
 
 def _taken(result: Result) -> str:
     """Where and when; a load above the number of cores says that the machine had other work, so times are longer than they need be."""
-    taken = result.get("taken", {})
+    if _runs(result):
+        return "\n_The last column says when each line was run, and at which commit._"
+    entries = [entry["taken"] for entry in result.values() if isinstance(entry, dict) and "taken" in entry]
+    taken = entries[-1] if entries else result.get("taken", {})
     load = [str(taken[name]) for name in ("load_before", "load") if name in taken]
     said = {
         taken.get("date"): "date" in taken,
@@ -377,6 +387,13 @@ def _taken(result: Result) -> str:
     }
     found = ", ".join(str(words) for words, known in said.items() if known)
     return f"\n_{found}_" if found else ""
+
+
+def _runs(result: Mapping[str, Any]) -> dict[str, str]:
+    """When and of what commit each entry is, by name; nothing if all are of one run."""
+    taken = {name: entry["taken"] for name, entry in result.items() if isinstance(entry, dict) and "taken" in entry}
+    said = {name: f"{one.get('date')}, {one.get('commit')}" for name, one in taken.items()}
+    return said if len(set(said.values())) > 1 else {}
 
 
 def table(head: Iterable[str], body: Iterable[Iterable[str]]) -> list[str]:

@@ -18,6 +18,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 from rich.live import Live
 from rich.table import Table
@@ -124,11 +125,21 @@ def main() -> int:
             process.kill()
     result |= {"seconds": round(time.monotonic() - began), "every_s": chosen.every, "taken": occasion()}
     if chosen.keep:
-        KEPT.mkdir(parents=True, exist_ok=True)
-        (KEPT / "soak.json").write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
+        _keep(result)
     shutil.rmtree(folder)
     print(f"All promises kept: {result}")
     return 0
+
+
+def _keep(result: dict[str, Any]) -> None:
+    """A shorter run does not replace a longer one."""
+    path = KEPT / "soak.json"
+    longest = json.loads(path.read_text())["seconds"] if path.exists() else 0
+    if result["seconds"] < longest:
+        print(f"not kept: the figures there are of {longest} s; delete {path.name} to start anew")
+        return
+    KEPT.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
 
 
 def _progress(soak: Soak, entries: list[Entry], seconds: float) -> Table:

@@ -168,7 +168,9 @@ class CrashReport:
 
     Attributes:
         calls: storage calls of the operation, in order.
-        points: cases that were run, by kind; those of crashes in the recovery are counted in ``twice``.
+        points: cases of the calls that were run, by kind; never more than the calls have.
+        chained: crashes at calls that are made only after another one went wrong.
+        twice: crashes of the next writer, after one of the operation.
         recoveries: different remains that a next writer had to do with.
         sites: the lines of the package whose calls were crashed or went wrong.
         leaks, left_overs: what stayed for ever, with how often.
@@ -177,6 +179,7 @@ class CrashReport:
     scenario: str
     calls: tuple[RecordedCall, ...] = ()
     points: dict[str, int] = field(default_factory=dict)
+    chained: int = 0
     twice: int = 0
     recoveries: int = 0
     sites: set[CallSite] = field(default_factory=set)
@@ -188,5 +191,6 @@ class CrashReport:
         """Return the report. Raises AssertionError with the cases and tests to copy if there are problems."""
         if self.problems:
             shown = "\n".join(str(problem) for problem in self.problems[:10])
-            raise AssertionError(f"{len(self.problems)} problems in {sum(self.points.values())} cases\n{shown}")
+            cases = sum(self.points.values()) + self.chained
+            raise AssertionError(f"{len(self.problems)} problems in {cases} cases\n{shown}")
         return self

@@ -154,7 +154,10 @@ class _Enumeration(Generic[T]):
     def run(self, case: CrashCase, twice: random.Random | None = None) -> tuple[RecordedCall, ...]:
         """Run one case and judge it; with ``twice`` the next writer is crashed too. Returns the calls that came after."""
         counts = self.report.points
-        counts[case.kind] = counts.get(case.kind, 0) + 1
+        if case.after is None:
+            counts[case.kind] = counts.get(case.kind, 0) + 1
+        else:
+            self.report.chained += 1
         if case.kind == CRASH and case.after is None:
             # What a crash leaves is what there was before the call: the recording has it, and nothing has to be run.
             world = self.world_without(self._remains[case.call.step], "a")

@@ -1,7 +1,8 @@
 """What a run found out, kept for docs/reliability.md: nothing is written unless PYHUDI_RECORD is set.
 
-`PYHUDI_RECORD=1` writes to docs/reliability/, any other value names a folder. Each name is one JSON file. The first record of a name in
-a process replaces what an earlier run left; later ones add their keys (tests with parameters record one key each).
+`PYHUDI_RECORD=1` writes to docs/reliability/, any other value names a folder. Each name is one JSON file; its entries are kept one by one, each with its
+own ``taken`` (day, commit, machine). An entry replaces the earlier one of its name, unless it holds less: fewer operations, a narrower bound.
+To start anew, delete the file.
 """
 
 from __future__ import annotations
@@ -15,24 +16,43 @@ from typing import Any
 from benchmarks.machine import occasion
 
 KEPT = Path(__file__).resolve().parents[2] / "docs" / "reliability"
-_said: dict[str, dict[str, Any]] = {}
+COUNTS = ("operations", "explorations")
+"""Figures that a whole run has more of than one that was cut short or that ran some tests only."""
 
 
-def record(name: str, value: Mapping[str, Any], *, add: bool = False) -> None:
-    """Keep what a run found out as ``<name>.json``; values are what JSON can hold. Does nothing unless PYHUDI_RECORD is set.
-
-    Args:
-        add: what earlier runs left stays; then every value should say itself when it was taken.
-    """
+def record(name: str, value: Mapping[str, Any]) -> None:
+    """Keep what a run found out as entries of ``<name>.json``; values are what JSON can hold. Does nothing unless PYHUDI_RECORD is set."""
     folder = os.environ.get("PYHUDI_RECORD", "")
     if not folder or folder == "0":
         return
     path = (KEPT if folder == "1" else Path(folder)) / f"{name}.json"
-    left = json.loads(path.read_text(encoding="utf-8")) if add and path.exists() else {}
-    said = _said.setdefault(name, left)
-    said.update(value)
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    text = json.dumps(merged(kept, value, occasion()), indent=1, sort_keys=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**said, "taken": occasion()}, indent=1, sort_keys=True)
     part = path.with_suffix(f".{os.getpid()}.part")
     part.write_text(text + "\n", encoding="utf-8")
     part.replace(path)
+
+
+def merged(kept: Mapping[str, Any], found: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str, Any]:
+    """What the file says after a run."""
+    before = kept.get("taken", {})
+    entries = {
+        name: {"taken": before, **entry} if isinstance(entry, dict) else entry
+        for name, entry in kept.items()
+        if name != "taken"
+    }
+    for name, entry in found.items():
+        now = {**entry, "taken": dict(taken)} if isinstance(entry, Mapping) else entry
+        if name not in entries or not (isinstance(now, dict) and holds_less(now, entries[name])):
+            entries[name] = now
+    return {**entries, "taken": dict(taken)}
+
+
+def holds_less(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether a run was smaller than the one that is kept: part of the tests, or narrower bounds."""
+    if any(new.get(count, 0) < old.get(count, 0) for count in COUNTS):
+        return True
+    if new.get("bound") != old.get("bound"):
+        return bool(new.get("schedules", 0) < old.get("schedules", 0))
+    return bool(new["taken"].get("explore", 1) < old["taken"].get("explore", 1))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import queue
 import runpy
+import subprocess
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from reliability.recording import merged
+from reliability.test_crashes import SETUPS
 
-from benchmarks import commits
+from benchmarks import commit_writers, machine, report
+from scripts import figures, nightly, nightly_parts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,16 +35,196 @@ def test_a_page_without_runs_has_no_figures_and_names_what_was_not_run(reliabili
 
 
 @pytest.mark.row("T9")
-def test_a_run_measures_commits_per_second_and_the_page_shows_them(
-    reliability: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commits, "TABLES", tmp_path)
-    rate = commits._rate(True, 2, 3, 0)
-    assert (rate["rows"], rate["acknowledged"]) == (6, 6)
+def test_a_run_measures_commits_per_second_and_the_page_shows_them(reliability: dict[str, Any], location: str) -> None:
+    table = commit_writers.make(Path(location))
+    answers: queue.Queue[list[tuple[int, float, float]]] = queue.Queue()
+    began = time.perf_counter()
+    commit_writers._write(commit_writers.Work(location, 1, 3), 0, threading.Barrier(1), answers)
+    columns = (list(column) for column in zip(*answers.get_nowait(), strict=True))
+    rate = commit_writers.Outcome(time.perf_counter() - began, *columns).figures()
+    assert len(table.timeline.commits) == rate["acknowledged"] == 3
     assert rate["commits_per_second"] > 0
-    taken = commits.occasion()
-    result = {"rates": [{**rate, "place": "disjoint", "writers": 2, "low": 1.5, "high": 99.5}], "taken": taken}
-    page = reliability["page"]({"commits": result})
-    assert f"| apart | 2 | {rate['commits_per_second']:.1f} (1.5 to 99.5) |" in page
+    assert 0 < rate["lock_held_ms"]["median"] <= rate["lock_held_ms"]["max"]
+    taken = machine.occasion()
+    row = {**rate, "place": "disjoint", "writers": 1, "low": 1.5, "high": 99.5}
+    page = reliability["page"]({"commits": {"rates": [row], "taken": taken}})
+    assert f"| apart | 1 | {rate['commits_per_second']:.1f} (1.5 to 99.5) |" in page
     assert taken["commit"] in page
     assert taken["date"] in page
+
+
+def test_one_run_of_many_tables_says_where_each_line_is_from(reliability: dict[str, Any]) -> None:
+    old, new = {"date": "2026-01-01", "commit": "aaaaaaa"}, {"date": "2026-02-02", "commit": "bbbbbbb"}
+    page = reliability["page"](
+        {"crash_points": {"disk": {"of": 3, "taken": old}, "store": {"of": 4, "taken": new}, "taken": new}}
+    )
+    assert "| disk | 3 | 2026-01-01, aaaaaaa |" in page
+    assert "| store | 4 | 2026-02-02, bbbbbbb |" in page
+    same = reliability["page"]({"crash_points": {"disk": {"of": 3, "taken": old}, "taken": new}})
+    assert "2026-01-01, commit aaaaaaa" in same
+    assert "bbbbbbb" not in same
+
+
+# --- what is kept
+
+
+def _entry(commit: str, **figures: object) -> dict[str, Any]:
+    return {**figures, "taken": {"commit": commit, "explore": 1}}
+
+
+@pytest.mark.parametrize(
+    ("kept", "found"),
+    [
+        ({"operations": 44, "of": 9000}, {"operations": 3, "of": 500}),
+        ({"explorations": 11}, {"explorations": 2}),
+        ({"bound": "every order", "schedules": 50_000}, {"bound": "at most 1 preemptions", "schedules": 212}),
+    ],
+)
+def test_a_partial_run_does_not_replace_a_fuller_one(kept: dict[str, Any], found: dict[str, Any]) -> None:
+    file = {"disk": _entry("old", **kept), "taken": {"commit": "old"}}
+    after = merged(file, {"disk": found, "store": found}, {"commit": "new", "explore": 1})
+    assert after["disk"] == file["disk"]
+    assert after["store"] == _entry("new", **found)
+    back = merged({"disk": _entry("old", **found)}, {"disk": kept}, {"commit": "new", "explore": 1})
+    assert back["disk"] == _entry("new", **kept)
+
+
+def test_narrower_bounds_do_not_replace_wider_ones() -> None:
+    wide = {"explorations": 3, "taken": {"commit": "old", "explore": 3}}
+    assert merged({"a": wide}, {"a": {"explorations": 3}}, {"commit": "new", "explore": 1})["a"] == wide
+
+
+def test_entries_of_other_runs_stay_and_keep_their_own_commit() -> None:
+    file = {"disk": {"of": 1}, "taken": {"commit": "old", "explore": 1}}
+    after = merged(file, {"store": {"of": 2}}, {"commit": "new", "explore": 1})
+    assert after["disk"] == _entry("old", of=1)
+    assert after["store"] == _entry("new", of=2)
+
+
+# --- how old they are
+
+
+def _repository(root: Path) -> Any:
+    def git(*words: str) -> str:
+        named = ["git", "-c", "user.name=n", "-c", "user.email=e", *words]
+        return subprocess.run(named, cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+
+    root.mkdir()
+    git("init", "-q")
+    return git
+
+
+def test_ages_count_commits_in_the_code_that_a_figure_depends_on(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    git = _repository(root)
+    for folder in ("pyhudi_core/read", "pyhudi_core/write", "benchmarks/results", "docs/reliability"):
+        (root / folder).mkdir(parents=True)
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    taken = {"commit": git("rev-parse", "--short", "HEAD"), "date": "2026-01-01"}
+    (root / "benchmarks/results/planning.json").write_text(
+        json.dumps({"taken": {**taken, "commit": taken["commit"] + " and changes"}})
+    )
+    (root / "benchmarks/results/upsert-1m.json").write_text(json.dumps({"taken": taken}))
+    (root / "docs/reliability/soak.json").write_text(json.dumps({"taken": {}}))
+    for number, name in enumerate(("read", "read", "write", "elsewhere")):
+        (root / "pyhudi_core" / name).mkdir(exist_ok=True)
+        (root / "pyhudi_core" / name / f"m{number}.py").touch()
+        git("add", "-A")
+        git("commit", "-q", "-m", f"{number}")
+    ages = {one.name: one.age for one in figures.figures(root)}
+    assert ages == {"benchmarks/results/planning": 2, "benchmarks/results/upsert-1m": 1, "docs/reliability/soak": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "age", "named", "fails"),
+    [
+        ("benchmarks/results/planning", 50, False, False),
+        ("benchmarks/results/planning", 51, True, False),
+        ("benchmarks/results/planning", 301, True, True),
+        ("benchmarks/results/planning", None, True, True),
+        ("docs/nightly/soak", 301, True, False),
+    ],
+)
+def test_old_figures_are_named_and_those_of_a_promise_fail_once_they_are_too_old(
+    name: str, age: int | None, named: bool, fails: bool
+) -> None:
+    one = figures.Figure(name, "abc", "2026-01-01", age)
+    old, failing = figures.judged([one])
+    assert (old, failing) == ([one] if named else [], [one] if fails else [])
+
+
+def test_every_result_of_a_promise_is_on_the_list_of_promised_figures() -> None:
+    kept = {
+        path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+    }
+    sources = {f"benchmarks/results/{goal.source}" for goal in report.goals(kept)}
+    assert sources <= set(figures.PROMISED)
+
+
+# --- what a benchmark may claim
+
+
+@pytest.mark.parametrize(
+    ("rounds", "bound", "at_least", "verdict"),
+    [
+        ([1.0, 1.01, 1.02, 1.03, 1.05], 1.1, False, "yes"),
+        ([0.58, 0.9, 1.0, 1.0, 1.0, 1.1, 1.85], 1.1, False, "not shown"),
+        ([1.2, 1.3, 1.4, 1.5, 1.6], 1.1, False, "no"),
+        ([1.0] * 14 + [1.85], 1.1, False, "yes"),
+        ([1.0] * 12 + [1.85] * 3, 1.1, False, "yes"),
+        ([1.0] * 11 + [1.85] * 4, 1.1, False, "not shown"),
+        ([2.1, 2.5, 3.0], 2, True, "yes"),
+        ([1.9, 2.5, 3.0], 2, True, "not shown"),
+    ],
+)
+def test_a_promise_is_kept_only_if_its_rounds_allow_the_claim(
+    rounds: list[float], bound: float, at_least: bool, verdict: str
+) -> None:
+    goal = report.Goal("words", report.Ratio.of(rounds), bound, "planning", at_least)
+    assert goal.verdict == verdict
+
+
+def test_the_page_of_benchmarks_says_of_each_promise_whether_it_is_shown_and_by_which_run() -> None:
+    taken = {"date": "2026-03-04", "commit": "abcdef0", "cores": 2, "memory_gb": 8, "python": "3", "pyspark": "4"}
+    seconds = {"whole table": [0.5, 0.6, 1.4, 0.5, 0.5]}
+    page = report.page({"planning": {"files": 9, "seconds": seconds, "taken": taken}})
+    assert "| 5 | **not shown** | 2026-03-04, abcdef0 |" in page
+
+
+# --- the night
+
+
+def test_every_test_is_run_by_make_test_or_by_a_part_of_the_night() -> None:
+    left_out = nightly_parts.quick_leaves_out((ROOT / "Makefile").read_text())
+    assert nightly_parts.unreached(nightly_parts.all_tests(), left_out) == []
+
+
+def test_a_test_that_no_part_runs_is_found() -> None:
+    source = "import pytest\n\n@pytest.mark.slow\ndef test_slow(): ...\n\ndef test_quick(): ...\n"
+    cases = "import pytest\n\n@pytest.mark.parametrize('x', [1, pytest.param(2, marks=pytest.mark.slow)])\ndef test_both(x): ...\n"
+    tests = [
+        *nightly_parts.tests_in(source, "tests/unit/test_x.py"),
+        *nightly_parts.tests_in(cases, "tests/unit/test_y.py"),
+    ]
+    parts = {"one": nightly_parts.Part("", paths=("tests/reliability/",), slow=True)}
+    found = nightly_parts.unreached(tests, ("tests/interop",), parts)
+    assert [test.name for test in found] == ["test_slow", "test_both"]
+    everything = {"all": nightly_parts.Part("", paths=("tests/",), slow=True, left_out=("tests/unit/test_y.py",))}
+    assert [test.name for test in nightly_parts.unreached(tests, (), everything)] == ["test_both"]
+    inside = nightly_parts.Test("tests/interop/test_z.py", "test_z", False)
+    assert nightly_parts.unreached([inside], ("tests/interop",), everything) == [inside]
+
+
+def test_every_kind_of_crashed_table_has_a_part_of_the_night() -> None:
+    assert set(SETUPS) == set(nightly_parts.KINDS_OF_CRASHES)
+    for kind in SETUPS:
+        keyword = nightly_parts.PARTS[f"crashes-{kind.replace('_', '-')}"].keyword
+        assert [other for other in SETUPS if keyword in f"test_all[{other}-name]"] == [kind]
+
+
+def test_the_page_of_the_night_has_every_part_with_its_day_and_commit() -> None:
+    run = {"status": 0, "minutes": 1.5, "closing": "3 passed", "commit": "abc1234", "date": "2026-05-06"}
+    page = nightly.page({"fuzz": run, "soak": {**run, "status": -9, "closing": nightly.STOPPED}})
+    assert "| 2026-05-06 | abc1234 | 1.5 | passed: 3 passed |" in page
+    assert f"| **failed**: {nightly.STOPPED} |" in page
+    assert page.count("| never |") == len(nightly_parts.PARTS) - 2

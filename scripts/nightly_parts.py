@@ -1,0 +1,170 @@
+"""The parts of `make nightly`: each fits an hour on two cores, and together they run every test that `make test` leaves out.
+
+`unreached` finds tests that no target runs; `make check` fails for them (``python scripts/nightly_parts.py``).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = str(Path(".venv") / "bin" / "python")
+KINDS_OF_CRASHES = ("disk", "disk_with_its_lock", "object_store", "object_store_with_its_lock")
+"""The kinds of tables of tests/reliability/test_crashes.py, in parts of their own."""
+OWN_PARTS = ("test_crashes.py", "test_eleven_rows.py", "test_every_order.py", "test_two_processes.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part.
+
+    Attributes:
+        what: what it shows, for the page.
+        command: what is run.
+        environment: beside the usual one.
+        paths, left_out: which tests it runs, as paths below the repository; nothing for measurements.
+        slow: whether only tests that are marked slow.
+        keyword: of these only the ones whose names hold it (`-k`).
+    """
+
+    what: str
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    paths: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    slow: bool = False
+    keyword: str = ""
+
+    def words(self) -> list[str]:
+        """The command: given, or pytest on the paths, keeping figures for the pages."""
+        if self.command:
+            return list(self.command)
+        words = [PYTHON, "-m", "pytest", "-p", "reliability.counting", "-q", "--durations=10", *self.paths]
+        words += [f"--ignore={path}" for path in self.left_out]
+        return [*words, *(["-m", "slow"] if self.slow else []), *(["-k", self.keyword] if self.keyword else [])]
+
+    def runs(self, test: Test) -> bool:
+        """Whether the test is among those of the part, whatever the keyword says."""
+        inside = test.path.startswith(self.paths) and not test.path.startswith(self.left_out) if self.paths else False
+        return inside and (test.slow or not self.slow)
+
+
+def _slow(name: str, what: str, keyword: str = "") -> Part:
+    return Part(what, paths=(f"tests/reliability/{name}",), slow=True, keyword=keyword)
+
+
+def _bench(what: str, *words: str) -> Part:
+    return Part(f"benchmarks: {what} (benchmarks.md)", (PYTHON, "-m", "benchmarks", *words))
+
+
+def _make(what: str, *words: str, paths: tuple[str, ...] = (), **environment: str) -> Part:
+    return Part(what, ("make", "--no-print-directory", *words), environment, paths)
+
+
+PARTS: dict[str, Part] = {
+    "interop": _make("Apache Hudi 1.0.2, 1.1.1, 1.2.0 and hudi-rs read and continue our tables", "interop", paths=("tests/interop/",)),
+    "smoke35": _make("the Spark tests on PySpark 3.5", "smoke35"),
+    "fuzz": _make("damaged input for every parser: 50,000 cases each, within bounds of time and memory", "fuzz"),
+    "explore": _make("two writers: every order and every crash, with three times the quick suite's bounds", "explore", PYHUDI_EXPLORE="3"),
+    **{
+        f"crashes-{kind.replace('_', '-')}": _slow("test_crashes.py", f"all crash points: {kind.replace('_', ' ')}", f"[{kind}-")
+        for kind in KINDS_OF_CRASHES
+    },
+    "eleven-rows": _slow("test_eleven_rows.py", "the model's eleven configurations in every order"),
+    "every-order": _slow("test_every_order.py", "two writes, and writes beside repairs, in every order"),
+    "processes-disk": _slow("test_two_processes.py", "processes that share a disk: 2,000 commits", "disk"),
+    "processes-store": _slow("test_two_processes.py", "processes that share an object store: 2,000 commits", "store"),
+    "slow-tests": Part(
+        "the other slow tests", paths=("tests/",), slow=True,
+        left_out=("tests/interop/", *(f"tests/reliability/{name}" for name in OWN_PARTS)),
+    ),
+    "commits": Part("the cost of commits (reliability.md)", (PYTHON, "-m", "benchmarks.commits")),
+    "soak": _make("writers that are killed every two seconds, for ten minutes", "soak", "KEEP=1"),
+    "mutants": _make("small changes to the code are noticed (score in reliability.md): the first hour", "mutants", "MINUTES=55"),
+    "mutants-2": _make("small changes to the code: the second hour, from where the first stopped", "mutants", "MINUTES=55"),
+    "bench-writes-1m": _bench("upsert, load and delete, 1M rows", "upsert", "load", "delete", "--sizes", "1m"),
+    "bench-writes-10m": _bench("upsert, load and delete, 10M rows", "upsert", "load", "delete", "--sizes", "10m"),
+    "bench-reads-1m": _bench("reads and look-ups, 1M rows", "snapshot_read", "point_lookup", "--sizes", "1m"),
+    "bench-reads-10m": _bench("reads and look-ups, 10M rows", "snapshot_read", "point_lookup", "--sizes", "10m"),
+    "bench-logs": _bench("merge-on-read, record index, planning", "merge_on_read", "planning"),
+    "bench-memory": _bench("memory", "memory"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A test function, or one half of it if some of its cases are slow."""
+
+    path: str
+    name: str
+    slow: bool
+
+
+def all_tests(root: Path = ROOT) -> Iterator[Test]:
+    """Every test below ``tests``, found by reading the sources."""
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        yield from tests_in(path.read_text(encoding="utf-8"), path.relative_to(root).as_posix())
+
+
+def tests_in(source: str, path: str) -> Iterator[Test]:
+    """The tests of one file."""
+    body = ast.parse(source).body
+    yield from _tests(body, path, "", _is_slow(_assigned_marks(body)))
+
+
+def _tests(body: list[ast.stmt], path: str, prefix: str, slow: bool) -> Iterator[Test]:
+    for node in body:
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            marks = [*node.decorator_list, *_assigned_marks(node.body)]
+            yield Test(path, prefix + node.name, slow or _is_slow(marks))
+            yield from _tests(node.body, path, f"{prefix}{node.name}::", slow or _is_slow(marks))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            always = slow or _is_slow(node.decorator_list)
+            yield Test(path, prefix + node.name, always)
+            if not always and "pytest.mark.slow" in ast.unparse(ast.Module([*map(ast.Expr, node.decorator_list)], [])):
+                yield Test(path, prefix + node.name, True)
+
+
+def _assigned_marks(body: list[ast.stmt]) -> list[ast.expr]:
+    found = [
+        node.value for node in body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node.targets[0])
+    ]
+    return [mark for value in found for mark in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])]
+
+
+def _is_slow(marks: Iterable[ast.expr]) -> bool:
+    return any(ast.unparse(mark) == "pytest.mark.slow" for mark in marks)
+
+
+def quick_leaves_out(makefile: str) -> tuple[str, ...]:
+    """The paths that `make test` ignores."""
+    recipe = re.search(r"^test:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    if recipe is None:
+        raise ValueError("the Makefile has no target `test`")
+    return tuple(re.findall(r"--ignore=(\S+)", recipe.group(1)))
+
+
+def unreached(tests: Iterable[Test], left_out: tuple[str, ...], parts: Mapping[str, Part] = PARTS) -> list[Test]:
+    """Tests that neither `make test` nor a part of `make nightly` runs."""
+    return [
+        test
+        for test in tests
+        if (test.slow or test.path.startswith(left_out)) and not any(part.runs(test) for part in parts.values())
+    ]
+
+
+def main() -> int:
+    """Name the tests that nothing runs."""
+    found = unreached(all_tests(), quick_leaves_out((ROOT / "Makefile").read_text(encoding="utf-8")))
+    for test in found:
+        print(f"no target runs {test.path}::{test.name}; give it a part in scripts/nightly_parts.py")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
