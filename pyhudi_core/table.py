@@ -16,7 +16,7 @@ from pyhudi_core.read import change_feed, lookups, reads, sizes
 from pyhudi_core.read.bounds import TimePoint
 from pyhudi_core.read.changes import Changes
 from pyhudi_core.read.scan import Scan
-from pyhudi_core.read.sizes import Size, TableSize
+from pyhudi_core.read.sizes import Partition, Size, TableSize
 from pyhudi_core.read.snapshots import snapshot, token_for
 from pyhudi_core.services import auto, doctor
 from pyhudi_core.services.archival import Archival
@@ -102,9 +102,9 @@ class HudiTable:
             return sizes.table_size(context, as_of, known)
 
     def partition_sizes(
-        self, partitions: Sequence[str] | None = None, as_of: TimePoint | None = None
-    ) -> dict[str, Size]:
-        """The same of each partition, by path: of these, or of all. Lists the partitions that it is asked for."""
+        self, partitions: Sequence[Partition] | None = None, as_of: TimePoint | None = None
+    ) -> dict[Partition, Size]:
+        """The same of each partition: of these, each named by its path or by its values, or of all. Lists only the partitions asked for."""
         with self._home.verb() as context:
             return sizes.partition_sizes(context, partitions, as_of)
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pyhudi_dagster.errors import ForeignRowsError as ForeignRowsError
     from pyhudi_dagster.errors import RunEndedError as RunEndedError
     from pyhudi_dagster.errors import TableMismatchError as TableMismatchError
+    from pyhudi_dagster.events import commit_event as commit_event
+    from pyhudi_dagster.events import commit_events as commit_events
+    from pyhudi_dagster.events import known_size as known_size
     from pyhudi_dagster.incremental import Changes as Changes
     from pyhudi_dagster.info import HudiAssetInfo as HudiAssetInfo
     from pyhudi_dagster.info import hudi_metadata as hudi_metadata
@@ -47,8 +50,11 @@ _HOMES = {
     "TableMismatchError": "errors",
     "checked_definitions": "definition_check",
     "chunked": "partitions",
+    "commit_event": "events",
+    "commit_events": "events",
     "hudi_asset": "assets",
     "hudi_metadata": "info",
+    "known_size": "events",
 }
 
 __all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604

@@ -15,7 +15,7 @@ from typing import Any
 
 import dagster as dg
 
-from pyhudi_dagster import metadata, runner, writer
+from pyhudi_dagster import events, runner, writer
 from pyhudi_dagster.asset_arguments import AssetArguments, Inputs, asset_spec, inputs_of
 from pyhudi_dagster.dagster_internals import metadata_of_asset
 from pyhudi_dagster.errors import definition_error
@@ -84,21 +84,17 @@ class HudiAsset:
 
     def _report(self, context: dg.AssetExecutionContext, written: writer.Written) -> dg.MaterializeResult[Any]:
         key = self.info.key
-        facts = metadata.commit_metadata(self.info, written)
-        partitions = self.info.partitions
-        if partitions is not None:
-            keys = partition_keys_of(context)
-            facts, once = metadata.shared(facts, len(keys))
-            for partition, entries in metadata.partition_metadata(partitions, keys, written):
-                context.add_asset_metadata({**entries, **once}, asset_key=key, partition_key=partition)
-                once = {}
-            for event in foreign_events(self.info, written):
-                context.log_event(event)
+        known = events.known_size(context.instance, key)
+        said = events.report(self.info, written, partition_keys_of(context), known)
+        for partition, entries in said.by_partition.items():
+            context.add_asset_metadata(entries, asset_key=key, partition_key=partition)
+        for event in events.foreign_events(self.info, written):
+            context.log_event(event)
         return dg.MaterializeResult(
             asset_key=key,
-            metadata=facts,
+            metadata=said.entries,
             data_version=dg.DataVersion(written.commit.completion_time),
-            tags=event_tags(written),
+            tags=events.event_tags(written.commit),
         )
 
 
@@ -219,23 +215,6 @@ class _Declared:
                 "Leave partition_by out, or give the same columns in the same order.",
             )
         return HudiAssetInfo(key, table, self.settings, partitions, self.on_foreign_rows, self.operation, self.lake)
-
-
-def event_tags(written: writer.Written) -> dict[str, str]:
-    """The tags by which a materialization names its own commit."""
-    return {"hudi/instant": written.commit.instant.requested_time, "hudi/completion": written.commit.completion_time}
-
-
-def foreign_events(info: HudiAssetInfo, written: writer.Written) -> Iterator[dg.AssetMaterialization]:
-    """Events for partitions outside the run that the commit touched as well, so that late data is seen downstream."""
-    partitions = info.partitions
-    if partitions is None or not written.foreign:
-        return
-    keys = sorted({key for key in map(partitions.key_of, written.foreign) if key is not None})
-    for key, entries in metadata.partition_metadata(partitions, keys, written):
-        tags = {**event_tags(written), "dagster/data_version": written.commit.completion_time}
-        facts = {**metadata.commit_names(written), **entries, "hudi/late_data": True}
-        yield dg.AssetMaterialization(asset_key=info.key, partition=key, metadata=facts, tags=tags)
 
 
 def _compute(asset: HudiAsset) -> Callable[..., Iterator[dg.MaterializeResult[Any]]]:

@@ -9,7 +9,7 @@ import pyhudi_core as hudi
 from pyhudi_core import CommitMetadata
 from pyhudi_core.errors import TableError
 from pyhudi_dagster.identity import PREFIX, Identity
-from pyhudi_dagster.timeline_view import SHOWN, Entry
+from pyhudi_dagster.timeline_view import SHOWN, Entry, operation_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +60,24 @@ def carried_extra(table: hudi.HudiTable, prefix: str) -> dict[str, str]:
     return {}
 
 
-def entries(table: hudi.HudiTable) -> list[Entry]:
-    """The newest instants for the timeline view, newest last."""
-    timeline = table.timeline
+def entries(table: hudi.HudiTable, until: hudi.Instant) -> list[Entry]:
+    """The newest instants up to the end of this one for the timeline view, newest last."""
+    timeline, end = table.timeline, until.completion_time or until.requested_time
     commits = set(timeline.commits)
-    return [_entry(table, instant, instant in commits) for instant in list(timeline)[-SHOWN:]]
+    shown = [instant for instant in timeline if instant.requested_time <= end][-SHOWN:]
+    return [_entry(table, instant, instant in commits) for instant in shown]
 
 
 def _entry(table: hudi.HudiTable, instant: hudi.Instant, is_commit: bool) -> Entry:
     action = str(instant.action)
     if not is_commit:
-        return Entry(instant.requested_time, instant.completion_time, action)
+        return Entry(instant.requested_time, instant.completion_time, action, operation_name(None, action))
     commit = table.commit_metadata(instant)
     return Entry(
         requested=instant.requested_time,
         completed=instant.completion_time,
         action=action,
-        operation=commit.operation or "",
+        operation=operation_name(commit.operation, action),
         inserted=sum(stat.inserts for stat in commit.stats),
         updated=sum(stat.updates for stat in commit.stats),
         deleted=sum(stat.deletes for stat in commit.stats),

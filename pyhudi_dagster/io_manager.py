@@ -12,8 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_dagster import metadata, runner, writer
-from pyhudi_dagster.assets import foreign_events
+from pyhudi_dagster import events, runner, writer
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.partitions import Value
@@ -22,16 +21,9 @@ from pyhudi_dagster.settings import HudiWrite, checked_operation, names
 
 
 class HudiIOManager(dg.ConfigurableIOManager):
-    """Writes each output as one commit, with the same identity, gate, adoption and metadata as `hudi_asset`.
+    """Writes each output of an asset as one commit of its Hudi table, and reads tables as inputs of other assets.
 
-    Example:
-        .. code-block:: python
-
-            @dg.asset(metadata=hudi_metadata(record_key="id", ordering="updated_at"), io_manager_key="hudi")
-            def orders() -> pa.Table: ...
-
-            hudi = HudiIOManager(lake=HudiLakeResource(warehouse="s3://lake"))
-            defs = checked_definitions(dg.Definitions(assets=[orders], resources={"hudi": hudi}))
+    The asset says in its metadata how its table is organised, at least what its record key is: hudi_metadata(record_key="id").
     """
 
     lake: dg.ResourceDependency[HudiLakeResource]
@@ -97,16 +89,14 @@ def _input_info(context: dg.InputContext) -> HudiAssetInfo | None:
 
 
 def _report(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, written: writer.Written) -> None:
-    facts = metadata.commit_metadata(info, written)
-    if info.partitions is not None:
-        facts, once = metadata.shared(facts, len(step.partition_keys))
-        for key, entries in metadata.partition_metadata(info.partitions, step.partition_keys, written):
-            context.step_context.add_asset_metadata({**entries, **once}, asset_key=info.key, partition_key=key)
-            once = {}
-        for event in foreign_events(info, written):
-            context.log_event(event)
+    known = events.known_size(step.instance, info.key)
+    said = events.report(info, written, step.partition_keys, known)
+    for key, entries in said.by_partition.items():
+        context.step_context.add_asset_metadata(entries, asset_key=info.key, partition_key=key)
+    for event in events.foreign_events(info, written):
+        context.log_event(event)
     context.step_context.set_data_version(info.key, dg.DataVersion(written.commit.completion_time))
-    context.add_output_metadata(facts)
+    context.add_output_metadata(said.entries)
 
 
 def _where(context: dg.InputContext, info: HudiAssetInfo | None, given: Any) -> Any:

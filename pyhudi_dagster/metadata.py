@@ -1,61 +1,31 @@
-"""What the UI shows about a commit. All figures come from the timeline; no data file is opened and no JVM started.
+"""The entries that Dagster's UI shows about a commit. All figures come from the timeline and listings; no row is read and no JVM started.
 
-At most 30 entries and about 16 KiB an event; where a list is cut, its title says so.
+The order of the entries is that of the UI: how large the table is, what the commit did, when, how long it took; wide tables come last. Times are
+timestamps, bytes are plain numbers (the UI writes ``dagster/size_bytes`` as KB or MB), durations are seconds, operations are the words of
+`HudiWrite`. At most 30 entries and 16 KiB an event, the table's columns aside; where a list is cut, its title says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
-import pyarrow as pa
 
 import pyhudi_core as hudi
 from pyhudi_core import CommitMetadata, WriteStat
 from pyhudi_dagster import history
+from pyhudi_dagster.column_schema import column_schema, declared_schema
+from pyhudi_dagster.identity import PREFIX
 from pyhudi_dagster.info import HudiAssetInfo
-from pyhudi_dagster.partitions import HudiPartitions, value_of_path
-from pyhudi_dagster.settings import names
-from pyhudi_dagster.timeline_view import parsed, timeline_markdown, timeline_table
+from pyhudi_dagster.timeline_view import operation_name, parsed, timeline_markdown, timeline_table
 from pyhudi_dagster.writer import Written
 
-PARTITIONS_SHOWN = 50
-SMALL_FILE = 100 * 1024 * 1024
-FEW_EVENTS = 10
-_BULKY = ("hudi/timeline", "hudi/timeline_chart", "hudi/partitions_touched", "dagster/column_schema")
-
-
-@dataclass(frozen=True, slots=True)
-class TableSize:
-    """The current base files of a table, or of one of its partitions: rows, bytes, files, and how many files are small."""
-
-    rows: int = 0
-    bytes: int = 0
-    files: int = 0
-    small: int = 0
-
-
-def table_sizes(table: hudi.HudiTable) -> dict[str, TableSize] | None:
-    """Sizes by partition path, from the write stats of the active timeline; None if older commits have left it."""
-    if table.snapshot().visibility.has_history():
-        return None
-    current: dict[tuple[str, str], WriteStat] = {}
-    for instant in table.timeline.commits:
-        commit = table.commit_metadata(instant)
-        for partition, file_ids in commit.replaced.items():
-            for file_id in file_ids:
-                current.pop((partition, file_id), None)
-        current.update({(stat.partition, stat.file_id): stat for stat in commit.stats if stat.path})
-    sizes: dict[str, TableSize] = {}
-    for stat in current.values():
-        if stat.rows:
-            known = sizes.get(stat.partition, TableSize())
-            small = known.small + (stat.size < SMALL_FILE)
-            sizes[stat.partition] = TableSize(known.rows + stat.rows, known.bytes + stat.size, known.files + 1, small)
-    return sizes
+PARTITIONS_SHOWN = 30
+MOST_BYTES = 8 * 1024
+"""Of the chart and the rows of tables together; their headers, and the plain entries, take nearly as much again."""
+_RECORD_BYTES = 40
 
 
 def definition_metadata(info: HudiAssetInfo) -> dict[str, Any]:
@@ -68,170 +38,141 @@ def definition_metadata(info: HudiAssetInfo) -> dict[str, Any]:
         "hudi/table_type": settings.table_type,
         "dagster/table_name": info.table,
         "dagster/storage_kind": "hudi",
+        "dagster/column_schema": declared_schema(settings),
     }
-    if isinstance(settings.schema, pa.Schema):
-        entries["dagster/column_schema"] = _columns(
-            settings.schema, settings.record_key, settings.partition_by, names(settings.ordering)
-        )
     return {name: value for name, value in entries.items() if value}
 
 
-def commit_metadata(info: HudiAssetInfo, written: Written) -> dict[str, Any]:
-    """The metadata of a materialization."""
-    commit = written.commit
-    stats = commit.metadata.stats
-    entries: dict[str, Any] = {
-        **commit_names(written),
-        "hudi/adopted": written.adopted,
-        "hudi/rows_inserted": sum(stat.inserts for stat in stats),
-        "hudi/rows_updated": sum(stat.updates for stat in stats),
-        "hudi/rows_deleted": sum(stat.deletes for stat in stats),
-        "hudi/rows_unchanged": sum(max(0, stat.rows - stat.inserts - stat.updates) for stat in stats),
-        "hudi/bytes_written": sum(stat.size for stat in stats),
-        "hudi/files_written": len(stats),
-        "hudi/duration_total_s": _seconds(commit),
-        "hudi/timeline": timeline_table(shown := history.entries(written.table)),
-        "hudi/timeline_chart": timeline_markdown(shown),
-        "hudi/partitions_touched": partitions_touched(commit.metadata),
-        "hudi/commit_url": dg.MetadataValue.path(_commit_file(written.table, commit.instant)),
-        "dagster/uri": written.table.location,
-        "dagster/table_name": info.table,
-        "dagster/column_schema": column_schema(written.table),
-    }
-    if not written.adopted:
-        entries |= {
-            "hudi/duration_write_s": round(written.write_seconds, 3),
-            "hudi/duration_commit_s": round(written.commit_seconds, 3),
-            "hudi/lock_wait_ms": round(written.lock_wait * 1000, 1),
-            "hudi/lock_held_ms": round(written.lock_held * 1000, 1),
-            "hudi/conflict_retries": written.retries,
-        }
-    return entries | _size_entries(table_sizes(written.table))
-
-
-def commit_names(written: Written) -> dict[str, Any]:
-    """By what the commit can be found."""
-    commit = written.commit
-    return {
-        "hudi/instant": commit.instant.requested_time,
-        "hudi/completion_time": commit.completion_time,
-        "hudi/operation": (commit.metadata.operation or "").lower(),
-    }
-
-
-def shared(entries: Mapping[str, Any], events: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split into what every event of a run over many partitions carries, and the bulky rest that one of them is enough for."""
-    bulky = _BULKY if events > FEW_EVENTS else ()
-    return (
-        {name: value for name, value in entries.items() if name not in bulky},
-        {name: value for name, value in entries.items() if name in bulky},
-    )
-
-
-def _size_entries(sizes: Mapping[str, TableSize] | None) -> dict[str, Any]:
-    if sizes is None:
+def size_entries(size: hudi.Size | None) -> dict[str, Any]:
+    """How large the table is. The row count is left out where only reading the rows would tell it."""
+    if size is None:
         return {}
-    files = sum(size.files for size in sizes.values())
-    small = sum(size.small for size in sizes.values())
+    rows = {} if size.rows is None else {"dagster/row_count": size.rows}
+    return {**rows, "dagster/size_bytes": size.bytes}
+
+
+def layout_entries(size: hudi.Size | None) -> dict[str, Any]:
+    """How the table's bytes lie in files."""
+    return {} if size is None else {"hudi/file_groups": size.file_groups, "hudi/small_files": size.small_files}
+
+
+def row_entries(stats: Iterable[WriteStat]) -> dict[str, Any]:
+    """What a commit did to rows, and what it wrote for that. Of the partitions of a commit these add up to the commit's."""
+    written = [stat for stat in stats if stat.path]
     return {
-        "dagster/row_count": sum(size.rows for size in sizes.values()),
-        "dagster/size_bytes": sum(size.bytes for size in sizes.values()),
-        "hudi/file_groups": files,
-        "hudi/small_file_ratio": round(small / files, 3) if files else 0.0,
+        "hudi/rows_inserted": sum(stat.inserts for stat in written),
+        "hudi/rows_updated": sum(stat.updates for stat in written),
+        "hudi/rows_deleted": sum(stat.deletes for stat in written),
+        "hudi/rows_unchanged": sum(max(0, stat.rows - stat.inserts - stat.updates) for stat in written),
+        "hudi/files_written": len(written),
+        "hudi/bytes_written": sum(stat.size for stat in written),
     }
 
 
-def partition_metadata(
-    partitions: HudiPartitions, keys: Iterable[str], written: Written
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """For each partition key of the run: the rows of its partitions, and what the commit did to them."""
-    sizes = table_sizes(written.table)
-    stats: dict[tuple[str, ...], list[WriteStat]] = {}
-    for stat in written.commit.metadata.stats:
-        stats.setdefault(value_of_path(stat.partition, partitions.columns), []).append(stat)
-    by_value = {value_of_path(path, partitions.columns): size for path, size in (sizes or {}).items()}
-    for key in keys:
-        owned = partitions.values_of_key(key)
-        mine = [stat for value in owned for stat in stats.get(value, [])]
-        entries = {
-            "hudi/partition_rows_inserted": sum(stat.inserts for stat in mine),
-            "hudi/partition_rows_updated": sum(stat.updates for stat in mine),
-            "hudi/partition_rows_deleted": sum(stat.deletes for stat in mine),
-        }
-        if sizes is not None:
-            entries["dagster/partition_row_count"] = sum(by_value[value].rows for value in owned if value in by_value)
-        yield key, entries
+def name_entries(commit: history.PastCommit) -> dict[str, Any]:
+    """By what a commit can be found."""
+    moment = parsed(commit.completion_time)
+    when = {"hudi/completion_time": dg.MetadataValue.timestamp(moment)} if moment else {}
+    return {**when, "hudi/instant": commit.instant.requested_time}
 
 
-def partitions_touched(commit: CommitMetadata) -> dg.TableMetadataValue:
-    """What the commit did to each partition; the first 50."""
+def operation_entry(commit: history.PastCommit) -> dict[str, Any]:
+    """What kind of commit it was."""
+    return {"hudi/operation": operation_name(commit.metadata.operation, commit.instant.action)}
+
+
+def run_entry(commit: history.PastCommit) -> dict[str, Any]:
+    """The run that made the commit, if it was one of Dagster's."""
+    run_id = commit.extra.get(PREFIX + "run_id")
+    return {"hudi/run": dg.MetadataValue.dagster_run(run_id)} if run_id else {}
+
+
+def duration_entries(written: Written) -> dict[str, Any]:
+    """How long it took: the total is the sum of the others. Of a commit that this step did not make itself only the total is known.
+
+    ``write``: until the files were there; ``lock_wait``: for the table's lock; ``commit``: the rest, checks and publication.
+    """
+    if written.adopted:
+        return total_entry(written.commit)
+    wait = round(written.lock_wait, 3)
+    write = round(written.write_seconds, 3)
+    commit = round(max(0.0, written.commit_seconds - written.lock_wait), 3)
+    return {
+        "hudi/duration_total_s": round(write + wait + commit, 3),
+        "hudi/duration_write_s": write,
+        "hudi/duration_lock_wait_s": wait,
+        "hudi/duration_commit_s": commit,
+        "hudi/lock_held_s": round(written.lock_held, 3),
+        "hudi/conflict_retries": written.retries,
+    }
+
+
+def total_entry(commit: history.PastCommit) -> dict[str, Any]:
+    """How long a commit took by its timeline."""
+    start, end = parsed(commit.instant.requested_time), parsed(commit.completion_time)
+    return {"hudi/duration_total_s": round(_seconds(start, end), 3)} if start and end else {}
+
+
+def _seconds(start: datetime, end: datetime) -> float:
+    return max(0.0, (end - start).total_seconds())
+
+
+def wide_entries(table: hudi.HudiTable, commit: history.PastCommit) -> dict[str, Any]:
+    """The tables and the chart; shorter ones where they would make the event too large."""
+    shown = history.entries(table, commit.instant)
+    partitions = PARTITIONS_SHOWN
+    while True:
+        touched = partitions_touched(commit.metadata, partitions)
+        chart, timeline = timeline_markdown(shown), timeline_table(shown)
+        length = len(chart.md_str or "") + sum(
+            len(str(record.data)) for record in (*touched.records, *timeline.records)
+        )
+        if length <= MOST_BYTES or len(shown) <= 1:
+            return {
+                "hudi/partitions_touched": touched,
+                "hudi/timeline_chart": chart,
+                "hudi/timeline": timeline,
+            }
+        shown, partitions = shown[len(shown) // 4 + 1 :], max(1, partitions * 2 // 3)
+
+
+def place_entries(info: HudiAssetInfo, table: hudi.HudiTable, instant: hudi.Instant) -> dict[str, Any]:
+    """Where the table and the commit are, and the table's columns."""
+    return {
+        "hudi/commit_url": dg.MetadataValue.path(f"{table.location}/.hoodie/timeline/{instant.file_name()}"),
+        "dagster/uri": table.location,
+        "dagster/table_name": info.table,
+        "dagster/column_schema": column_schema(table),
+    }
+
+
+def partitions_touched(commit: CommitMetadata, shown: int = PARTITIONS_SHOWN) -> dg.TableMetadataValue:
+    """What the commit did to each partition; of many only the first."""
     paths = sorted(commit.partitions)
-    schema = dg.TableSchema(
-        columns=[
-            dg.TableColumn("partition", "string", description=_cut(len(paths))),
-            dg.TableColumn("inserted", "int"),
-            dg.TableColumn("updated", "int"),
-            dg.TableColumn("deleted", "int"),
-            dg.TableColumn("files", "int"),
-            dg.TableColumn("bytes", "int"),
-        ]
-    )
-    records = [_partition_record(path, commit) for path in paths[:PARTITIONS_SHOWN]]
+    title = "partition" if len(paths) <= shown else f"partition ({shown} of {len(paths)})"
+    kinds = {title: "string", "inserted": "int", "updated": "int", "deleted": "int", "files": "int", "size": "string"}
+    schema = dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in kinds.items()])
+    records = [_partition_record(title, path, commit) for path in paths[:shown]]
     return dg.MetadataValue.table(records=records, schema=schema)
 
 
-def _cut(count: int) -> str:
-    return f"{min(count, PARTITIONS_SHOWN)} of {count:,}".replace(",", " ")
-
-
-def _partition_record(path: str, commit: CommitMetadata) -> dg.TableRecord:
-    stats = [stat for stat in commit.stats if stat.partition == path]
+def _partition_record(title: str, path: str, commit: CommitMetadata) -> dg.TableRecord:
+    entries: Mapping[str, Any] = row_entries(stat for stat in commit.stats if stat.partition == path)
     return dg.TableRecord(
         {
-            "partition": path or "(none)",
-            "inserted": sum(stat.inserts for stat in stats),
-            "updated": sum(stat.updates for stat in stats),
-            "deleted": sum(stat.deletes for stat in stats),
-            "files": len(stats),
-            "bytes": sum(stat.size for stat in stats),
+            title: path or "(none)",
+            "inserted": entries["hudi/rows_inserted"],
+            "updated": entries["hudi/rows_updated"],
+            "deleted": entries["hudi/rows_deleted"],
+            "files": entries["hudi/files_written"],
+            "size": readable_bytes(entries["hudi/bytes_written"]),
         }
     )
 
 
-def column_schema(table: hudi.HudiTable) -> dg.TableSchema:
-    """The Columns tab: types, nullability, and the role that each column has in the table as a tag."""
-    config = table.config
-    return _columns(table.schema, config.record_key_fields, config.partition_fields, config.ordering_fields)
-
-
-def _columns(
-    schema: pa.Schema, record_key: Sequence[str], partition_by: Sequence[str], ordering: Sequence[str]
-) -> dg.TableSchema:
-    columns = []
-    for field in schema:
-        if field.name.startswith("_hoodie_"):
-            continue
-        roles = {
-            "record_key": field.name in record_key,
-            "partition": field.name in partition_by,
-            "ordering": field.name in ordering,
-        }
-        columns.append(
-            dg.TableColumn(
-                name=field.name,
-                type=str(field.type),
-                constraints=dg.TableColumnConstraints(nullable=field.name not in record_key),
-                tags={name: "" for name, holds in roles.items() if holds},
-            )
-        )
-    return dg.TableSchema(columns=columns)
-
-
-def _commit_file(table: hudi.HudiTable, instant: hudi.Instant) -> str:
-    return f"{table.location}/.hoodie/timeline/{instant.file_name()}"
-
-
-def _seconds(commit: history.PastCommit) -> float:
-    start, end = parsed(commit.instant.requested_time), parsed(commit.completion_time)
-    zero = datetime.fromtimestamp(0, UTC)
-    return round(((end or zero) - (start or zero)).total_seconds(), 3) if start and end else 0.0
+def readable_bytes(count: int) -> str:
+    """A number of bytes for people, as the UI writes them: 1000 B are 1 KB."""
+    amount, units = float(count), ["B", "KB", "MB", "GB", "TB"]
+    while amount >= 1000 and len(units) > 1:
+        amount, units = amount / 1000, units[1:]
+    return f"{amount:.0f} {units[0]}" if units[0] == "B" else f"{amount:.1f} {units[0]}"

@@ -28,13 +28,9 @@ _STOP_LIMIT = 10.0
 
 
 class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """A folder or bucket of Hudi tables; the table of an asset stands under its asset key.
+    """A folder or bucket of Hudi tables. The table of an asset is in the folder of its asset key, unless the asset names another one.
 
-    Example:
-        .. code-block:: python
-
-            lake = HudiLakeResource(warehouse="s3://lake", pyspark=LazyPySparkResource(spark_config={"spark.master": "local[4]"}))
-            lake.table("sales/orders").scan().to_arrow()
+    Tables are opened without a JVM. A Spark session starts when an asset first uses one, and ends with the run.
     """
 
     warehouse: str = Field(description="Where the tables are: a folder or an s3:// address.")

@@ -21,18 +21,19 @@ _COLOURS = {
     "rollback": "#c62828",
     "clean": "#6d4c41",
 }
+_OTHER_WORDS = {"delete_partition": "delete_partitions", "replacecommit": "replace"}
 _OTHER, _PENDING = "#5e35b1", "#f9a825"
 _WIDTH, _ROW, _LABELS, _TOP = 760, 16, 250, 22
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One instant: its times, what it did, and how much. Times are of the timeline (17 digits)."""
+    """One instant: its times, what it did, and how much. Times are of the timeline (17 digits), the operation is of `operation_name`."""
 
     requested: str
     completed: str | None
     action: str
-    operation: str = ""
+    operation: str
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
@@ -40,26 +41,31 @@ class Entry:
     run_id: str = ""
 
 
+def operation_name(operation: str | None, action: str) -> str:
+    """What a commit did, in the words of `HudiWrite`; for other instants, and commits that do not say, the action."""
+    word = (operation or str(action)).lower().removesuffix("_prepped")
+    return _OTHER_WORDS.get(word, word)
+
+
 def timeline_table(entries: Sequence[Entry]) -> dg.TableMetadataValue:
-    """The newest entries, newest first."""
+    """The newest entries, newest first; narrow enough for the UI's panel. The instant is the requested time, UTC."""
     records = [
         dg.TableRecord(
             {
                 "instant": entry.requested,
-                "completed": entry.completed or "pending",
-                "action": entry.action,
                 "operation": entry.operation,
                 "inserted": entry.inserted,
                 "updated": entry.updated,
                 "deleted": entry.deleted,
                 "partitions": entry.partitions,
+                "seconds": f"{span:.1f}" if (span := _seconds(entry)) is not None else "pending",
                 "run": entry.run_id[:8],
             }
         )
         for entry in reversed(entries[-SHOWN:])
     ]
     kinds = {"inserted": "int", "updated": "int", "deleted": "int", "partitions": "int"}
-    names = ("instant", "completed", "action", "operation", "inserted", "updated", "deleted", "partitions", "run")
+    names = ("instant", "operation", "inserted", "updated", "deleted", "partitions", "seconds", "run")
     schema = dg.TableSchema(columns=[dg.TableColumn(name, kinds.get(name, "string")) for name in names])
     return dg.MetadataValue.table(records=records, schema=schema)
 
@@ -81,20 +87,20 @@ def timeline_svg(entries: Sequence[Entry]) -> str:
     lines = [
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_TOP + _ROW * len(shown) + 4}" '
-            f'font-family="monospace" font-size="11" fill="#555">'
+            f'font-family="monospace" font-size="11" fill="#555" stroke-width="{_ROW - 4}">'
         ),
-        f'<text x="0" y="12">requested</text><text x="{_LABELS}" y="12">duration, the longest {longest:.1f} s</text>',
+        f'<text y="12">requested</text><text x="{_LABELS}" y="12">duration, the longest {longest:.1f} s</text>',
     ]
     for row, (entry, span) in enumerate(zip(shown, seconds, strict=True)):
         y = _TOP + _ROW * row
-        width = max(3.0, (span if span is not None else longest) * scale)
+        width = max(3, round((span if span is not None else longest) * scale))
         colour = _PENDING if span is None else _COLOURS.get(entry.action, _OTHER)
-        label = f"{_clock(entry.requested)} {(entry.operation or entry.action).lower()}"
+        label = f"{_clock(entry.requested)} {entry.operation}"
         note = "pending" if span is None else f"{span:.1f} s"
         lines.append(
-            f'<text x="0" y="{y + 11}">{escape(label)}</text>'
-            f'<rect x="{_LABELS}" y="{y + 2}" width="{width:.1f}" height="{_ROW - 4}" rx="2" fill="{colour}"/>'
-            f'<text x="{_LABELS + width + 4:.1f}" y="{y + 11}">{note}</text>'
+            f'<text y="{y + 11}">{escape(label)}</text>'
+            f'<path stroke="{colour}" d="M{_LABELS} {y + 8}h{width}"/>'
+            f'<text x="{_LABELS + width + 4}" y="{y + 11}">{note}</text>'
         )
     return "".join([*lines, "</svg>"])
 

@@ -19,6 +19,7 @@ from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.partition_path import full_partition, partition_path
 from pyhudi_core.read.bounds import TimePoint, completion_bound
 from pyhudi_core.read.retention import refuse_cleaned
 from pyhudi_core.snapshot.snapshot import Snapshot, build
@@ -30,6 +31,8 @@ FOOTERS = 200
 BETWEEN = 200
 """From a known size, so many later commits are added up at most; beyond that a listing is cheaper."""
 Group = tuple[str, str]
+Partition = str | tuple[str | None, ...]
+"""A partition by its path, such as ``day=2026-01-31``, or by the values of its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +89,24 @@ def table_size(context: TableContext, as_of: TimePoint | None = None, known: Tab
 
 
 def partition_sizes(
-    context: TableContext, partitions: Iterable[str] | None = None, as_of: TimePoint | None = None
-) -> dict[str, Size]:
-    """The size of each partition, by its path: of these, or of all that have files. Raises `SnapshotExpiredError`."""
+    context: TableContext, partitions: Iterable[Partition] | None = None, as_of: TimePoint | None = None
+) -> dict[Partition, Size]:
+    """The size of each partition, as it was named: of these, or of all that have files. Raises `SnapshotExpiredError`."""
     timeline = context.folder.load()
     state = _state(context, timeline, _until(context, timeline, as_of))
-    return _sizes(context, state, None if partitions is None else sorted(set(partitions)))
+    if partitions is None:
+        return {path: size for path, size in _sizes(context, state, None).items()}  # noqa: C416 - the keys get a wider type
+    paths = {name: name if isinstance(name, str) else _path_of(context, name) for name in partitions}
+    sizes = _sizes(context, state, sorted(set(paths.values())))
+    return {name: sizes[path] for name, path in paths.items()}
+
+
+def _path_of(context: TableContext, values: tuple[str | None, ...]) -> str:
+    config = context.config
+    named = partition_path(
+        config.partition_fields, values, config.hive_style_partitioning, config.url_encode_partitioning
+    )
+    return full_partition(named, config)
 
 
 def _until(context: TableContext, timeline: Timeline, as_of: TimePoint | None) -> str:

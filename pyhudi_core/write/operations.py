@@ -19,6 +19,9 @@ from pyhudi_core.write.result import Commit
 from pyhudi_core.write.retrying import Contest
 from pyhudi_core.write.staged import HandleReader
 
+_ALSO = {"DELETE_PARTITIONS": "DELETE_PARTITION"}
+"""The names of the table's methods where Hudi has another word."""
+
 
 def run(
     context: TableContext, operation: OperationType, data: object, extra: Mapping[str, str], spark: Any = None
@@ -122,9 +125,10 @@ def refuse_empty(keys: pa.Table, table: str) -> None:
 
 
 def operation_type(name: str) -> OperationType:
-    """The operation that a word such as ``"upsert"`` names."""
+    """The operation that a word such as ``"upsert"`` names; ``"delete_partitions"`` is Hudi's DELETE_PARTITION."""
+    word = name.strip().upper()
     try:
-        return OperationType[name.strip().upper()]
+        return OperationType[_ALSO.get(word, word)]
     except KeyError:
         known = ", ".join(item.lower() for item in OperationType)
         raise InvalidOptionError(f"{name!r} is not an operation", hint=f"Choose one of: {known}.") from None

@@ -7,7 +7,7 @@ import time
 import dagster as dg
 import pytest
 
-import pyhudi_dagster.metadata
+import pyhudi_dagster.events
 from pyhudi_dagster import Changes, RunEndedError, hudi_asset
 from pyhudi_dagster.identity import attempt_of
 from pyhudi_dagster.incremental import changes_since, refuse_if_consumed
@@ -20,14 +20,14 @@ def commits(table):
 @pytest.fixture
 def crash_once_before_the_event(monkeypatch):
     """The process dies, as far as Dagster can tell, between the commit and its event: once."""
-    real, pending = pyhudi_dagster.metadata.commit_metadata, [True]
+    real, pending = pyhudi_dagster.events.report, [True]
 
-    def crash(target, written):
+    def crash(*arguments):
         if pending and pending.pop():
             raise ConnectionError("the worker is gone")
-        return real(target, written)
+        return real(*arguments)
 
-    monkeypatch.setattr(pyhudi_dagster.metadata, "commit_metadata", crash)
+    monkeypatch.setattr(pyhudi_dagster.events, "report", crash)
 
 
 @pytest.mark.row("U4")

@@ -1,0 +1,282 @@
+"""What Dagster records about a commit: the entries of a step's own commit, and events for any other, Hudi's included.
+
+A commit of many partitions makes one event for each. What adds up (rows, files, bytes) is each partition's own share, so that sums over the
+events are the commit's totals. What is true once (the table's size, durations, the timeline, the columns) stands in the last event, which is
+the one that Dagster's overview reads.
+
+The table's size is counted on from the one in an earlier event, by what the commits in between did (`HudiTable.size`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+import pyhudi_core as hudi
+from pyhudi_core import WriteStat
+from pyhudi_core.errors import HudiError, TableError
+from pyhudi_dagster import history, metadata
+from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.partitions import HudiPartitions, Value, value_of_path
+from pyhudi_dagster.writer import Written
+
+_log = logging.getLogger(__name__)
+_EVENTS_READ = 20
+_SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
+_DATA_ACTIONS = frozenset({hudi.Action.COMMIT, hudi.Action.DELTACOMMIT, hudi.Action.REPLACECOMMIT})
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+Entries = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The entries for a commit: of the asset as a whole, or of each partition key."""
+
+    entries: Entries = field(default_factory=dict)
+    by_partition: Mapping[str, Entries] = field(default_factory=dict)
+
+
+def report(
+    info: HudiAssetInfo, written: Written, keys: Sequence[str] = (), known: hudi.TableSize | None = None
+) -> Report:
+    """What a step says about the commit that it made, for the partition keys of its run. ``known``: the table's size in an earlier event."""
+    return _report(_Described(info, written, known), keys)
+
+
+def _report(described: _Described, keys: Sequence[str]) -> Report:
+    info, written = described.info, described.written
+    if info.partitions is None or not keys:
+        return Report(described.last(Share.of(written.commit.metadata.stats)))
+    shares = shares_of(info.partitions, keys, written)
+    by_partition = {key: described.plain(shares[key]) for key in keys}
+    # Dagster stores the events in the order of the keys, so that this one is the newest of the run.
+    by_partition[keys[-1]] = described.last(shares[keys[-1]])
+    return Report(by_partition=by_partition)
+
+
+def foreign_events(info: HudiAssetInfo, written: Written) -> Iterator[dg.AssetMaterialization]:
+    """Events for partitions outside the run that the commit touched as well, so that late data is seen downstream."""
+    partitions = info.partitions
+    if partitions is None or not written.foreign:
+        return
+    keys = sorted({key for key in map(partitions.key_of, written.foreign) if key is not None})
+    described = _Described(info, written)
+    for key, share in shares_of(partitions, keys, written).items():
+        entries = {**described.plain(share), "hudi/late_data": True}
+        yield dg.AssetMaterialization(
+            asset_key=info.key, partition=key, metadata=entries, tags=data_tags(written.commit)
+        )
+
+
+def commit_event(
+    table: hudi.HudiTable,
+    commit: hudi.Instant | hudi.Commit | str,
+    info: HudiAssetInfo,
+    known: hudi.TableSize | None = None,
+) -> dg.AssetMaterialization | dg.AssetObservation:
+    """One event for one commit, whoever made it, Hudi included: a materialization for rows, an observation for table services.
+
+    Args:
+        table: the commit's table.
+        commit: a completed instant of any action, what a write returned, or a requested time.
+        info: the asset of the table.
+        known: the table's size in an earlier event (`known_size`), from which this one is counted on.
+
+    Raises `TableError` if the timeline has no such completed instant.
+    """
+    instant = _completed(table, commit)
+    if instant.action not in _DATA_ACTIONS:
+        return _observation(info, table, history.PastCommit(instant, hudi.CommitMetadata(None)), {})
+    past = history.PastCommit(instant, table.commit_metadata(instant))
+    described = _Described(info, Written(table, past, adopted=True), known, is_own=False)
+    if past.metadata.operation in _SERVICES:
+        return _observation(info, table, past, described.of_service())
+    entries = described.last(Share.of(past.metadata.stats))
+    return dg.AssetMaterialization(asset_key=info.key, metadata=entries, tags=data_tags(past))
+
+
+def commit_events(
+    table: hudi.HudiTable,
+    commit: hudi.Instant | hudi.Commit | str,
+    info: HudiAssetInfo,
+    known: hudi.TableSize | None = None,
+) -> list[dg.AssetMaterialization | dg.AssetObservation]:
+    """The same, with one event for each partition key whose rows the commit touched; the last one has what is true once."""
+    event = commit_event(table, commit, info, known)
+    partitions = info.partitions
+    if partitions is None or isinstance(event, dg.AssetObservation):
+        return [event]
+    instant = _completed(table, commit)
+    past = history.PastCommit(instant, table.commit_metadata(instant))
+    values = {value_of_path(path, partitions.columns) for path in past.metadata.partitions}
+    keys = sorted({key for key in map(partitions.key_of, values) if key is not None})
+    described = _Described(info, Written(table, past, adopted=True), known, is_own=False)
+    said = _report(described, keys).by_partition if keys else {}
+    return [
+        dg.AssetMaterialization(asset_key=info.key, partition=key, metadata=entries, tags=data_tags(past))
+        for key, entries in said.items()
+    ] or [event]
+
+
+def data_tags(commit: history.PastCommit) -> dict[str, str]:
+    """The tags by which an event names its commit, and the data version that it stands for."""
+    return {**event_tags(commit), "dagster/data_version": commit.completion_time}
+
+
+def event_tags(commit: history.PastCommit) -> dict[str, str]:
+    """The tags by which an event names its commit."""
+    return {"hudi/instant": commit.instant.requested_time, "hudi/completion": commit.completion_time}
+
+
+def known_size(instance: dg.DagsterInstance, key: dg.AssetKey) -> hudi.TableSize | None:
+    """The table's size in the newest event that has one."""
+    for record in instance.fetch_materializations(key, limit=_EVENTS_READ).records:
+        event = record.asset_materialization
+        found = None if event is None else _size_in(event)
+        if found is not None:
+            return found
+    return None
+
+
+def _size_in(event: dg.AssetMaterialization) -> hudi.TableSize | None:
+    tags = event.tags or {}
+    counts = []
+    for name in ("dagster/row_count", "dagster/size_bytes", "hudi/file_groups", "hudi/small_files"):
+        count = event.metadata[name].value if name in event.metadata else None
+        if not isinstance(count, int):
+            return None
+        counts.append(count)
+    return hudi.TableSize(tags.get("hudi/instant", ""), tags.get("hudi/completion", ""), hudi.Size(*counts))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a commit did to some partitions, and how many rows these have now (None: not asked, or not known)."""
+
+    rows: Entries
+    count: int | None = None
+
+    @classmethod
+    def of(cls, stats: Iterable[WriteStat], count: int | None = None) -> Share:
+        """From the write stats of the partitions."""
+        return cls(metadata.row_entries(stats), count)
+
+    def counted(self) -> Entries:
+        return {} if self.count is None else {"dagster/partition_row_count": self.count}
+
+
+def shares_of(partitions: HudiPartitions, keys: Sequence[str], written: Written) -> dict[str, Share]:
+    """The share of each partition key in a commit."""
+    stats: dict[Value, list[WriteStat]] = {}
+    for stat in written.commit.metadata.stats:
+        stats.setdefault(value_of_path(stat.partition, partitions.columns), []).append(stat)
+    owned = {key: sorted(partitions.values_of_key(key)) for key in keys}
+    rows = _rows_of(written, [value for values in owned.values() for value in values])
+    shares = {}
+    for key, values in owned.items():
+        counts = [rows.get(value) for value in values]
+        known = [count for count in counts if count is not None]
+        mine = (stat for value in values for stat in stats.get(value, []))
+        shares[key] = Share.of(mine, sum(known) if len(known) == len(counts) else None)
+    return shares
+
+
+def _rows_of(written: Written, values: Sequence[Value]) -> dict[Value, int | None]:
+    """How many rows each partition has after the commit."""
+    named: dict[Value, tuple[str | None, ...]] = {
+        value: tuple(None if text == _NULL else text for text in value) for value in values
+    }
+    try:
+        sizes = written.table.partition_sizes(list(named.values()), as_of=written.commit.instant)
+    except HudiError as error:  # the commit stands; figures about it are no reason to fail its step
+        _log.warning("the rows of the partitions of %s are not known: %s", written.table.location, error)
+        return {}
+    return {value: sizes[name].rows for value, name in named.items()}
+
+
+@dataclass(slots=True)
+class _Described:
+    """The entries of one commit, in the order in which the UI shows them."""
+
+    info: HudiAssetInfo
+    written: Written
+    known: hudi.TableSize | None = None
+    is_own: bool = True
+
+    def plain(self, share: Share) -> Entries:
+        """Of one partition among several."""
+        commit = self.written.commit
+        return {
+            **share.counted(),
+            **metadata.operation_entry(commit),
+            **share.rows,
+            **metadata.name_entries(commit),
+        }
+
+    def last(self, share: Share) -> Entries:
+        """Of the commit's only event, or of the last one."""
+        written, size = self.written, self._size()
+        return {
+            **share.counted(),
+            **metadata.size_entries(size),
+            **self.plain(share),
+            **({"hudi/adopted": written.adopted} if self.is_own else {}),
+            **(metadata.run_entry(written.commit) if written.adopted else {}),
+            **metadata.layout_entries(size),
+            **metadata.duration_entries(written),
+            **metadata.wide_entries(written.table, written.commit),
+            **metadata.place_entries(self.info, written.table, written.commit.instant),
+        }
+
+    def of_service(self) -> Entries:
+        """Of a service that wrote files: it changes no rows, but how they lie."""
+        size, stats = self._size(), self.written.commit.metadata.stats
+        rows = metadata.row_entries(stats)
+        wrote = {name: rows[name] for name in ("hudi/files_written", "hudi/bytes_written")}
+        return {**metadata.size_entries(size), **wrote, **metadata.layout_entries(size)}
+
+    def _size(self) -> hudi.Size | None:
+        table, instant = self.written.table, self.written.commit.instant
+        try:
+            return table.size(as_of=instant, known=self.known).size
+        except HudiError as error:  # the commit stands; figures about it are no reason to fail its step
+            _log.warning("the size of %s is not known: %s", table.location, error)
+            return None
+
+
+def _observation(
+    info: HudiAssetInfo, table: hudi.HudiTable, commit: history.PastCommit, wrote: Entries
+) -> dg.AssetObservation:
+    entries = {
+        **metadata.operation_entry(commit),
+        **wrote,
+        **metadata.name_entries(commit),
+        **metadata.total_entry(commit),
+        **metadata.run_entry(commit),
+        "dagster/uri": table.location,
+        "dagster/table_name": info.table,
+    }
+    if "hudi/completion_time" in entries:
+        entries["dagster/last_updated_timestamp"] = entries["hudi/completion_time"]
+    return dg.AssetObservation(asset_key=info.key, metadata=entries, tags=event_tags(commit))
+
+
+def _completed(table: hudi.HudiTable, commit: hudi.Instant | hudi.Commit | str) -> hudi.Instant:
+    if isinstance(commit, hudi.Instant):
+        if commit.completion_time is not None:
+            return commit
+        commit = commit.requested_time
+    time = commit if isinstance(commit, str) else commit.instant
+    found = table.timeline.completed.find(time)
+    if found is None:
+        raise TableError(
+            "The active timeline has no completed instant with this requested time",
+            table=table.location,
+            instant=time,
+            hint="Give a completed instant, such as one of table.timeline.completed.",
+        )
+    return found
