@@ -114,6 +114,15 @@ class LostAckProxy:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # An answer goes out as one packet and at once; in two, the second one waits 40 ms until the client has confirmed the first.
+            wbufsize = -1
+            disable_nagle_algorithm = True
+
+            def handle_expect_100(self) -> bool:
+                """A client that asks whether to send its body is told so before it gives up waiting."""
+                told = super().handle_expect_100()
+                self.wfile.flush()
+                return told
 
             def handle_any(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

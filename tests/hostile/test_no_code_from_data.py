@@ -62,9 +62,10 @@ def _problems(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_module_runs_what_it_reads(path: Path) -> None:
-    assert _problems(path.read_text(encoding="utf-8")) == []
+def test_no_module_runs_what_it_reads() -> None:
+    assert len(MODULES) > 100, "these are not all the modules"
+    found = {str(path.relative_to(ROOT)): _problems(path.read_text(encoding="utf-8")) for path in MODULES}
+    assert {name: problems for name, problems in found.items() if problems} == {}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
-from support.emulated_s3 import writes_in_one_step
+from support.emulated_s3 import one_request_at_a_time
 from support.tables import ORDERS, orders
 
 import pyhudi_core as hudi
@@ -223,7 +223,7 @@ def s3_behind_a_proxy() -> Iterator[EchoingProxy]:
         "s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id="AKIDEXAMPLE", aws_secret_access_key="secret"
     ).create_bucket(Bucket="lake")
     try:
-        with writes_in_one_step(), EchoingProxy(url) as proxy:
+        with one_request_at_a_time(), EchoingProxy(url) as proxy:
             yield proxy
     finally:
         server.stop()

@@ -70,6 +70,7 @@ def test_what_is_done_under_the_lock_does_not_grow_with_history_or_files(profile
     )
 
 
+@pytest.mark.alone
 @pytest.mark.row("T15", "K12")
 @pytest.mark.parametrize("shape", [SMALL, (60, 2), (18, 100)], ids=["small", "long", "wide"])
 def test_a_small_commit_holds_the_lock_for_less_than_50_ms_on_a_disk(tmp_path: Path, shape: Shape) -> None:

@@ -14,7 +14,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 from reliability.processes import OPTIONS, Job, Verdict, finish, journals, judge, make_table, start
 from reliability.recording import record
-from support.emulated_s3 import writes_in_one_step
+from support.emulated_s3 import one_request_at_a_time
 
 from pyhudi_core.model.instant import Action
 from pyhudi_core.table import HudiTable
@@ -43,7 +43,7 @@ def store() -> Iterator[str]:
         aws_secret_access_key=CREDENTIALS["secret_access_key"],
     )
     client.create_bucket(Bucket="lake")
-    with writes_in_one_step():
+    with one_request_at_a_time():
         yield url
     server.stop()
 

@@ -1,7 +1,7 @@
-"""The emulator of S3, but with conditional writes that are one step, as S3's are.
+"""The emulator of S3, but with requests that are one step, as S3's are.
 
-moto looks at the condition and then writes, and another of its threads may write in between: two swaps of one object then both succeed. Under load
-that happens, and what is tested would look wrong.
+moto looks at the condition and then writes, and another of its threads may write in between: two swaps of one object then both succeed. And it reads
+an object that another thread has replaced meanwhile: a closed file. Under load both happen, and what is tested would look wrong.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 from moto.s3.responses import S3Response
 
-_WRITES = ("_key_response_put", "_key_response_post", "_key_response_delete")
+_REQUESTS = ("_key_response_get", "_key_response_put", "_key_response_post", "_key_response_delete")
 _one_at_a_time = threading.RLock()
 
 
 @contextmanager
-def writes_in_one_step() -> Iterator[None]:
-    """Inside, the emulators of this process finish one write before they begin the next."""
-    real = {name: getattr(S3Response, name) for name in _WRITES}
+def one_request_at_a_time() -> Iterator[None]:
+    """Inside, the emulators of this process finish one request for an object before they begin the next."""
+    real = {name: getattr(S3Response, name) for name in _REQUESTS}
     for name, method in real.items():
         setattr(S3Response, name, _guarded(method))
     try:

@@ -202,7 +202,7 @@ def test_a_message_is_in_the_words_of_this_package(location: str, mistake: Mista
         (WRITES["key that pandas made a real number"], "Fill in or drop these rows"),
         (lambda table: table.delete("id = 1"), "delete(where='id = 1')"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "for",
 )
 def test_a_hint_is_about_the_mistake_that_was_made(location: str, act: Mistake, hint: str) -> None:
     table = make(location)

@@ -10,7 +10,7 @@ from pathlib import Path
 import boto3
 import pytest
 from moto import mock_aws
-from support.emulated_s3 import writes_in_one_step
+from support.emulated_s3 import one_request_at_a_time
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.lock import FileSystemLockProvider, InProcessLockProvider, LockProvider, StorageBasedLockProvider
@@ -52,7 +52,7 @@ class TestStorageBasedLockInMemory(LockKit):
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[None]:
     """A store in this process."""
-    with mock_aws(), writes_in_one_step():
+    with mock_aws(), one_request_at_a_time():
         boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="locks")
         yield
 

@@ -189,6 +189,7 @@ def test_three_processes_lose_no_increment_under_the_lock(tmp_path: Path) -> Non
     assert not (tmp_path / ".hoodie/lock").exists()
 
 
+@pytest.mark.alone
 def test_a_free_lock_costs_less_than_two_milliseconds(tmp_path: Path) -> None:
     provider = file_lock(tmp_path)
     provider.acquire(1).release()

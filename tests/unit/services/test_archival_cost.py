@@ -86,6 +86,7 @@ def cost_of(location: str, archived: int, do: Callable[[hudi.HudiTable], object]
     return [verb for verb, _ in meter.calls], meter.bytes
 
 
+@pytest.mark.alone
 @pytest.mark.row("B9")
 def test_opening_and_reading_cost_the_same_with_100_and_100_000_archived_instants(tmp_path: Path) -> None:
     few = cost_of(str(tmp_path / "few"), 100, rows)

@@ -14,7 +14,7 @@ import boto3
 import pytest
 from moto import mock_aws
 from moto.s3.models import S3Backend
-from support.emulated_s3 import writes_in_one_step
+from support.emulated_s3 import one_request_at_a_time
 
 from pyhudi_core.errors import (
     InvalidOptionError,
@@ -39,7 +39,7 @@ _teams = count()
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[None]:
-    with mock_aws(), writes_in_one_step():
+    with mock_aws(), one_request_at_a_time():
         boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="lake")
         yield
 

@@ -1,0 +1,66 @@
+"""Run the quick suite, as `make test` does: two processes beside each other, then what has to be alone.
+
+    python scripts/quick_suite.py tests          everything
+    python scripts/quick_suite.py tests/unit     a part
+
+The processes share the files of tests between them (tests/conftest.py says what stays together). Tests marked `alone` measure wall time or the
+disk; they run after the others, on the disk. The others have their temporary files in memory where the machine lets them: most of what they
+wait for is the disk, and none of them is about it. The exit status is 1 if a test failed, or if there was none.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROCESSES = 2
+MEMORY = Path("/dev/shm")
+ROOM = 3 << 30
+"""Bytes that have to be free there: several times what the suite has needed."""
+NO_TESTS = 5
+"""What pytest ends with if it found none."""
+SIDE_BY_SIDE = ("-n", str(PROCESSES), "--dist", "loadgroup", "--no-loadscope-reorder")
+
+
+def main() -> int:
+    started = time.monotonic()
+    paths = sys.argv[1:] or ["tests"]
+    folder = temporary_folder()
+    ended = [
+        run(paths, "not slow and not alone", SIDE_BY_SIDE, folder),
+        run(paths, "alone and not slow", (), None),
+    ]
+    failed = any(code not in (0, NO_TESTS) for code in ended)
+    print(f"quick suite: {'failed' if failed else 'ended'} after {(time.monotonic() - started) / 60:.1f} minutes")
+    if folder is not None and failed:
+        print(f"what failed tests have left is in {folder}, in memory: remove it when it has been looked at")
+    elif folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    if all(code == NO_TESTS for code in ended):
+        print(f"there is no quick test in {paths}")
+        return 1
+    return int(failed)
+
+
+def run(paths: list[str], which: str, how: tuple[str, ...], temporary: Path | None) -> int:
+    """Run the tests of a marker expression; their output is shown as it comes."""
+    command = [sys.executable, "-m", "pytest", *paths, "--ignore=tests/interop", "-q", "-m", which, "--durations=10"]
+    environment = {**os.environ} if temporary is None else {**os.environ, "TMPDIR": str(temporary)}
+    return subprocess.run([*command, *how], cwd=ROOT, env=environment, check=False).returncode
+
+
+def temporary_folder() -> Path | None:
+    """A new folder in memory, or None where there is no such place, or too little of it."""
+    if not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < ROOM:
+        return None
+    return Path(tempfile.mkdtemp(prefix="pyhudi-tests-", dir=MEMORY))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
