@@ -9,16 +9,17 @@
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
-from dagster_pyspark import LazyPySparkResource
-from pyspark.sql import DataFrame
 
 from examples.flights import feed
-from pyhudi_dagster import Changes, HudiAutomation, HudiLakeResource, HudiPartitions, hudi_asset
+from pyhudi_dagster import Changes, HudiAutomation, HudiLakeResource, HudiPartitions, SparkResource, hudi_asset
+
+if TYPE_CHECKING:  # loading definitions imports no pyspark
+    from pyspark.sql import DataFrame
 
 DATA = Path(os.environ.get("PYHUDI_DEMO_DATA", ".data")).resolve()
 MESSAGES = DATA / "feed"
@@ -59,7 +60,7 @@ class Messages(dg.Config):
     group_name="flights",
     kinds={"hudi", "pyspark"},
 )
-def flights(context: dg.AssetExecutionContext, config: Messages, lake: HudiLakeResource) -> DataFrame:
+def flights(context: dg.AssetExecutionContext, config: Messages, lake: HudiLakeResource) -> "DataFrame":
     """Flights in their latest state: a day's schedule is inserted; departures, arrivals and cancellations update it."""
     days = [str(feed.message_folder(MESSAGES, day)) for day in context.partition_keys]
     messages = lake.spark.read.option("basePath", str(MESSAGES)).parquet(*days)
@@ -85,7 +86,7 @@ def daily_delays(context: dg.AssetExecutionContext, flights: Changes) -> pa.Tabl
     )
 
 
-lake = HudiLakeResource(warehouse=str(DATA / "lake"), pyspark=LazyPySparkResource(spark_config=SPARK))
+lake = HudiLakeResource(warehouse=str(DATA / "lake"), pyspark=SparkResource(spark_config=SPARK))
 
 # Runs `daily_delays` after each commit to `flights`; without a sensor of its own Dagster leaves automation switched off.
 automation = dg.AutomationConditionSensorDefinition(

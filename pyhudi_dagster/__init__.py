@@ -1,6 +1,6 @@
 """Hudi tables as Dagster assets: a materialization is a commit.
 
-Names are loaded when they are first used, so that ``dg`` can look at the package without importing pyspark.
+Names are loaded when they are first used, so that ``dg`` can look at the package without importing pyarrow.
 """
 
 import importlib
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyhudi_dagster.partitions import chunked as chunked
     from pyhudi_dagster.resource import HudiLakeResource as HudiLakeResource
     from pyhudi_dagster.settings import HudiWrite as HudiWrite
+    from pyhudi_dagster.spark_session import SparkResource as SparkResource
     from pyhudi_dagster.translator import HudiTableDefinition as HudiTableDefinition
     from pyhudi_dagster.translator import HudiTranslator as HudiTranslator
 
@@ -47,6 +48,7 @@ _HOMES = {
     "HudiTranslator": "translator",
     "HudiWrite": "settings",
     "RunEndedError": "errors",
+    "SparkResource": "spark_session",
     "TableMismatchError": "errors",
     "checked_definitions": "definition_check",
     "chunked": "partitions",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from pyhudi_dagster import metadata
+from pyhudi_dagster.annotations import parameter_hints
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.incremental import Changes
 from pyhudi_dagster.info import HudiAssetInfo, info_of
@@ -110,7 +110,7 @@ def inputs_of(
     function: Callable[..., Any], changes_of: Mapping[str, Any], lake: str, given: Mapping[str, dg.AssetIn]
 ) -> Inputs:
     """Sort the function's parameters: the context, the lake, `Changes`, config and resources, and the rest for an IO manager."""
-    hints = typing.get_type_hints(function, include_extras=True)
+    hints = parameter_hints(function)
     parameters = list(inspect.signature(function).parameters)
     incremental = [name for name in parameters if hints.get(name) is Changes]
     unknown = sorted(set(changes_of) - set(incremental))

@@ -8,7 +8,6 @@ loads (`asset_arguments`).
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import dagster as dg
 
 from pyhudi_dagster import events, runner, writer
+from pyhudi_dagster.annotations import parameter_hints
 from pyhudi_dagster.asset_arguments import AssetArguments, Inputs, asset_spec, inputs_of
 from pyhudi_dagster.dagster_internals import metadata_of_asset
 from pyhudi_dagster.errors import definition_error
@@ -224,7 +224,7 @@ def _compute(asset: HudiAsset) -> Callable[..., Iterator[dg.MaterializeResult[An
         yield from asset.run(context, inputs)
 
     own = inspect.signature(asset.function)
-    hints = typing.get_type_hints(asset.function)
+    hints = parameter_hints(asset.function)
     kept = [
         parameter.replace(annotation=hints.get(name, parameter.annotation), kind=_ORDINARY)
         for name, parameter in own.parameters.items()

@@ -2,16 +2,16 @@
 
 PySpark waits for a job in a socket read and puts its own handler on Ctrl-C, which talks to the JVM from inside a signal handler
 and leaves the job running. Therefore the work runs in a thread of its own while the step's thread waits in Python. When Dagster
-interrupts the step's thread, the work is marked as abandoned (its commit is refused from then on), its own Spark jobs are cancelled,
-and the interrupt goes on after the work has rolled back, or after 20 seconds.
+interrupts the step's thread, the work is marked as abandoned (it begins no commit and publishes none from then on), its own Spark jobs
+are cancelled, a Spark that is just starting is ended, and the interrupt goes on after the work has rolled back, or after 20 seconds.
 """
 
 from __future__ import annotations
 
 import contextvars
 import logging
-import signal
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +21,8 @@ from pyhudi_dagster.errors import RunEndedError
 
 T = TypeVar("T")
 WAIT_FOR_ROLLBACK = 20
+WAIT_FOR_START = 6  # a start of Spark has nothing to roll back
+_AGAIN = 0.25
 _POLL = 0.05
 _log = logging.getLogger(__name__)
 _current: contextvars.ContextVar[Work[Any] | None] = contextvars.ContextVar("pyhudi_work", default=None)
@@ -36,6 +38,7 @@ class Work(Generic[T]):
         self._call = call
         self._done = threading.Event()
         self._sessions: list[Any] = []
+        self._endings: list[Callable[[], None]] = []
         self._result: T | None = None
         self._error: BaseException | None = None
 
@@ -57,6 +60,7 @@ class Work(Generic[T]):
 
     def claim(self, session: Any) -> None:
         """Put the Spark jobs that this thread starts in the session under the work's own name."""
+        self.refuse_if_abandoned()
         if any(known is session for known in self._sessions):
             return
         if _is_connect(session):
@@ -64,6 +68,15 @@ class Work(Generic[T]):
         else:
             session.sparkContext.setJobGroup(self.group, self.name, interruptOnCancel=True)
         self._sessions.append(session)
+
+    @contextmanager
+    def ended_by(self, end: Callable[[], None]) -> Iterator[None]:
+        """Have ``end`` called, again and again, while the thread is inside and the work is abandoned."""
+        self._endings.append(end)
+        try:
+            yield
+        finally:
+            self._endings.remove(end)
 
     def refuse_if_abandoned(self) -> None:
         """Raise `RunEndedError` once the step's thread has been interrupted."""
@@ -83,25 +96,50 @@ class Work(Generic[T]):
 
     def _abandon(self) -> None:
         self.abandoned.set()
-        for _ in range(
-            WAIT_FOR_ROLLBACK
-        ):  # again each second: the work may start its next job before it sees the first one fail
-            self._cancel_jobs()
-            if self._done.wait(1):
+        waited_since = time.monotonic()
+        # Again and again: the work may start its next job before it sees the first one fail.
+        while not self._done.wait(_AGAIN):
+            self._end()
+            limit = WAIT_FOR_START if self._endings else WAIT_FOR_ROLLBACK
+            if time.monotonic() - waited_since > limit:
+                _log.warning("%s did not end within %s s; its commit is refused from now on", self.name, limit)
                 return
-        _log.warning("%s did not end within %s s; its commit is refused from now on", self.name, WAIT_FOR_ROLLBACK)
 
-    def _cancel_jobs(self) -> None:
+    def _end(self) -> None:
         for session in self._sessions:
             try:
                 _cancel(session, self.group)
             except Exception as error:  # noqa: BLE001 - a dead JVM has no jobs left to cancel
                 _log.warning("could not cancel the Spark jobs of %s: %s", self.name, error)
+        for end in tuple(self._endings):
+            end()
 
 
 def interruptibly(call: Callable[[], T], name: str) -> T:
     """Run the call in a thread of its own, so that an interrupt of this thread ends it cleanly."""
     return Work(call, name).run()
+
+
+def within_work(call: Callable[[], T], name: str) -> T:
+    """Call it in the work that this thread does, or in a work of its own where there is none."""
+    return call() if _current.get() is not None else interruptibly(call, name)
+
+
+@contextmanager
+def ended_by(end: Callable[[], None]) -> Iterator[None]:
+    """What is done inside is ended by ``end`` if the work of this thread is abandoned; outside of one nothing happens."""
+    work = _current.get()
+    if work is None:
+        yield
+        return
+    with work.ended_by(end):
+        yield
+
+
+def is_abandoned() -> bool:
+    """Whether the work of this thread has been abandoned."""
+    work = _current.get()
+    return work is not None and work.abandoned.is_set()
 
 
 def claim(session: Any) -> None:
@@ -112,23 +150,10 @@ def claim(session: Any) -> None:
 
 
 def refuse_if_abandoned() -> None:
-    """For commit gates: raise `RunEndedError` if the work of this thread has been abandoned."""
+    """Before anything begins, and for commit gates: raise `RunEndedError` if the work of this thread has been abandoned."""
     work = _current.get()
     if work is not None:
         work.refuse_if_abandoned()
-
-
-@contextmanager
-def kept_interrupt_handler() -> Iterator[None]:
-    """Put the Ctrl-C handler back that was there before; PySpark replaces it when a session starts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _is_connect(session: Any) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -58,14 +57,19 @@ def _as_type(scan: Any, wanted: Any, lake: HudiLakeResource) -> Any:
         return pa.RecordBatchReader.from_batches(scan.schema, scan.to_batches())
     if wanted is pa.Table or wanted in (Any, None):
         return scan.to_arrow()
-    if wanted is pd.DataFrame:
+    if _module(wanted).startswith("pandas."):
         return scan.to_arrow().to_pandas()
-    if getattr(wanted, "__module__", "").startswith("pyspark.sql"):
+    if _module(wanted).startswith("pyspark.sql"):
         return scan.to_spark(lake.spark)
     raise definition_error(
         f"A Hudi table cannot be read as {wanted}",
         "Annotate the input with a pyspark or pandas DataFrame, pyarrow.Table or pyarrow.RecordBatchReader.",
     )
+
+
+def _module(wanted: Any) -> str:
+    """Where a type comes from, by which it is known without importing pandas or pyspark."""
+    return str(getattr(wanted, "__module__", ""))
 
 
 def _output_info(context: dg.OutputContext) -> HudiAssetInfo:

@@ -1,24 +1,21 @@
 """The lake as a Dagster resource: a warehouse of tables, and a Spark session that starts when it is first used.
 
 Everything that only looks (sensors, checks, plans, loading the code location) goes through `HudiLakeResource.table` and never starts a
-JVM. The session comes from dagster-pyspark's ``LazyPySparkResource`` by default, or from any other resource with a ``spark_session``.
+JVM. The session comes from `SparkResource` by default, or from any other resource with a ``spark_session``, such as dagster-pyspark's.
 """
 
-import os
-import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
-from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
-from pyspark import SparkContext
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import TableExistsError, TableNotFoundError
-from pyhudi_dagster import interrupts
+from pyhudi_dagster import interrupts, spark_session
 from pyhudi_dagster.settings import TableSettings
+from pyhudi_dagster.spark_session import SparkResource
 from pyhudi_dagster.table_match import refuse_mismatch
 
 if TYPE_CHECKING:
@@ -40,7 +37,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     _started: bool = PrivateAttr(default=False)
 
     def __init__(self, **data: Any) -> None:
-        data.setdefault("pyspark", LazyPySparkResource(spark_config={}))
+        data.setdefault("pyspark", SparkResource())
         super().__init__(**data)
 
     def location(self, name: str) -> str:
@@ -58,8 +55,10 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def table_or_new(self, name: str, settings: TableSettings, schema: Any) -> hudi.HudiTable:
         """Open the table, or create it with these settings and this schema (pyarrow or Spark) if there is none.
 
-        Raises `TableMismatchError` if there is one that is organised in another way.
+        Raises `TableMismatchError` if there is one that is organised in another way, and `RunEndedError` in a step that was interrupted: it
+        begins nothing any more.
         """
+        interrupts.refuse_if_abandoned()
         try:
             return self._matching(name, settings)
         except TableNotFoundError:
@@ -85,15 +84,14 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @property
     def spark(self) -> "SparkSession":
-        """The Spark session; started on first use, in this process only."""
-        # Workers would take the `python3` of the PATH, which need not be this environment's.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        had_one = _has_session()
-        with interrupts.kept_interrupt_handler():
-            session: SparkSession = self.pyspark.spark_session
-        self._started = self._started or not had_one
+        """The Spark session; started on first use, in this process only. Raises `RunEndedError` in a step that was interrupted."""
+        session = interrupts.within_work(self._session, "the start of Spark")
         interrupts.claim(session)
+        return cast("SparkSession", session)
+
+    def _session(self) -> Any:
+        session, fresh = spark_session.started(lambda: self.pyspark.spark_session)
+        self._started = self._started or fresh
         return session
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
@@ -105,7 +103,3 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         stopper.join(_STOP_LIMIT)
         if stopper.is_alive() and context.log is not None:
             context.log.warning("the Spark session did not stop within %s s", _STOP_LIMIT)
-
-
-def _has_session() -> bool:
-    return SparkContext._active_spark_context is not None

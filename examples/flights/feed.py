@@ -21,7 +21,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.dataset
 
 FIRST_DAY, LAST_DAY = date(2013, 1, 1), date(2013, 12, 31)
 ZONE = "America/New_York"
@@ -97,9 +96,11 @@ def messages(flights: pa.Table) -> pa.Table:
 
 def write_messages(folder: Path) -> int:
     """Write all messages as Parquet, one folder a day of reception; returns how many there are."""
+    import pyarrow.dataset as ds  # noqa: PLC0415 - it imports pandas, which loading the demo's definitions must not
+
     table = messages(read_flights())
-    partitioning = pa.dataset.partitioning(pa.schema([table.schema.field("received_on")]), flavor="hive")
-    pa.dataset.write_dataset(
+    partitioning = ds.partitioning(pa.schema([table.schema.field("received_on")]), flavor="hive")
+    ds.write_dataset(
         table.sort_by("received_on"),
         folder,
         format="parquet",
@@ -113,9 +114,9 @@ def write_messages(folder: Path) -> int:
 
 def latest_messages(folder: Path, last_day: str) -> pa.Table:
     """Each flight's latest message of those received up to a day."""
-    source = pa.dataset.dataset(
-        folder, partitioning=pa.dataset.partitioning(pa.schema([("received_on", pa.date32())]), flavor="hive")
-    )
+    import pyarrow.dataset as ds  # noqa: PLC0415
+
+    source = ds.dataset(folder, partitioning=ds.partitioning(pa.schema([("received_on", pa.date32())]), flavor="hive"))
     until = pc.field("received_on") <= pa.scalar(date.fromisoformat(last_day), pa.date32())
     ordered = source.to_table(columns=SCHEMA.names, filter=until).sort_by("updated_at")
     others = [name for name in SCHEMA.names if name not in KEY]

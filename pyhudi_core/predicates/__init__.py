@@ -3,8 +3,7 @@
 from pyhudi_core.predicates.predicate import Predicate
 from pyhudi_core.predicates.pruning import ColumnStats, partition_stats
 from pyhudi_core.predicates.semi_join import SemiJoin
-from pyhudi_core.predicates.sql import parse_sql
 
-__all__ = ["ColumnStats", "Condition", "Predicate", "SemiJoin", "parse_sql", "partition_stats"]
+__all__ = ["ColumnStats", "Condition", "Predicate", "SemiJoin", "partition_stats"]
 
 Condition = Predicate | SemiJoin

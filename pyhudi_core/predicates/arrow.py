@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates.functions import compute
@@ -79,6 +78,8 @@ def evaluate(node: Node) -> object:
 
 
 def _project(table: pa.Table, expression: pc.Expression) -> object:
+    import pyarrow.dataset as ds  # noqa: PLC0415  (it imports pandas, a second that only those pay who use it)
+
     scanner = ds.dataset(table).scanner(columns={"value": expression})
     return scanner.to_table().column("value")[0].as_py()
 

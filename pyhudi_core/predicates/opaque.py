@@ -13,7 +13,6 @@ from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
 from pyhudi_core.errors import PredicateError
@@ -40,6 +39,8 @@ def expression_could_match(expression: pc.Expression, schema: pa.Schema, stats: 
     known_guarantees = [guarantee for guarantee in guarantees if guarantee is not None]
     if not known_guarantees:
         return True
+    import pyarrow.dataset as ds  # noqa: PLC0415  (it imports pandas, a second that only those pay who use it)
+
     file_format = ds.ParquetFileFormat()
     nowhere = pafs.LocalFileSystem()
     fragment = file_format.make_fragment(

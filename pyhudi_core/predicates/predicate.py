@@ -14,7 +14,6 @@ from pyhudi_core.predicates.binding import bind
 from pyhudi_core.predicates.opaque import check_expression, expression_could_match
 from pyhudi_core.predicates.pruning import ColumnStats, could_match
 from pyhudi_core.predicates.spark_text import to_spark
-from pyhudi_core.predicates.sql import parse_sql
 from pyhudi_core.predicates.tree import Call, Node, calls_of, columns_of
 
 
@@ -54,6 +53,8 @@ class Predicate:
     @classmethod
     def of_sql(cls, text: str, schema: pa.Schema) -> Predicate:
         """Read SQL text. Raises `PredicateError`."""
+        from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (sqlglot takes half a second to import)
+
         try:
             tree = bind(parse_sql(text), schema)
             expression = to_expression(tree)

@@ -1,0 +1,135 @@
+"""A Spark session: which one, and a start that can be given up in the middle.
+
+Loading this module imports no pyspark. Starting Spark takes seconds, on a cluster minutes, and nothing in PySpark ends a start: the thread
+waits for a file or a socket. Therefore an interrupt ends the JVM that is being started, which wakes the thread. PySpark goes on believing
+in that JVM, and every later session of the process would fail; so what it remembers of a dead JVM is forgotten, before and after a start.
+PySpark has no public way to that: the names with an underscore that are used here are held by ``tests/dagster/test_spark_start.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+import psutil
+from pydantic import Field, PrivateAttr
+
+from pyhudi_dagster import interrupts
+
+_GRACE = 2.0
+_LAST_WAIT = 5.0
+_SPARKS_OWN = ("spark-submit", "spark-class", "org.apache.spark.")
+_log = logging.getLogger(__name__)
+
+
+class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """A Spark session with these settings, made when it is first asked for.
+
+    It takes the settings of dagster-pyspark's lazy resource, which imports pyspark when definitions are loaded; this one does not.
+    """
+
+    spark_config: dict[str, Any] = Field(default={}, description="Settings of the session, such as spark.master.")
+    _lazy: Any = PrivateAttr(default=None)
+
+    @property
+    def spark_session(self) -> Any:
+        """The session; started on first use."""
+        if self._lazy is None:
+            from dagster_pyspark import LazyPySparkResource  # noqa: PLC0415 - imports pyspark, which only runs need
+
+            self._lazy = LazyPySparkResource(spark_config=self.spark_config)
+        return self._lazy.spark_session
+
+
+def started(session_of: Callable[[], Any]) -> tuple[Any, bool]:
+    """The session, and whether this call started it. Raises `RunEndedError` if the step was interrupted meanwhile."""
+    from pyspark import SparkContext  # noqa: PLC0415 - only here, where Spark is wanted
+
+    interrupts.refuse_if_abandoned()
+    forget_dead_jvm()
+    if SparkContext._active_spark_context is not None:
+        return session_of(), False
+    # Workers would take the `python3` of the PATH, which need not be this environment's.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    launch = _Launch()
+    try:
+        with interrupts.ended_by(launch.end):
+            session = session_of()
+        interrupts.refuse_if_abandoned()
+    except BaseException:
+        if interrupts.is_abandoned():
+            launch.end()
+            forget_dead_jvm(_LAST_WAIT)
+            interrupts.refuse_if_abandoned()
+        forget_dead_jvm()
+        raise
+    return session, True
+
+
+def forget_dead_jvm(patience: float = 0.0) -> None:
+    """Let PySpark start a new JVM if the one that it knows has ended, or does so within some seconds."""
+    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    gateway = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if process is None or not _has_ended(process, patience):
+        return
+    _log.warning("Spark's JVM %s has ended; the next session starts a new one", process.pid)
+    if SparkContext._active_spark_context is not None:
+        SparkContext._active_spark_context.stop()
+    gateway.shutdown()
+    with SparkContext._lock:
+        SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = None
+
+
+class _Launch:
+    """The JVM that a session is being started in, from now on."""
+
+    def __init__(self) -> None:
+        from pyspark import SparkContext  # noqa: PLC0415
+
+        idle = getattr(
+            SparkContext._gateway, "proc", None
+        )  # a stopped session leaves its JVM, and the next one starts in it
+        others = psutil.Process().children(recursive=True)
+        self._others = frozenset(child for child in others if idle is None or child.pid != idle.pid)
+        self._asked: dict[psutil.Process, float] = {}
+
+    def end(self) -> None:
+        """Ask the JVM to end, and end it if it has not done so some seconds later; to be called again until the start has ended."""
+        for child in psutil.Process().children(recursive=True):
+            if child in self._others or not _is_sparks(child):
+                continue
+            asked = self._asked.setdefault(child, time.monotonic())
+            try:
+                if time.monotonic() - asked < _GRACE:
+                    child.terminate()
+                else:
+                    child.kill()
+            except psutil.NoSuchProcess:
+                continue
+
+
+def _is_sparks(process: psutil.Process) -> bool:
+    try:
+        command = " ".join(process.cmdline())
+    except psutil.Error:  # it has just ended, or is not ours
+        return False
+    return any(name in command for name in _SPARKS_OWN)
+
+
+def _has_ended(process: subprocess.Popen[bytes], patience: float) -> bool:
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        return False
+    return True

@@ -1,0 +1,61 @@
+"""Definitions load without Spark and pandas, and in little more time than Dagster itself takes."""
+
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("pyspark", "pandas", "polars")
+ROUNDS = 3
+DAGSTER_ALONE = """
+import time
+began = time.process_time()
+import dagster as dg
+
+@dg.asset
+def orders(): ...
+
+defs = dg.Definitions(assets=[orders])
+"""
+WITH_HUDI = """
+import time
+began = time.process_time()
+import dagster as dg
+import pyarrow as pa
+from pyhudi_dagster import Changes, HudiIOManager, HudiLakeResource, HudiPartitions, hudi_asset
+
+@hudi_asset(record_key="id", partitions=HudiPartitions.daily("day", "2026-01-01"))
+def orders() -> pa.Table: ...
+
+@hudi_asset(record_key="id")
+def copy(orders: Changes) -> pa.Table: ...
+
+lake = HudiLakeResource(warehouse="lake")
+defs = dg.Definitions(assets=[orders, copy], resources={"lake": lake, "hudi": HudiIOManager(lake=lake)})
+"""
+
+
+def python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("loading", [WITH_HUDI, "from definitions import defs"], ids=["own definitions", "the demo"])
+def test_loading_definitions_imports_neither_pyspark_nor_pandas(loading):
+    names = f"import sys; print([name for name in sys.modules if name.partition('.')[0] in {HEAVY!r}][:5])"
+    assert python(f"{loading}\ndefs.resolve_asset_graph()\n{names}") == "[]"
+
+
+def test_loading_definitions_takes_at_most_twice_as_long_as_loading_dagster_alone():
+    """Processor time, in turn, each in a new process; the medians, so that other work on the machine weighs on both alike."""
+    told = "\nprint(time.process_time() - began)"
+    python(WITH_HUDI + told)  # byte code and the page cache are there from now on
+    pairs = [(float(python(DAGSTER_ALONE + told)), float(python(WITH_HUDI + told))) for _ in range(ROUNDS)]
+    alone, with_hudi = (statistics.median(times) for times in zip(*pairs, strict=True))
+    assert with_hudi <= 2 * alone, f"{with_hudi:.2f} s with pyhudi_dagster, {alone:.2f} s without"
