@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.formats.log_contents import SEVERAL, DeleteRecord
+from pyhudi_core.merge.deleted_rows import says_deleted
 
-IS_DELETED = "_hoodie_is_deleted"
 Mask = npt.NDArray[np.bool_]
 _INTEGER_ZERO = ("IntWrapper", 0)
 
@@ -86,9 +86,7 @@ class EntryCollector:
         table = pa.Table.from_batches([batch])
         self._rows.append(table)
         self._keys.append(keys.cast(pa.string()))
-        deleted = np.zeros(count, bool)
-        if IS_DELETED in batch.schema.names:
-            deleted = np.asarray(pc.fill_null(batch.column(IS_DELETED), False).to_numpy(zero_copy_only=False), bool)
+        deleted = says_deleted(batch)
         orderings = table.select(list(self.ordering))
         self._deleted.append(deleted)
         self._outright.append(deleted & _without_ordering(orderings))

@@ -15,14 +15,13 @@ from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader, conform
 from pyhudi_core.merge.fold import CommitTimeRule, EventTimeRule, MergerRule, Rule, fold
-from pyhudi_core.merge.log_entries import IS_DELETED
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.merge.ordering import orders_by_event_time
 from pyhudi_core.merge.payloads import PairMerger
 from pyhudi_core.merge.record_merger import find_merger, unknown_merger
 from pyhudi_core.merge.slice_merge import merge_slice
 from pyhudi_core.model.internal_schema import Evolution, FileNames, in_file
-from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.model.meta_fields import IS_DELETED, RECORD_KEY
 from pyhudi_core.model.properties import MergeMode, TableConfig
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.storage.base import Storage

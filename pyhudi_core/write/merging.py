@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi_core.merge.deleted_rows import says_deleted
 from pyhudi_core.merge.ordering import incoming_wins
 from pyhudi_core.model.meta_fields import RECORD_KEY
 
@@ -25,18 +26,26 @@ class Match:
     hits: Mask
     places: npt.NDArray[np.int64]
 
+    def only(self, chosen: Mask) -> Mask:
+        """The rows of the batch that are hit by the chosen ones of the places."""
+        hits = np.zeros(len(self.hits), bool)
+        hits[np.flatnonzero(self.hits)[chosen]] = True
+        return hits
+
 
 @dataclass(slots=True)
 class Incoming:
-    """New versions of rows of one file group, one a key, with prepared columns."""
+    """New versions of rows of one file group, one a key, with prepared columns. ``deleted``: those that say that they are deleted."""
 
     rows: pa.Table
     keys: pa.Array = field(init=False)
     matched: Mask = field(init=False)
+    deleted: Mask = field(init=False)
 
     def __post_init__(self) -> None:
         self.keys = self.rows.column(RECORD_KEY).combine_chunks()
         self.matched = np.zeros(len(self.rows), bool)
+        self.deleted = says_deleted(self.rows)
 
     def match(self, batch: pa.RecordBatch) -> Match | None:
         """The rows of a batch of the file that have a new version; None if there are none."""
@@ -53,7 +62,9 @@ class Incoming:
         if not ordering:
             return match
         existing = pa.Table.from_batches([batch.select(list(ordering)).filter(pa.array(match.hits))])
-        wins = incoming_wins(self.rows.select(list(ordering)).take(pa.array(match.places)), existing, ordering)
+        incoming = self.rows.select(list(ordering)).take(pa.array(match.places))
+        # A delete without any ordering value wins outright, as in logs.
+        wins = incoming_wins(incoming, existing, ordering) | (self.deleted[match.places] & _without_values(incoming))
         if not wins.any():
             return None
         hits = match.hits.copy()
@@ -61,8 +72,8 @@ class Incoming:
         return Match(hits, match.places[wins])
 
     def unmatched(self) -> pa.Table:
-        """The rows whose keys were in no batch so far."""
-        return self.rows.filter(pa.array(~self.matched))
+        """The rows to insert: those whose keys were in no batch so far, without deletes."""
+        return self.rows.filter(pa.array(~self.matched & ~self.deleted))
 
 
 def replace_rows(batch: pa.RecordBatch, hits: Mask, new: pa.Table) -> pa.RecordBatch:
@@ -80,6 +91,13 @@ def replace_rows(batch: pa.RecordBatch, hits: Mask, new: pa.Table) -> pa.RecordB
         else:
             columns.append(pc.replace_with_mask(old, mask, values))
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _without_values(orderings: pa.Table) -> Mask:
+    none = np.ones(orderings.num_rows, bool)
+    for column in orderings.columns:
+        none &= column.is_null().to_numpy()
+    return none
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -17,13 +17,14 @@ from pyhudi_core.engine.base import TaskInfo
 from pyhudi_core.engine.grouping import runs
 from pyhudi_core.errors import DuplicateKeyError
 from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.merge.deleted_rows import says_deleted
 from pyhudi_core.merge.ordering import deduplicate
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.schema import conform
 from pyhudi_core.write.assignment import Bucket
 from pyhudi_core.write.file_output import FileSettings, NewFile, Sequence, announce_partition
-from pyhudi_core.write.merging import Incoming, replace_rows
+from pyhudi_core.write.merging import Incoming, Mask, Match, replace_rows
 from pyhudi_core.write.routing import bucket_of
 from pyhudi_core.write.rows import POSITION, SORT, TASK
 from pyhudi_core.write.task_world import TaskWorld, WorldOpener
@@ -77,11 +78,12 @@ class _Run:
         done = self.finish() if self.bucket is not None and bucket.number != self.bucket.number else []
         if self.bucket is None or bucket.number != self.bucket.number:
             self.bucket, self.made = bucket, 0
-            if bucket.new_partition:
-                announce_partition(self.world, self.spec.settings.requested_time, bucket.partition)
         rows = self._single(rows)
         if bucket.base is None:
-            return done + self._insert(bucket, rows, self.spec.target)
+            left = rows.filter(pa.array(~says_deleted(rows)))
+            if bucket.new_partition and len(left):
+                announce_partition(self.world, self.spec.settings.requested_time, bucket.partition)
+            return done + self._insert(bucket, left, self.spec.target)
         return done + self._merge(bucket, rows)
 
     def finish(self) -> list[WriteStat]:
@@ -148,13 +150,22 @@ class _Run:
         winners = incoming.winners(batch, match, self.spec.ordering) if match is not None else None
         if winners is None:
             self.open.keep(batch)
-        elif self.spec.deletes:
-            self.open.keep(batch.filter(pa.array(~winners.hits)))
-            self.open.counts["deletes"] += len(winners.places)
         else:
-            new = self.open.stamp(incoming.rows.take(pa.array(winners.places)), self.sequence)
-            self.open.keep(replace_rows(batch, winners.hits, new))
-            self.open.counts["updates"] += len(winners.places)
+            gone = incoming.deleted[winners.places] | self.spec.deletes
+            self._replace(incoming, batch, winners, gone)
+
+    def _replace(self, incoming: Incoming, batch: pa.RecordBatch, winners: Match, gone: Mask) -> None:
+        """Write a batch of the file with the winners in the place of their old versions; without those that are ``gone``."""
+        assert self.open is not None
+        places = winners.places[~gone]
+        if len(places):
+            new = self.open.stamp(incoming.rows.take(pa.array(places)), self.sequence)
+            batch = replace_rows(batch, winners.only(~gone), new)
+        if gone.any():
+            batch = batch.filter(pa.array(~winners.only(gone)))
+        self.open.keep(batch)
+        self.open.counts["updates"] += len(places)
+        self.open.counts["deletes"] += int(gone.sum())
 
     def _fitting(self, bucket: Bucket, left: pa.Table) -> int:
         """How many new rows the rewritten file takes: all while it stays below the target, none if it was not small."""

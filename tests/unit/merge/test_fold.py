@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from pyhudi_core.formats.log_contents import DeleteRecord
 from pyhudi_core.merge.fold import CommitTimeRule, EventTimeRule, MergerRule, Rule, fold
-from pyhudi_core.merge.log_entries import IS_DELETED, EntryCollector, LogEntries
+from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
 from pyhudi_core.merge.payloads import EventTimePayload
 from pyhudi_core.merge.slice_merge import merge_slice
+from pyhudi_core.model.meta_fields import IS_DELETED
 
 SCHEMA = pa.schema(
     [("k", pa.string()), ("ts", pa.int64()), ("a", pa.string()), ("b", pa.string()), (IS_DELETED, pa.bool_())]
