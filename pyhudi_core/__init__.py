@@ -20,6 +20,7 @@ from pyhudi_core.transaction.requirement import (
     PropertyIs,
     SchemaIs,
 )
+from pyhudi_core.transaction.rollback_result import Rollback
 from pyhudi_core.transaction.status import CommitStatus
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.operations import commit_with_retries
@@ -44,6 +45,7 @@ __all__ = [
     "Limits",
     "NoCommitAfter",
     "PropertyIs",
+    "Rollback",
     "Scan",
     "SchemaIs",
     "Size",

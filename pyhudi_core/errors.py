@@ -25,7 +25,7 @@ HudiError
 │   └─ LockIdentityError
 ├─ ClockSkewError
 ├─ DataError
-│   ├─ EmptyBatchError
+│   ├─ PartitionNotFoundError
 │   ├─ SchemaMismatchError
 │   ├─ InvalidRecordKeyError
 │   ├─ DuplicateKeyError
@@ -228,8 +228,8 @@ class DataError(HudiError, ValueError):
     """The data that was handed in cannot be written or used."""
 
 
-class EmptyBatchError(DataError):
-    """There was no row to write where at least one is needed."""
+class PartitionNotFoundError(DataError):
+    """The table has no such partition."""
 
 
 class SchemaMismatchError(DataError):

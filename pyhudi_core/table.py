@@ -27,7 +27,7 @@ from pyhudi_core.transaction.explanation import Explanation
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.parties import Side, explain
 from pyhudi_core.transaction.requirement import CommitRequirement
-from pyhudi_core.transaction.rollback import roll_back
+from pyhudi_core.transaction.rollback_result import Rollback, roll_back_on_request
 from pyhudi_core.transaction.status import CommitStatus, commit_status
 from pyhudi_core.write import operations
 from pyhudi_core.write.handle import Write
@@ -39,6 +39,9 @@ class HudiTable:
 
     ``data`` is a PySpark DataFrame (the write runs on its session), or anything that speaks the Arrow C stream interface (it runs in this
     process). Errors are `HudiError`; bad data raises `DataError` before anything is written.
+
+    Every verb that writes follows one rule: where there is nothing to change there is no commit and no error. The result is false then
+    (``changed`` is False), its counts are zero, and its ``reason`` says why (`pyhudi_core.write.nothing`).
     """
 
     def __init__(self, home: TableHome) -> None:
@@ -161,20 +164,24 @@ class HudiTable:
             return self._run(OperationType.DELETE, keys, extra_metadata, spark)
 
         def keys_of(found: Scan) -> object:
-            if spark is not None:
-                return found.to_spark(spark)
-            rows = found.to_arrow()
-            operations.refuse_empty(rows, self.location)
-            return rows
+            return found.to_arrow() if spark is None else found.to_spark(spark)
 
         with self._home.verb() as context:
             commit = operations.delete_found(context, reads, where, keys_of, extra_metadata or {}, spark)
             return auto.followed(context, commit)
 
-    def delete_partitions(self, partitions: Sequence[str], extra_metadata: Mapping[str, str] | None = None) -> Commit:
-        """Take whole partitions away, given by their paths such as ``day=2026-01-31``."""
+    def delete_partitions(
+        self, partitions: Sequence[str], missing_ok: bool = False, extra_metadata: Mapping[str, str] | None = None
+    ) -> Commit:
+        """Take whole partitions away, given by their paths such as ``day=2026-01-31``; ``stats.rows_deleted`` is how many rows went.
+
+        A path without rows raises `PartitionNotFoundError`, before anything is changed, unless ``missing_ok=True``.
+        """
         with self._home.verb() as context:
-            return auto.followed(context, operations.delete_partitions(context, partitions, extra_metadata or {}))
+            extra = extra_metadata or {}
+            return auto.followed(
+                context, operations.delete_partitions(context, partitions, extra, missing_ok=missing_ok)
+            )
 
     def begin(
         self,
@@ -196,11 +203,11 @@ class HudiTable:
         """Moves old instants to the archived timeline: ``plan()`` and ``run()``; commits do it by themselves when it is due."""
         return Archival(self._home.context())
 
-    def rollback(self, instant: Instant | str) -> Instant | None:
-        """Roll back a pending write, whoever began it; None if it is not pending. The caller knows that its writer is gone."""
+    def rollback(self, instant: Instant | str) -> Rollback:
+        """Roll back a pending write, whoever began it; false, with a reason, if it is not pending. The caller knows that its writer is gone."""
         time = instant.requested_time if isinstance(instant, Instant) else instant
         with self._home.verb() as context:
-            return roll_back(context, time)
+            return roll_back_on_request(context, time)
 
     def commit_status(self, token: str) -> CommitStatus:
         """What became of the write with this token."""
@@ -299,4 +306,9 @@ class HudiTable:
 
 
 def _side(of: Write | Commit | Side) -> Side:
+    if isinstance(of, Commit) and not of:
+        raise InvalidOptionError(
+            f"This write changed nothing ({of.reason}), so it is in nobody's way",
+            hint="Give a write that has a commit.",
+        )
     return of.party() if isinstance(of, Write) else of.instant if isinstance(of, Commit) else of

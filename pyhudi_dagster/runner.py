@@ -118,7 +118,10 @@ def publish(
         if instant is not None:
             step.log.info("%s: rolled back instant %s after %s", name, instant, type(error).__name__)
         raise
-    step.log.info("%s: published instant %s, completed at %s", name, commit.instant, commit.completion_time)
+    if commit:
+        step.log.info("%s: published instant %s, completed at %s", name, commit.instant, commit.completion_time)
+    else:
+        step.log.info("%s: no commit, because there is nothing to change: %s", name, commit.reason)
     return Published(commit, staged - started, time.monotonic() - staged)
 
 

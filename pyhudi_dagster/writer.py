@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import EmptyBatchError, TableNotFoundError
+from pyhudi_core.errors import TableNotFoundError
 from pyhudi_dagster import data as data_kinds
 from pyhudi_dagster import history, incremental, runner
 from pyhudi_dagster.errors import ForeignRowsError
@@ -120,9 +120,8 @@ def _commit(
     gated = step.with_gates(*(partial(incremental.refuse_if_consumed, each) for each in changes))
     operation = _BEGUN_AS.get(request.operation, request.operation)
     begun = table.begin(operation, extra_metadata=_extra(table, request, step, changes))
-    try:
-        made = runner.publish(gated, table, begun, lambda: fill(begun), look)
-    except EmptyBatchError:
+    made = runner.publish(gated, table, begun, lambda: fill(begun), look)
+    if not made.commit:
         return None
     return Written(
         table,

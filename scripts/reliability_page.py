@@ -36,7 +36,14 @@ of the code in this repository.
 - **P1** A commit that was reported as done is in every later state of the table, until cleaning removes that state.
 - **P2** A commit that was reported as failed is in none.
 - **P3** A commit whose outcome could not be told has a token; `table.commit_status(token)` answers for it, and a definite answer never changes.
-- **P4** Two visible rows never have the same record key, unless that check was switched off by name.
+- **P4** Two visible rows never have the same record key where the kind of index looks for it, unless that check was switched off by name:
+  - the simple index, the only kind that writes use now, looks in the partition of the row. A table without partitions has each key once; **the same
+    key in two partitions is two rows**, as with Hudi's simple index;
+  - global kinds look in the whole table. They are not written yet, and refused by name.
+
+  It holds for every operation: `insert` and `bulk_insert` of a key that is there are errors, also if two of them run at once
+  (`pyhudi.commit.allow.duplicate.keys` switches that off); `upsert` replaces the row; `insert_overwrite` leaves one row of each key of its batch in
+  the partitions that it replaces. What another writer has doubled before stays until that key is written: `pyhudi check` finds it.
 - **P5** Reading a state of the table again gives the same rows, or says that they were cleaned.
 - **P6** A consumer that follows the table by completion time gets every commit, once.
 - **P7** After a crash at any moment the next writer repairs the table; nobody has to be called.

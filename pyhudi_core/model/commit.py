@@ -14,6 +14,8 @@ from typing import Any
 from pyhudi_core.model.instant import Action
 
 SCHEMA_KEY = "schema"
+ROWS_REPLACED_KEY = "pyhudi.rows_replaced"
+"""Where a commit that takes file groups away keeps how many rows they had, in its extra metadata."""
 
 
 class OperationType(StrEnum):
@@ -117,6 +119,14 @@ class CommitMetadata:
     def partitions(self) -> frozenset[str]:
         """Every partition the commit wrote to or replaced groups in."""
         return frozenset(stat.partition for stat in self.stats) | frozenset(self.replaced)
+
+    @property
+    def rows_replaced(self) -> int | None:
+        """How many rows were in the file groups that it took away; None where the commit does not say (those of other writers)."""
+        if not self.replaced:
+            return 0
+        text = self.extra.get(ROWS_REPLACED_KEY, "")
+        return int(text) if text.isascii() and text.isdigit() else None
 
     def file_groups(self) -> Iterator[tuple[str, str]]:
         """(partition, file id) of every group written or replaced."""

@@ -26,8 +26,9 @@ def after_commit(context: TableContext) -> None:
 
 
 def followed(context: TableContext, commit: Commit) -> Commit:
-    """The commit, after the services had their turn."""
-    after_commit(context)
+    """The result of a write, after the services had their turn if there is a commit."""
+    if commit:
+        after_commit(context)
     return commit
 
 
@@ -36,6 +37,4 @@ class ServicedWrite(Write):
 
     def commit(self, gate: Gate | None = None) -> Commit:
         """Publish what was written, then look after the table. Raises as `Write.commit`."""
-        commit = super().commit(gate)
-        after_commit(self._context)
-        return commit
+        return followed(self._context, super().commit(gate))

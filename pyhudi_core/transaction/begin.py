@@ -23,7 +23,7 @@ from pyhudi_core.errors import (
 from pyhudi_core.formats.avro import encode_record
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State, epoch_ms, format_time, is_time, time_after
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import heartbeat, layout
+from pyhudi_core.transaction import heartbeat, layout, markers
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.heartbeat import Heartbeat
 from pyhudi_core.transaction.publication import creating
@@ -135,6 +135,18 @@ def begin_write(context: TableContext, action: Action, operation: str) -> Transa
         _withdraw(transaction)
         raise
     return transaction
+
+
+def withdraw(transaction: Transaction) -> None:
+    """Take an announced instant back of which no file is wanted: as if it had never begun, without a rollback on the timeline.
+
+    Only its own writer may do that, before it has asked for the commit. What a crash leaves is repaired as after any crash.
+    """
+    context, requested_time = transaction.context, transaction.requested_time
+    transaction.heartbeat.handle.cancel()
+    markers.remove_leaks(context, requested_time)
+    markers.remove(context.storage, requested_time)
+    _withdraw(transaction)
 
 
 def _withdraw(transaction: Transaction) -> None:

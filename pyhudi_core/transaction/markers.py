@@ -6,11 +6,14 @@ the file. Folders that Hudi's timeline server wrote (``MARKERS.type`` and ``MARK
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.local import LocalStorage
-from pyhudi_core.transaction import layout
+from pyhudi_core.transaction import layout, removal
+from pyhudi_core.transaction.context import TableContext
 
 _SERVER_TYPE = "MARKERS.type"
 
@@ -49,6 +52,12 @@ def _data_file(marker: str) -> str | None:
         return safe_relative_path(path)
     except UnsafePathError:
         return None
+
+
+def remove_leaks(context: TableContext, requested_time: str, wanted: Collection[str] = ()) -> None:
+    """Remove files of task attempts that were given up: announced by a marker, but not part of the result."""
+    leaked = [path for path in announced(context.storage, requested_time) if path not in wanted]
+    removal.delete_data_files(context.storage, leaked, contained=context.protections.path_containment)
 
 
 def remove(storage: Storage, requested_time: str) -> None:

@@ -15,15 +15,16 @@ from typing import Any, Self
 import pyarrow as pa
 
 from pyhudi_core.engine import engine_for
-from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, InvalidOptionError, at_table
+from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, at_table
 from pyhudi_core.formats.avro import encode_record
-from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, OperationType, WriteStat
+from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata, OperationType, WriteStat
+from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import concurrent, markers, removal
-from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, begin_write
+from pyhudi_core.transaction import concurrent, markers
+from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Gate, finish
 from pyhudi_core.transaction.conflict import is_final
 from pyhudi_core.transaction.context import TableContext
@@ -32,16 +33,20 @@ from pyhudi_core.transaction.parties import WholeParty
 from pyhudi_core.transaction.pessimistic import WholeWrite, hold
 from pyhudi_core.transaction.requirement import CommitRequirement, checked_requirements
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
+from pyhudi_core.write import refusals
 from pyhudi_core.write.commit_check import Attempt, CommitCheck
+from pyhudi_core.write.nothing import changes_nothing_without_rows, reason_for
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
+from pyhudi_core.write.replacing import rows_of
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.retrying import Contest
 from pyhudi_core.write.staged import Basis, CommitVerdict, HandleReader, StagedWrite
-from pyhudi_core.write.touching import checked_extra, fitted, replaced_by, touched_by
+from pyhudi_core.write.touching import checked_extra, fitted, known_partitions, replaced_by, touched_by
 from pyhudi_core.write.writable import refuse_unwritable
 
 _log = logging.getLogger(__name__)
+_NEVER = Instant("0", Action.COMMIT, State.REQUESTED)  # that of a write which has nothing to change
 
 
 class Write:
@@ -87,6 +92,7 @@ class Write:
         self._snapshot: Snapshot | None = None
         self._metadata: CommitMetadata | None = None
         self._check: CommitCheck | None = None
+        self._nothing = ""  # why there is nothing to change, if that is so
         self._commit: Commit | None = None
 
     def __enter__(self) -> Self:
@@ -96,8 +102,9 @@ class Write:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if isinstance(error, CommitStateUnknownError):
-                self._stop_beating()
+            if isinstance(error, CommitStateUnknownError) and self._transaction is not None:
+                # When the heartbeat has expired, the next writer finishes the commit or rolls it back.
+                self._transaction.heartbeat.handle.cancel()
             elif self._commit is None:
                 self.rollback()
         except HudiError as failure:
@@ -138,7 +145,7 @@ class Write:
         Raises `DataError` before anything is written if the data does not fit the table.
         """
         self._refuse_second()
-        self._refuse_unfit(drops=False)
+        refusals.refuse_unfit(self._operation, self._context.table, drops=False)
         self._engine = engine_for(data, self._context.runtime.executor, self._spark)
         snapshot = self._load()
         refuse_unwritable(self._context, snapshot)
@@ -148,16 +155,24 @@ class Write:
         with at_table(self._context.table):
             dataset = self._engine.dataset(data)
             self._prepared = how(dataset, self._context.config, snapshot.schema, self._context.table)
-        self._attempt()
+        if self._prepared.total or not changes_nothing_without_rows(self._operation):
+            self._attempt()
+        else:
+            self._change_nothing(snapshot)
         return self
 
-    def drop(self, partitions: tuple[str, ...]) -> Self:
-        """Take whole partitions (paths) away."""
+    def drop(self, partitions: tuple[str, ...], missing_ok: bool = False) -> Self:
+        """Take whole partitions (paths) away. Raises `PartitionNotFoundError` for one that is not there, unless ``missing_ok``."""
         self._refuse_second()
-        self._refuse_unfit(drops=True)
-        refuse_unwritable(self._context, self._load())
-        self._partitions = tuple(safe_relative_path(partition) for partition in partitions)
-        self._attempt()
+        refusals.refuse_unfit(self._operation, self._context.table, drops=True)
+        snapshot = self._load()
+        refuse_unwritable(self._context, snapshot)
+        paths = tuple(safe_relative_path(partition) for partition in partitions)
+        self._partitions = known_partitions(snapshot, paths, self._context.table, missing_ok=missing_ok)
+        if self._partitions:
+            self._attempt()
+        else:
+            self._change_nothing(snapshot)
         return self
 
     def scan(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
@@ -177,13 +192,15 @@ class Write:
 
     def staged(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
         """A scan of the rows that this write changed or added, as they will be; nothing else sees them yet. Deleted rows do not show."""
-        transaction = self._started()
         assert self._reader is not None
-        staged = StagedWrite(self.snapshot, transaction.requested, self._staged_metadata(), self.schema)
+        requested = _NEVER if self._nothing else self._started().requested
+        staged = StagedWrite(self.snapshot, requested, self._staged_metadata(), self.schema)
         return self._reader.staged(self._context, staged, columns, where)
 
     def would_commit(self) -> CommitVerdict:
         """Check against the timeline as it is now, without the lock and without publishing anything."""
+        if self._nothing:
+            return CommitVerdict(False, f"there is nothing to change: {self._nothing}")
         transaction = self._started()
         try:
             self._checking().outside(self._context.folder.load())
@@ -193,11 +210,18 @@ class Write:
         return CommitVerdict(True, f"nothing that completed since {transaction.requested_time} began conflicts with it")
 
     def commit(self, gate: Gate | None = None) -> Commit:
-        """Publish what was written. Raises `CommitError`; see `pyhudi_core.transaction.commit` for what holds then."""
+        """Publish what was written. Raises `CommitError`; see `pyhudi_core.transaction.commit` for what holds then.
+
+        Where nothing is to be changed there is no commit: the result is false and says why, and ``gate`` is not asked.
+        """
+        if self._commit is not None:
+            raise refusals.committed_already(self._context.table, self._commit.instant)
+        if self._nothing:
+            time, retries = self.snapshot.completion_time, self._contest.attempts
+            return self._ended(Commit.nothing(str(self._operation), self._nothing, time, retries))
         transaction = self._started()
-        self._refuse_committed()
         metadata = self._staged_metadata()
-        self._remove_leaks(metadata.stats)
+        markers.remove_leaks(self._context, transaction.requested_time, {stat.path for stat in metadata.stats})
         notes: dict[str, str] = {}
 
         def encode(added: Mapping[str, str]) -> bytes:
@@ -212,7 +236,7 @@ class Write:
             check.outside(self._context.folder.load())
             finished = finish(transaction, encode, check, gate)
         whole = self._whole
-        self._commit = Commit(
+        commit = Commit(
             instant=transaction.requested_time,
             completion_time=finished.instant.completion_time or "",
             token=transaction.token,
@@ -224,10 +248,14 @@ class Write:
             notes=tuple(sorted(notes.items())),
             bytes_saved=self._contest.bytes_saved,
         )
+        return self._ended(commit)
+
+    def _ended(self, commit: Commit) -> Commit:
+        self._commit = commit
         self._let_others_in()
         if self._own_contest:
             self._contest.over()
-        return self._commit
+        return commit
 
     def again(self, conflict: CommitConflictError) -> None:
         """After a conflict: wait, then plan and write anew from the table's present state; the batch is not evaluated again.
@@ -252,7 +280,7 @@ class Write:
 
     def attempt(self) -> None:
         """The second half of `again`: write the batch from the table's present state."""
-        if self._transaction is None:
+        if self._transaction is None and not self._nothing:
             self._attempt()
 
     def rollback(self) -> None:
@@ -270,7 +298,8 @@ class Write:
     @property
     def snapshot(self) -> Snapshot:
         """The state that the write started from."""
-        self._started()
+        if not self._nothing:
+            self._started()
         assert self._snapshot is not None
         return self._snapshot
 
@@ -282,7 +311,8 @@ class Write:
     @property
     def schema(self) -> pa.Schema:
         """The table's schema after this write."""
-        return self._prepared.schema if self._prepared is not None else self.snapshot.schema
+        changes = self._prepared is not None and not self._nothing
+        return self._prepared.schema if changes and self._prepared else self.snapshot.schema
 
     def _attempt(self) -> None:
         self._hold_if_pessimistic()
@@ -291,13 +321,26 @@ class Write:
         self._transaction = begin_write(self._context, self._operation.action, str(self._operation))
         self._snapshot = self._load(self._transaction.start)
         stats: tuple[WriteStat, ...] = ()
-        if self._prepared is not None:
+        if self._prepared is not None and self._prepared.total:
             self._prepared = fitted(self._prepared, self._operation, self._snapshot.schema, self._context.table)
             job = WriteJob(self._operation, self._engine, self._prepared, self._snapshot, self._transaction)
             with at_table(self._context.table):
                 stats = job.run()
-        self._metadata = self._describe(stats)
-        self._check = CommitCheck.of(self._attempted())
+        replaced = replaced_by(self._operation, self._snapshot, self._prepared, self._partitions)
+        if not stats and not replaced:
+            transaction, self._transaction = self._transaction, None
+            withdraw(transaction)
+            self._change_nothing(self._snapshot)
+            return
+        self._metadata = metadata = self._describe(stats, replaced)
+        touched = touched_by(metadata, self._operation, self._prepared, self._partitions)
+        parts = (self._transaction, self._snapshot, metadata, touched, self.schema, self._basis, self._requirements)
+        self._check = CommitCheck.of(Attempt(*parts))
+
+    def _change_nothing(self, snapshot: Snapshot) -> None:
+        """There is nothing to change in this state."""
+        self._snapshot = snapshot
+        self._nothing = reason_for(self._operation, self._prepared, by_condition=self._basis is not None)
 
     def _hold_if_pessimistic(self) -> None:
         """Take the table's lock for the whole of this write, if that is the concurrency that was asked for."""
@@ -317,80 +360,41 @@ class Write:
         if conflict is not None:
             raise concurrent.conflict_error(self._context, conflict, self._started().requested_time)
 
-    def _stop_beating(self) -> None:
-        """Nobody knows whether the commit was decided; when the heartbeat has expired, the next writer finishes it or rolls it back."""
-        if self._transaction is not None:
-            self._transaction.heartbeat.handle.cancel()
-
     def _load(self, timeline: Timeline | None = None) -> Snapshot:
         context = self._context
         found = context.folder.load() if timeline is None else timeline
         return build(context.storage, context.folder, context.config, found)
 
-    def _describe(self, stats: tuple[WriteStat, ...]) -> CommitMetadata:
+    def _describe(self, stats: tuple[WriteStat, ...], replaced: Mapping[str, tuple[str, ...]]) -> CommitMetadata:
         assert self._transaction is not None
+        told = {ROWS_REPLACED_KEY: str(rows_of(self._context, self.snapshot, replaced))} if replaced else {}
         extra = {
             **self._extra,
+            **told,
             TOKEN_KEY: self._transaction.token,
             SCHEMA_KEY: to_avro(self.schema, self._context.config.name),
         }
-        replaced = replaced_by(self._operation, self.snapshot, self._prepared, self._partitions)
         return CommitMetadata(str(self._operation), stats, extra, replaced)
-
-    def _attempted(self) -> Attempt:
-        metadata = self._staged_metadata()
-        touched = touched_by(metadata, self._operation, self._prepared, self._partitions)
-        parts = (self._started(), self.snapshot, metadata, touched, self.schema, self._basis, self._requirements)
-        return Attempt(*parts)
 
     def _checking(self) -> CommitCheck:
         self._started()
         assert self._check is not None
         return self._check
 
-    def _remove_leaks(self, stats: tuple[WriteStat, ...]) -> None:
-        """Remove files of task attempts that Spark gave up: announced by a marker, but not part of the result."""
-        transaction = self._started()
-        wanted = {stat.path for stat in stats}
-        announced = markers.announced(self._context.storage, transaction.requested_time)
-        leaked = [path for path in announced if path not in wanted]
-        contained = self._context.protections.path_containment
-        removal.delete_data_files(self._context.storage, leaked, contained=contained)
-
     def _staged_metadata(self) -> CommitMetadata:
+        if self._nothing:
+            return CommitMetadata(str(self._operation), (), self._extra)
         self._started()
         assert self._metadata is not None
         return self._metadata
 
     def _started(self) -> Transaction:
+        if self._nothing:
+            raise refusals.nothing_to_change(self._context.table, self._nothing)
         if self._transaction is None:
-            raise InvalidOptionError(
-                "Nothing was written in this handle yet", table=self._context.table, hint="Call write(data) first."
-            )
+            raise refusals.nothing_written(self._context.table)
         return self._transaction
 
-    def _refuse_committed(self) -> None:
-        if self._commit is not None:
-            raise InvalidOptionError(
-                "This handle has committed already",
-                table=self._context.table,
-                instant=self._commit.instant,
-                hint="Begin another write for more data.",
-            )
-
-    def _refuse_unfit(self, *, drops: bool) -> None:
-        """An operation is either of rows or of whole partitions."""
-        if drops != (self._operation is OperationType.DELETE_PARTITION):
-            raise InvalidOptionError(
-                f"A write of the kind {self._operation} takes {'rows' if drops else 'whole partitions'}",
-                table=self._context.table,
-                hint=f"Call {'write(data)' if drops else 'drop(paths)'}, or begin a write of another kind.",
-            )
-
     def _refuse_second(self) -> None:
-        if self._transaction is not None or self._prepared is not None:
-            raise InvalidOptionError(
-                "This handle has written its batch already",
-                table=self._context.table,
-                hint="Put all rows into one batch (a RecordBatchReader for streams), or begin another write.",
-            )
+        if self._transaction is not None or self._prepared is not None or self._nothing:
+            raise refusals.second_batch(self._context.table)

@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
-from pyhudi_core.errors import CommitConflictError, EmptyBatchError, InvalidOptionError
+from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.model.commit import OperationType
 from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.safe_path import is_safe
@@ -88,8 +86,10 @@ def delete_found(
         contest.over()
 
 
-def delete_partitions(context: TableContext, partitions: Sequence[str], extra: Mapping[str, str]) -> Commit:
-    """Take whole partitions away in one replacecommit."""
+def delete_partitions(
+    context: TableContext, partitions: Sequence[str], extra: Mapping[str, str], *, missing_ok: bool = False
+) -> Commit:
+    """Take whole partitions away in one replacecommit. Raises `PartitionNotFoundError` for one that is not there, unless ``missing_ok``."""
     if isinstance(partitions, str) or not partitions:
         raise InvalidOptionError(
             "delete_partitions takes a list of partition paths, at least one",
@@ -102,7 +102,7 @@ def delete_partitions(context: TableContext, partitions: Sequence[str], extra: M
         )
     with Write(context, OperationType.DELETE_PARTITION, extra) as write:
         paths = tuple(dict.fromkeys(_partition(name, context) for name in partitions))
-        return commit_with_retries(write, partial(write.drop, paths))
+        return commit_with_retries(write, partial(write.drop, paths, missing_ok))
 
 
 def _partition(name: str, context: TableContext) -> str:
@@ -114,14 +114,6 @@ def _partition(name: str, context: TableContext) -> str:
             hint="Give paths below the table, such as day=2026-01-31.",
         )
     return full_partition(name, context.config)
-
-
-def refuse_empty(keys: pa.Table, table: str) -> None:
-    """A delete whose condition finds nothing makes no commit."""
-    if keys.num_rows == 0:
-        raise EmptyBatchError(
-            "No row matches the condition", table=table, hint="Nothing was deleted, and no commit was made."
-        )
 
 
 def operation_type(name: str) -> OperationType:

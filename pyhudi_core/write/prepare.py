@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.engine.base import Dataset, TaskInfo
-from pyhudi_core.errors import EmptyBatchError, SchemaMismatchError
+from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.model.meta_fields import PARTITION_PATH
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
@@ -34,7 +34,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The input, checked and kept; ``schema`` is the table's after this write (unchanged by deletes)."""
+    """The input, checked and kept, with rows or without; ``schema`` is the table's after this write (unchanged by deletes)."""
 
     rows: Dataset
     schema: pa.Schema
@@ -107,13 +107,6 @@ def _run(rows: Dataset, schema: pa.Schema, table: str) -> Prepared:
     except BaseException:
         kept.release()
         raise
-    if not counts:
-        kept.release()
-        raise EmptyBatchError(
-            "The batch has no rows",
-            table=table,
-            hint="Nothing was written, and no commit was made; skip empty batches.",
-        )
     width = sum(_width(field.type) for field in rows.schema)
     return Prepared(kept, schema, {path: Volume(count, count * width) for path, count in counts.items()})
 

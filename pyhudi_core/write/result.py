@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
-from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.commit import CommitMetadata, OperationType, WriteStat
 
 
 @dataclass(frozen=True, slots=True)
 class CommitStats:
-    """Counts of one commit: rows, files, bytes. ``files`` has every written file; ``replaced`` the groups taken away."""
+    """Counts of one commit: rows, files, bytes. ``files`` has every written file; ``replaced`` the groups taken away.
+
+    ``rows_replaced`` is how many rows were in these; None where another writer's commit does not say. Rows that went with a dropped partition are
+    in ``rows_deleted`` too.
+    """
 
     rows_inserted: int
     rows_updated: int
@@ -19,19 +23,22 @@ class CommitStats:
     bytes_written: int
     files: tuple[WriteStat, ...]
     replaced: tuple[tuple[str, str], ...]
+    rows_replaced: int | None = 0
 
     @classmethod
     def of(cls, commit: CommitMetadata) -> CommitStats:
         """Add up what a commit's metadata says."""
         stats = commit.stats
+        dropped = commit.rows_replaced or 0 if commit.operation == OperationType.DELETE_PARTITION else 0
         return cls(
             rows_inserted=sum(stat.inserts for stat in stats),
             rows_updated=sum(stat.updates for stat in stats),
-            rows_deleted=sum(stat.deletes for stat in stats),
+            rows_deleted=sum(stat.deletes for stat in stats) + dropped,
             rows_written=sum(stat.rows for stat in stats),
             bytes_written=sum(stat.size for stat in stats),
             files=stats,
             replaced=tuple(sorted((partition, name) for partition, ids in commit.replaced.items() for name in ids)),
+            rows_replaced=commit.rows_replaced,
         )
 
     @property
@@ -47,7 +54,10 @@ class CommitStats:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit that is in the table.
+    """What a write did: a commit that is in the table, or nothing, because there was nothing to change.
+
+    As a condition it is true if there is a commit. Where nothing was to be changed there is none: ``changed`` is False, ``reason`` says why, all
+    counts are zero, instant and token are empty, and ``completion_time`` is that of the state in which nothing was to be changed.
 
     Attributes:
         instant: its requested time (Hudi's commit time), 17 digits.
@@ -71,9 +81,26 @@ class Commit:
     lock_held: float
     notes: tuple[tuple[str, str], ...] = ()
     bytes_saved: int = 0
+    changed: bool = True
+    reason: str = ""
+
+    @classmethod
+    def nothing(cls, operation: str, reason: str, completion_time: str, retries: int = 0) -> Commit:
+        """The result of a write that had nothing to change."""
+        stats = CommitStats.of(CommitMetadata(operation))
+        return cls("", completion_time, "", operation, retries, stats, 0.0, 0.0, changed=False, reason=reason)
+
+    def __bool__(self) -> bool:
+        return self.changed
 
     def _rows(self) -> list[tuple[str, str]]:
         stats = self.stats
+        if not self.changed:
+            return [
+                ("operation", self.operation),
+                ("reason", self.reason),
+                ("as of", self.completion_time or "the beginning"),
+            ]
         return [
             ("operation", self.operation),
             ("instant", self.instant),
@@ -86,7 +113,9 @@ class Commit:
         ]
 
     def __str__(self) -> str:
-        return "Commit\n" + "\n".join(f"  {name:12}{value}" for name, value in self._rows())
+        return ("Commit\n" if self.changed else "No commit: nothing to change\n") + "\n".join(
+            f"  {name:12}{value}" for name, value in self._rows()
+        )
 
     def _repr_html_(self) -> str:
         cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._rows())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 
 import pyarrow as pa
 
-from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
-from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, OperationType
+from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError
+from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata, OperationType
 from pyhudi_core.model.schema import reconcile
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
@@ -16,6 +17,8 @@ from pyhudi_core.transaction.conflict import Touched
 from pyhudi_core.write.pipeline import replaced_groups
 from pyhudi_core.write.prepare import Prepared
 
+_NAMED = 5
+_OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY)
 _OVERWRITING = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE})
 
 
@@ -57,6 +60,24 @@ def fitted(prepared: Prepared, operation: OperationType, now: pa.Schema, table: 
     return prepared
 
 
+def known_partitions(
+    snapshot: Snapshot, partitions: tuple[str, ...], table: str, *, missing_ok: bool
+) -> tuple[str, ...]:
+    """The partitions that have rows. Raises `PartitionNotFoundError` if that is not all of them, unless it is ``missing_ok``."""
+    known = tuple(partition for partition in partitions if snapshot.view.slices(partition))
+    missing = [partition for partition in partitions if partition not in known]
+    if missing and not missing_ok:
+        similar = get_close_matches(missing[0], snapshot.view.partitions(), n=3)
+        hint = f"There is {' and '.join(map(repr, similar))}. " if similar else ""
+        raise PartitionNotFoundError(
+            f"The table has no partition {', '.join(map(repr, missing[:_NAMED]))}"
+            + (" and others" * (len(missing) > _NAMED)),
+            table=table,
+            hint=f"{hint}Nothing was changed; missing_ok=True passes over partitions that are not there.",
+        )
+    return known
+
+
 def _is_text(value: object) -> bool:
     """Whether it is a string that UTF-8 can hold."""
     try:
@@ -73,10 +94,10 @@ def checked_extra(extra: Mapping[str, str]) -> dict[str, str]:
             hint='For example extra_metadata={"source": "shop"}.',
         )
     wrong = [key for key, value in extra.items() if not (_is_text(key) and _is_text(value))]
-    reserved = [key for key in extra if key in (SCHEMA_KEY, TOKEN_KEY)]
+    reserved = [key for key in extra if key in _OWN_KEYS]
     if wrong or reserved:
         raise InvalidOptionError(
             f"extra_metadata cannot hold {', '.join(map(repr, wrong + reserved))}",
-            hint=f"Keys and values are strings, and {SCHEMA_KEY!r} and {TOKEN_KEY!r} belong to the commit itself.",
+            hint=f"Keys and values are strings, and {', '.join(map(repr, _OWN_KEYS))} belong to the commit itself.",
         )
     return dict(extra)

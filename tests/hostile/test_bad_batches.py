@@ -14,7 +14,6 @@ from pyhudi_core.errors import (
     ConfigError,
     DataError,
     DuplicateKeyError,
-    EmptyBatchError,
     InvalidPartitionValueError,
     InvalidRecordKeyError,
     SchemaMismatchError,
@@ -55,7 +54,6 @@ CASES: dict[str, tuple[pa.Table, type[DataError], list[str]]] = {
     "nanoseconds that do not fit": (
         GOOD.append_column("t", pa.array([1, 2], pa.timestamp("ns"))), SchemaMismatchError, ["t"],
     ),
-    "no rows": (GOOD.slice(0, 0), EmptyBatchError, ["no rows"]),
 }  # fmt: skip
 
 
@@ -153,10 +151,6 @@ def test_data_of_another_kind_is_refused_by_name(location: str, data: object) ->
     [
         (lambda t: t.delete(pa.table({"day": ["a"]})), DataError),
         (lambda t: t.delete(pa.table({"id": [1]})), DataError),
-        (
-            lambda t: t.delete(pa.table({"id": pa.array([], pa.int64()), "day": pa.array([], pa.string())})),
-            EmptyBatchError,
-        ),
         (lambda t: t.delete(pa.table({"id": pa.array([None], pa.int64()), "day": ["a"]})), InvalidRecordKeyError),
         (lambda t: t.delete(where="nothing = 1"), DataError),
         (lambda t: t.insert(orders((7, "q", 1.0))), DuplicateKeyError),

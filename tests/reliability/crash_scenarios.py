@@ -211,6 +211,11 @@ def remove_keys(world: TableWorld) -> object:
     return world.table().delete(pa.table({"id": [1, 3], "day": ["a", "b"]}, schema=SCHEMA.remove(2)))
 
 
+def remove_absent(world: TableWorld) -> object:
+    """Announces a commit, finds that no key is there, and takes it back."""
+    return world.table().delete(pa.table({"id": [91, 92, 93], "day": ["a", "b", "x"]}, schema=SCHEMA.remove(2)))
+
+
 WRITES: dict[str, Operation] = {
     "insert": lambda world: world.table().insert(orders((4, "a", 4.0), (5, "c", 5.0))),
     "bulk_insert": lambda world: world.table().bulk_insert(orders((4, "a", 4.0), (5, "c", 5.0))),
@@ -257,6 +262,7 @@ ARCHIVING = states.ARCHIVING
 ILL = ("metadata_table", "interrupted_properties", "damaged_properties", "clock_behind")
 CASES: dict[str, Case] = {
     **{name: Case(operate) for name, operate in WRITES.items()},
+    "nothing_to_change": Case(remove_absent, token=False),
     **{name: Case(MIXED, prepare, ill=name in ILL) for name, prepare in REPAIRS.items()},
     "roll_forward": Case(MIXED, states.with_decided_commit, settle=ask),
     "take_long": Case(take_long),

@@ -135,8 +135,8 @@ def test_instant_collision_round3_different_actions() -> None:
     second = story.writer().open().begin("delete_partition").drop(("part=b",))
     stand_still()
     rollback = story.writer().open().rollback(abandoned.instant or "")
-    assert rollback is not None
-    times = {first.instant, second.instant, rollback.requested_time, abandoned.instant}
+    assert rollback.instant is not None
+    times = {first.instant, second.instant, rollback.instant.requested_time, abandoned.instant}
     assert len(times) == 4
     first.commit()
     second.commit()

@@ -284,7 +284,7 @@ def test_a_plan_whose_write_a_hudi_writer_has_removed_meanwhile_is_taken_back(pr
 
         home = undoer.home()
         home.storage = SwapWithoutAnswer(home.storage, meanwhile, decides(profile))  # type: ignore[assignment]
-        assert HudiTable(home).rollback(str(write.instant)) is None
+        assert not HudiTable(home).rollback(str(write.instant))
         assert not table.timeline.filter("rollback").instants
     assert rows_of(table) == [(1, "a", 1), (2, "b", 20)]
     assert_tidy(story, table)

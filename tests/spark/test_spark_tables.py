@@ -18,7 +18,6 @@ from pyhudi_core.engine.spark_types import to_spark
 from pyhudi_core.errors import (
     ConfigError,
     DuplicateKeyError,
-    EmptyBatchError,
     HudiError,
     InvalidPartitionValueError,
     InvalidRecordKeyError,
@@ -200,7 +199,6 @@ BAD = {
     "bad partition": (orders((1, "a" * 300, 1.0)), InvalidPartitionValueError, ["'day'", "255"]),
     "no column": (orders((1, "a", 1.0)).drop_columns(["price"]), SchemaMismatchError, ["'price'"]),
     "wrong type": (orders((1, "a", 1.0)).set_column(2, "price", pa.array(["x"])), SchemaMismatchError, ["price"]),
-    "no rows": (orders(), EmptyBatchError, ["no rows"]),
 }
 
 
@@ -218,6 +216,33 @@ def test_bad_data_on_spark_is_the_same_error_and_the_disk_stays_as_it_was(
     assert all(word in str(caught.value) for word in words), str(caught.value)
     assert (caught.value.table, bool(caught.value.hint)) == (location, True)
     assert contents(location) == before
+
+
+def test_nothing_to_change_on_spark_is_no_commit(spark: Any, location: str, way: str) -> None:
+    table = make(location)
+    table.upsert(orders((7, "q", 7.0)))
+    before = contents(location)
+    absent = frame(spark, pa.table({"id": [1, 2], "day": ["q", "x"]}))
+    results = [
+        table.upsert(frame(spark, orders())), table.insert_overwrite(frame(spark, orders())), table.delete(absent),
+        table.delete(where="price > 100", spark=spark),
+    ]  # fmt: skip
+    assert [(bool(result), result.changed) for result in results] == [(False, False)] * 4
+    assert [result.reason for result in results] == [
+        "the batch has no rows", "the batch has no rows", "none of the 2 keys is in the table", "no row matches the condition",
+    ]  # fmt: skip
+    assert contents(location) == before
+
+
+@pytest.mark.row("J6")
+def test_rows_that_say_they_are_deleted_go_on_spark_too(spark: Any, location: str, way: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("v", pa.string()), ("_hoodie_is_deleted", pa.bool_())])
+    table = make(location, schema, partition_by=())
+    table.upsert(frame(spark, pa.table([[1, 2, 3], ["old"] * 3, [False, None, True]], schema=schema)))
+    assert rows(table, "id") == [(1,), (2,)]
+    commit = table.upsert(frame(spark, pa.table([[1, 2, 4], ["new"] * 3, [True, False, True]], schema=schema)))
+    assert rows(table, "id", "v") == [(2, "new")]
+    assert (commit.stats.rows_inserted, commit.stats.rows_updated, commit.stats.rows_deleted) == (0, 1, 1)
 
 
 def test_duplicates_on_spark_leave_no_file(spark: Any, location: str, way: str) -> None:

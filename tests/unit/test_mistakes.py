@@ -64,7 +64,6 @@ WRITES: dict[str, Mistake] = {
     "values of two types in one column": lambda table: table.upsert(pd.DataFrame({"id": [1, "one"]})),
     "null key": lambda table: table.upsert(orders((None, "a"))),
     "unsafe partition": lambda table: table.upsert(orders((1, ".."))),
-    "empty batch": lambda table: table.upsert(ORDERS.empty_table()),
     "key that is there": lambda table: table.insert(ROW),
     "key twice": lambda table: table.insert(orders((7,), (7,))),
     "partial update": lambda table: table.upsert(ROW, partial=True),

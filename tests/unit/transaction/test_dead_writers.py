@@ -84,9 +84,11 @@ def test_a_pending_write_without_a_heartbeat_is_somebody_elses_and_stays(locatio
     (folder / "20260101000000000.inflight").touch()
     table.upsert(orders((1, "a", 1.0)))
     assert [i.requested_time for i in table.timeline.pending] == ["20260101000000000"]
-    assert table.rollback("20260101000000000") is not None, "an explicit call takes it away"
+    assert table.rollback("20260101000000000"), "an explicit call takes it away"
     assert not table.timeline.pending.instants
-    assert table.rollback("20260101000000000") is None
+    again = table.rollback("20260101000000000")
+    assert (again.changed, again.instant) == (False, None)
+    assert "rolled back already" in again.reason
     assert rows(table, "id") == [(1,)]
 
 
@@ -133,7 +135,10 @@ def test_without_markers_the_files_of_a_rolled_back_write_are_found_by_their_nam
 def test_a_completed_commit_is_not_rolled_back_by_mistake(location: str) -> None:
     table = make(location)
     commit = table.upsert(orders((1, "a", 1.0)))
-    assert table.rollback(commit.instant) is None
+    done = table.rollback(commit.instant)
+    assert not done
+    assert "has completed" in done.reason
+    assert done.reason in str(done)
     assert rows(table, "id") == [(1,)]
 
 

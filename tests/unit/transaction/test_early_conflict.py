@@ -147,7 +147,7 @@ def test_the_markers_of_a_dead_writer_stop_nobody(location: str) -> None:
     table.upsert(orders((1, "a", 1.0)))
     never = reopen(table, hoodie__clean__failed__writes__policy="NEVER", **EARLY)
     dead = table.begin("upsert").write(orders((1, "a", 5.0)))
-    dead._stop_beating()
+    dead._started().heartbeat.handle.cancel()
     beat = Path(location, layout.heartbeat(str(dead.instant)))
     os.utime(beat, (1, 1))
     assert never.upsert(orders((1, "a", 9.0))).retries == 0
