@@ -22,6 +22,7 @@ from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.identity import partition_keys_of
 from pyhudi_dagster.incremental import Changes, changes_since
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
+from pyhudi_dagster.late_data import report_late
 from pyhudi_dagster.partitions import Backfill, ForeignRows, HudiPartitions
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.settings import HudiWrite, Operation, TableSettings, checked_operation, names
@@ -45,7 +46,7 @@ class HudiAsset:
         step = runner.step_of(context, self.info.key)
         written = runner.run(step, lambda: self._write(context, step, lake, inputs))
         if written is not None:
-            yield self._report(context, written)
+            yield self._report(context, step, written)
 
     def _lake(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> HudiLakeResource:
         """The lake resource; it stays among the inputs if the function takes it."""
@@ -82,14 +83,15 @@ class HudiAsset:
         info = upstream.info or info_of(upstream.key, metadata_of_asset(context, upstream.key))
         return info.table if info is not None else table_name(upstream.key)
 
-    def _report(self, context: dg.AssetExecutionContext, written: writer.Written) -> dg.MaterializeResult[Any]:
+    def _report(
+        self, context: dg.AssetExecutionContext, step: runner.Step, written: writer.Written
+    ) -> dg.MaterializeResult[Any]:
         key = self.info.key
         known = events.known_size(context.instance, key)
         said = events.report(self.info, written, partition_keys_of(context), known)
         for partition, entries in said.by_partition.items():
             context.add_asset_metadata(entries, asset_key=key, partition_key=partition)
-        for event in events.foreign_events(self.info, written):
-            context.log_event(event)
+        report_late(self.info, written, step, context.log_event)
         return dg.MaterializeResult(
             asset_key=key,
             metadata=said.entries,

@@ -10,7 +10,7 @@ The table's size is counted on from the one in an earlier event, by what the com
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,18 +58,13 @@ def _report(described: _Described, keys: Sequence[str]) -> Report:
     return Report(by_partition=by_partition)
 
 
-def foreign_events(info: HudiAssetInfo, written: Written) -> Iterator[dg.AssetMaterialization]:
-    """Events for partitions outside the run that the commit touched as well, so that late data is seen downstream."""
-    partitions = info.partitions
-    if partitions is None or not written.foreign:
-        return
-    keys = sorted({key for key in map(partitions.key_of, written.foreign) if key is not None})
+def late_entries(info: HudiAssetInfo, written: Written, keys: Sequence[str]) -> dict[str, Entries]:
+    """The entries for partitions outside the run that the commit touched as well."""
+    if info.partitions is None:
+        return {}
     described = _Described(info, written)
-    for key, share in shares_of(partitions, keys, written).items():
-        entries = {**described.plain(share), "hudi/late_data": True}
-        yield dg.AssetMaterialization(
-            asset_key=info.key, partition=key, metadata=entries, tags=data_tags(written.commit)
-        )
+    shares = shares_of(info.partitions, keys, written)
+    return {key: {**described.plain(share), "hudi/late_data": True} for key, share in shares.items()}
 
 
 def commit_event(

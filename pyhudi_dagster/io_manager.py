@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyhudi_dagster import events, runner, writer
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
+from pyhudi_dagster.late_data import report_late
 from pyhudi_dagster.partitions import Value
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.settings import HudiWrite, checked_operation, names
@@ -97,8 +98,7 @@ def _report(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, w
     said = events.report(info, written, step.partition_keys, known)
     for key, entries in said.by_partition.items():
         context.step_context.add_asset_metadata(entries, asset_key=info.key, partition_key=key)
-    for event in events.foreign_events(info, written):
-        context.log_event(event)
+    report_late(info, written, step, context.log_event)
     context.step_context.set_data_version(info.key, dg.DataVersion(written.commit.completion_time))
     context.add_output_metadata(said.entries)
 

@@ -27,6 +27,11 @@ class Ticks:
 
 
 @pytest.fixture
+def instance():
+    return dg.DagsterInstance.ephemeral()
+
+
+@pytest.fixture
 def upstream(asset_of, orders):
     """``orders`` by day: a run writes a row of its own day, and of each further day that its tag names (late data)."""
 
@@ -80,6 +85,14 @@ def test_late_rows_request_the_old_partition_as_well(run, lake, instance, upstre
     run(upstream, partition_key="2026-01-05", tags={"late": "2026-01-01"})
     assert tick() == ["2026-01-01", "2026-01-05"]
     assert tick() == []
+
+
+def test_late_rows_of_a_partition_that_never_ran_wait_for_its_run(run, lake, instance, upstream, daily_totals):
+    tick = Ticks(instance, lake, [upstream, daily_totals])
+    run(upstream, partition_key="2026-01-05", tags={"late": "2026-01-01"})
+    assert tick() == ["2026-01-05"]
+    run(upstream, partition_key="2026-01-01")
+    assert tick() == ["2026-01-01"]
 
 
 def test_partitions_that_the_asset_does_not_have_are_not_requested(run, lake, instance, upstream):

@@ -108,17 +108,6 @@ def test_foreign_rows_can_be_left_out(run, lake, orders, asset_of):
     assert days_of(lake.table("orders")) == ["2026-01-01"]
 
 
-def test_late_rows_of_other_partitions_get_their_own_events(run, lake, orders, asset_of):
-    rows = pa.concat_tables([orders(1, day="2026-01-02"), orders(2, day="2026-01-01")])
-    result = run(daily(asset_of, rows, on_foreign_rows="allow"), partition_key="2026-01-02")
-
-    assert days_of(lake.table("orders")) == ["2026-01-01", "2026-01-02"]
-    events = {event.partition: event.materialization for event in result.get_asset_materialization_events()}
-    assert set(events) == {"2026-01-01", "2026-01-02"}
-    assert events["2026-01-01"].metadata["hudi/late_data"].value is True
-    assert events["2026-01-01"].tags["hudi/instant"] == events["2026-01-02"].tags["hudi/instant"]
-
-
 def test_deleting_partitions_takes_those_of_the_run(run, lake, orders, asset_of):
     rows = lambda context: pa.concat_tables(orders(i, day=key) for i, key in enumerate(context.partition_keys))  # noqa: E731
     run(daily(asset_of, rows), tags=RANGE)
