@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_dagster import interrupts
-from pyhudi_dagster.partitions import Value
+from pyhudi_dagster.partition_values import Value
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 

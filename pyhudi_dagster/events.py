@@ -21,7 +21,8 @@ from pyhudi_core import WriteStat
 from pyhudi_core.errors import HudiError, TableError
 from pyhudi_dagster import history, metadata
 from pyhudi_dagster.info import HudiAssetInfo
-from pyhudi_dagster.partitions import HudiPartitions, Value, value_of_path
+from pyhudi_dagster.partition_values import Value
+from pyhudi_dagster.partitions import HudiPartitions, value_of_path
 from pyhudi_dagster.writer import Written
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from pyhudi_dagster import events, runner, writer
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.late_data import report_late
-from pyhudi_dagster.partitions import Value
+from pyhudi_dagster.partition_values import Value
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.settings import HudiWrite, checked_operation, names
 

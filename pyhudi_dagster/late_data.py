@@ -27,7 +27,7 @@ def report_late(
     partitions = info.partitions
     if partitions is None or not written.foreign:
         return
-    owners = {value: partitions.key_of(value) for value in written.foreign}
+    owners = {value: partitions.key_of(value, step.instance) for value in written.foreign}
     if unowned := ["/".join(value) for value, key in owners.items() if key is None]:
         step.log.warning("the commit also changed folders that no partition of %s owns: %s", info.table, _some(unowned))
     keys = sorted({key for key in owners.values() if key is not None})

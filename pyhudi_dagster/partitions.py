@@ -7,23 +7,23 @@ partition column of the table, in the order of the folders.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Literal
 from urllib.parse import unquote
-from zoneinfo import ZoneInfo
 
 import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi_dagster.errors import definition_error
+from pyhudi_dagster.partition_values import Granularity, Layout, Product, Texts, Value, windows
 
-Value = tuple[str, ...]
-Granularity = Literal["hour", "day", "week", "month"]
+Columns = str | Sequence[str]
 ForeignRows = Literal["fail", "drop", "allow"]
 """What to do with rows outside the partitions of the run: refuse the write, leave them out, or write them too."""
 
-_FORMATS: Mapping[str, str] = {"hour": "%H", "day": "%Y-%m-%d", "week": "%Y-%m-%d", "month": "%Y-%m"}
+_CHECKED = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,106 +67,164 @@ def backfill_of(mode: Backfill | str) -> Backfill:
 class HudiPartitions:
     """A Dagster partitions definition, the table's partition columns, and the values that belong to a key.
 
-    Make one with `hourly`, `daily`, `weekly`, `monthly`, `static`, `multi` or `dynamic`.
+    Make one with `hourly`, `daily`, `weekly`, `monthly`, `static`, `multi` or `dynamic`, or with `of` for any definition of Dagster's.
+    Columns hold text; a date column holds ``%Y-%m-%d``, a number is written with ``%-H`` (no leading zero).
     """
 
     definition: dg.PartitionsDefinition
     columns: tuple[str, ...]
-    values_of_key: Callable[[str], frozenset[Value]]
+    layout: Layout
 
     @classmethod
-    def daily(cls, column: str, start: str, *, fmt: str = "%Y-%m-%d", **dagster: object) -> HudiPartitions:
-        """Days; the column holds the day as text of ``fmt`` (a date column: leave it alone)."""
-        definition = dg.DailyPartitionsDefinition(start_date=start, **dagster)  # type: ignore[arg-type]
-        return cls(definition, (column,), _windows(definition, (fmt,), "day"))
-
-    @classmethod
-    def hourly(
-        cls, columns: str | Sequence[str], start: str, *, fmt: str | Sequence[str] | None = None, **dagster: object
+    def daily(
+        cls,
+        column: Columns,
+        start: str,
+        *,
+        fmt: Columns = "%Y-%m-%d",
+        path_granularity: Granularity = "day",
+        **dagster: object,
     ) -> HudiPartitions:
+        """Days; the column holds the day as text of ``fmt``. ``path_granularity="hour"`` for a folder per hour, with a ``fmt`` for it."""
+        definition = dg.DailyPartitionsDefinition(start_date=start, **dagster)  # type: ignore[arg-type]
+        return cls._of_windows(definition, column, fmt, path_granularity, "day")
+
+    @classmethod
+    def hourly(cls, columns: Columns, start: str, *, fmt: Columns | None = None, **dagster: object) -> HudiPartitions:
         """Hours; either two columns (day and hour), or one that holds ``%Y-%m-%d-%H``."""
-        names = _names(columns)
-        formats = _names(fmt) if fmt else ("%Y-%m-%d", "%H") if len(names) == 2 else ("%Y-%m-%d-%H",)
         definition = dg.HourlyPartitionsDefinition(start_date=start, **dagster)  # type: ignore[arg-type]
-        return cls(definition, names, _windows(definition, formats, "hour"))
+        return cls._of_windows(definition, columns, fmt, "hour", "hour")
 
     @classmethod
     def weekly(
-        cls, column: str, start: str, *, path_granularity: Granularity = "week", fmt: str = "", **dagster: object
+        cls,
+        column: Columns,
+        start: str,
+        *,
+        path_granularity: Granularity = "week",
+        fmt: Columns = "",
+        **dagster: object,
     ) -> HudiPartitions:
         """Weeks; the column holds the first day of the week, or with ``path_granularity="day"`` any of its days."""
         definition = dg.WeeklyPartitionsDefinition(start_date=start, **dagster)  # type: ignore[arg-type]
-        return cls(definition, (column,), _coarse(definition, "week", path_granularity, fmt))
+        return cls._of_windows(definition, column, fmt, path_granularity, "week")
 
     @classmethod
     def monthly(
-        cls, column: str, start: str, *, path_granularity: Granularity = "month", fmt: str = "", **dagster: object
+        cls,
+        column: Columns,
+        start: str,
+        *,
+        path_granularity: Granularity = "month",
+        fmt: Columns = "",
+        **dagster: object,
     ) -> HudiPartitions:
         """Months; the column holds ``%Y-%m``, or with ``path_granularity="day"`` the day."""
         definition = dg.MonthlyPartitionsDefinition(start_date=start, **dagster)  # type: ignore[arg-type]
-        return cls(definition, (column,), _coarse(definition, "month", path_granularity, fmt))
+        return cls._of_windows(definition, column, fmt, path_granularity, "month")
 
     @classmethod
     def static(cls, column: str, values: Sequence[str]) -> HudiPartitions:
         """A fixed list of values."""
-        return cls(dg.StaticPartitionsDefinition(list(values)), (column,), lambda key: frozenset({(key,)}))
+        return cls.of(dg.StaticPartitionsDefinition(list(values)), column)
 
     @classmethod
     def dynamic(cls, column: str, name: str) -> HudiPartitions:
         """Values that Dagster learns at run time, under the name of a dynamic partitions definition."""
-        return cls(dg.DynamicPartitionsDefinition(name=name), (column,), lambda key: frozenset({(key,)}))
+        return cls.of(dg.DynamicPartitionsDefinition(name=name), column)
 
     @classmethod
     def multi(cls, dimensions: Mapping[str, HudiPartitions]) -> HudiPartitions:
         """Two dimensions by name; the folders have the order in which the dimensions are given here."""
         definition = dg.MultiPartitionsDefinition({name: part.definition for name, part in dimensions.items()})
-        columns = tuple(column for part in dimensions.values() for column in part.columns)
-        if len(set(columns)) != len(columns):
-            raise definition_error(f"Two dimensions use one column: {', '.join(columns)}", "Give each its own.")
-        return cls(definition, columns, _product(definition, dict(dimensions)))
+        return cls._product(definition, dimensions)
 
     @classmethod
-    def of(cls, definition: dg.PartitionsDefinition, columns: tuple[str, ...]) -> HudiPartitions:
-        """For a definition that is there already; time windows have the usual text (day ``%Y-%m-%d``, month ``%Y-%m``, ...)."""
+    def of(
+        cls,
+        definition: dg.PartitionsDefinition,
+        columns: Columns | Mapping[str, Columns],
+        *,
+        fmt: Columns | None = None,
+        path_granularity: Granularity | None = None,
+    ) -> HudiPartitions:
+        """For a definition that is there already, of any kind.
+
+        Args:
+            definition: Dagster's definition.
+            columns: the table's partition columns, in the order of the folders. For a multi-partitions definition a mapping from dimension to
+                column, unless the columns are called like the dimensions.
+            fmt: for time windows, a format for each column. Usual ones are ``%Y-%m`` for months, ``%Y-%m-%d`` for days and weeks,
+                ``%Y-%m-%d-%H`` for windows of hours, or two columns ``%Y-%m-%d`` and ``%H``.
+            path_granularity: for time windows that own several folders: what one folder holds. None: a folder per window.
+
+        Raises `InvalidOptionError` if two partitions would share a folder, or a folder does not say which partition it belongs to.
+        """
         if isinstance(definition, dg.MultiPartitionsDefinition):
-            dimensions = definition.partitions_defs
-            parts = {
-                part.name: cls.of(part.partitions_def, (column,))
-                for part, column in zip(dimensions, columns, strict=True)
-            }
-            return cls(definition, columns, _product(definition, parts))
-        if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
-            return cls(definition, columns, lambda key: frozenset({(key,)}))
-        if isinstance(definition, dg.HourlyPartitionsDefinition):
-            formats: tuple[str, ...] = ("%Y-%m-%d", "%H") if len(columns) == 2 else ("%Y-%m-%d-%H",)
-            return cls(definition, columns, _windows(definition, formats, "hour"))
-        granularity: Granularity = "month" if isinstance(definition, dg.MonthlyPartitionsDefinition) else "week"
-        return cls(definition, columns, _windows(definition, (_FORMATS[granularity],), granularity))
+            if fmt or path_granularity:
+                raise definition_error(
+                    "fmt and path_granularity belong to one dimension of a multi-partitions definition",
+                    "Use HudiPartitions.multi({dimension: HudiPartitions.of(..., fmt=...), ...}).",
+                )
+            parts = _by_dimension(definition, columns)
+            return cls._product(definition, {name: cls.of(part, own) for name, (part, own) in parts.items()})
+        if isinstance(columns, Mapping):
+            raise definition_error("Only a multi-partitions definition has dimensions", "Name the columns alone.")
+        if isinstance(definition, dg.TimeWindowPartitionsDefinition):
+            return cls._of_windows(definition, columns, fmt, path_granularity, None)
+        names = _names(columns)
+        if len(names) != 1 or fmt or path_granularity:
+            raise definition_error(
+                f"Partitions of {type(definition).__name__} lie on one column, as they are, not on {', '.join(names)}",
+                "Name one column, without fmt and path_granularity.",
+            )
+        return cls(definition, names, Texts(definition))
+
+    @classmethod
+    def _of_windows(
+        cls,
+        definition: dg.TimeWindowPartitionsDefinition,
+        columns: Columns,
+        fmt: Columns | None,
+        path: Granularity | None,
+        window: Granularity | None,
+    ) -> HudiPartitions:
+        names = _names(columns)
+        step = None if path == window else path
+        return cls(definition, names, windows(definition, names, _names(fmt or ()), step))
+
+    @classmethod
+    def _product(cls, definition: dg.MultiPartitionsDefinition, parts: Mapping[str, HudiPartitions]) -> HudiPartitions:
+        columns = tuple(column for part in parts.values() for column in part.columns)
+        if len(set(columns)) != len(columns):
+            raise definition_error(f"Two dimensions use one column: {', '.join(columns)}", "Give each its own.")
+        layouts = tuple((name, len(part.columns), part.layout) for name, part in parts.items())
+        return cls(definition, columns, Product(definition, layouts))
+
+    def values_of_key(self, key: str) -> frozenset[Value]:
+        """The partition values that belong to a key."""
+        return self.layout.values(key)
 
     def values(self, keys: Iterable[str]) -> frozenset[Value]:
         """The partition values that belong to any of the keys."""
-        return frozenset[Value]().union(*(self.values_of_key(key) for key in keys))
+        return frozenset[Value]().union(*map(self.layout.values, keys))
 
-    def key_of(self, value: Value) -> str | None:
-        """The partition key that owns a value, or None for a value that is outside the definition."""
-        definition = self.definition
-        if isinstance(definition, dg.TimeWindowPartitionsDefinition):
-            return self._window_key(definition, value)
-        if isinstance(definition, dg.MultiPartitionsDefinition) or len(value) != 1:
-            return None
-        return value[0]
+    def key_of(self, value: Value, instance: dg.DagsterInstance | None = None) -> str | None:
+        """The partition key that owns a value, or None for a value outside the definition. ``instance`` knows the dynamic keys."""
+        return self.layout.key(value, instance) if len(value) == len(self.columns) else None
 
-    def _window_key(self, definition: dg.TimeWindowPartitionsDefinition, value: Value) -> str | None:
-        zone = ZoneInfo(definition.timezone)
-        for form in ("%Y-%m-%d", "%Y-%m-%d-%H", "%Y-%m"):
-            try:
-                moment = datetime.strptime("-".join(value), form).replace(tzinfo=zone)
-            except ValueError:
-                continue
-            key = definition.get_partition_key_for_timestamp(moment.timestamp())
-            known = definition.has_partition_key(key) and value in self.values_of_key(key)
-            return key if known else None
-        return None
+    def check_types(self, schema: pa.Schema) -> None:
+        """Raise `InvalidOptionError` if a partition column has a type whose text is not what the partitions expect."""
+        keys = self._sample()
+        for index, column in enumerate(self.columns):
+            if (position := schema.get_field_index(column)) >= 0:
+                texts = sorted({value[index] for key in keys for value in self.layout.values(key)})
+                _check_type(column, schema.field(position).type, texts)
+
+    def _sample(self) -> Sequence[str]:
+        if isinstance(self.definition, dg.DynamicPartitionsDefinition):
+            return ()
+        return list(self.definition.get_partition_keys())[:_CHECKED]
 
 
 def value_of_path(path: str, columns: Sequence[str]) -> Value:
@@ -175,66 +233,49 @@ def value_of_path(path: str, columns: Sequence[str]) -> Value:
     return tuple(unquote(part.removeprefix(f"{column}=")) for part, column in zip(segments, columns, strict=False))
 
 
-def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
+def _names(columns: Columns) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
-def _coarse(
-    definition: dg.TimeWindowPartitionsDefinition, window: Granularity, path: Granularity, fmt: str
-) -> Callable[[str], frozenset[Value]]:
-    if path not in ("day", window):
+def _by_dimension(
+    definition: dg.MultiPartitionsDefinition, columns: Columns | Mapping[str, Columns]
+) -> dict[str, tuple[dg.PartitionsDefinition, tuple[str, ...]]]:
+    """The columns of each dimension, in the order of the folders: as they are mapped, or by name."""
+    parts = {part.name: part.partitions_def for part in definition.partitions_defs}
+    if isinstance(columns, Mapping):
+        found = {name: _names(own) for name, own in columns.items()}
+    else:
+        given = _names(columns)
+        named = [column for column in given if column in parts]
+        others = tuple(column for column in given if column not in parts)
+        left = [name for name in parts if name not in named]
+        found = {column: (column,) for column in named}
+        if left and others and given not in ((*others, *named), (*named, *others)):
+            left = []
+        if len(left) == 1 and others:
+            own = {left[0]: others}
+            found = {**own, **found} if given[0] in others else {**found, **own}
+    if set(found) != set(parts):
         raise definition_error(
-            f"Folders by {path} do not divide partitions by {window}", f"Use path_granularity='day' or '{window}'."
+            f"It is not clear which of the columns {', '.join(map(str, columns))} hold which dimension: {', '.join(parts)}",
+            f"Give a mapping, such as {{{', '.join(f'{name!r}: <column>' for name in parts)}}}, in the order of the folders.",
         )
-    return _windows(definition, (fmt or _FORMATS[path],), path)
+    return {name: (parts[name], own) for name, own in found.items()}
 
 
-def _windows(
-    definition: dg.TimeWindowPartitionsDefinition, formats: tuple[str, ...], granularity: Granularity
-) -> Callable[[str], frozenset[Value]]:
-    """Values of a time window: its start, and each further day or hour when the folders are finer than the window."""
-
-    def values(key: str) -> frozenset[Value]:
-        window = definition.time_window_for_partition_key(key)
-        first = {tuple(window.start.strftime(form) for form in formats)}
-        if granularity in ("week", "month", "hour"):
-            return frozenset(first)
-        # Local days, not steps of 24 hours: a day with a change of clocks has 23 or 25.
-        start, end = window.start.replace(tzinfo=None), window.end.replace(tzinfo=None)
-        count = max(1, (end - start).days)
-        moments = (start + timedelta(days=index) for index in range(count))
-        return frozenset(tuple(moment.strftime(form) for form in formats) for moment in moments)
-
-    _check_round_trip(formats, granularity)
-    return values
-
-
-def _check_round_trip(formats: tuple[str, ...], granularity: Granularity) -> None:
-    """Two neighbours must not fall into one folder."""
-    first = datetime(2026, 1, 1, tzinfo=UTC)
-    step = {
-        "hour": timedelta(hours=1),
-        "day": timedelta(days=1),
-        "week": timedelta(days=7),
-        "month": timedelta(days=31),
-    }
-    second = first + step[granularity]
-    if [first.strftime(form) for form in formats] == [second.strftime(form) for form in formats]:
+def _check_type(column: str, kind: pa.DataType, texts: Sequence[str]) -> None:
+    if pa.types.is_timestamp(kind):
         raise definition_error(
-            f"The format {', '.join(formats)} writes two neighbouring {granularity}s into one folder",
-            "Give a format that tells them apart.",
+            f"The partition column {column} is a {kind}, whose folder would depend on its writer",
+            "Partition by a string or date column made from it.",
         )
-
-
-def _product(
-    definition: dg.MultiPartitionsDefinition, dimensions: Mapping[str, HudiPartitions]
-) -> Callable[[str], frozenset[Value]]:
-    def values(key: str) -> frozenset[Value]:
-        by_dimension = definition.get_partition_key_from_str(key).keys_by_dimension
-        combined: set[Value] = {()}
-        for name, part in dimensions.items():
-            owned = part.values_of_key(by_dimension[name])
-            combined = {before + value for before in combined for value in owned}
-        return frozenset(combined)
-
-    return values
+    for text in texts:
+        try:
+            same = pc.cast(pc.cast(pa.scalar(text), kind), pa.string()).as_py() == text
+        except pa.ArrowException:
+            same = False
+        if not same:
+            raise definition_error(
+                f"The partition column {column} is a {kind}, which never reads {text!r}",
+                "Make fmt write what the column holds (%Y-%m-%d for a date, %-H for a number), or make it a string.",
+            )

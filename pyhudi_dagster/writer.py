@@ -12,7 +12,8 @@ from pyhudi_dagster import data as data_kinds
 from pyhudi_dagster import history, incremental, runner
 from pyhudi_dagster.errors import ForeignRowsError
 from pyhudi_dagster.info import HudiAssetInfo
-from pyhudi_dagster.partitions import Value, value_of_path
+from pyhudi_dagster.partition_values import Value
+from pyhudi_dagster.partitions import value_of_path
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.runner import Step
 from pyhudi_dagster.settings import HudiWrite

@@ -74,7 +74,7 @@ def test_a_partition_that_never_ran_does_not_turn_green(run, source, events, sta
     (observed,) = events("observation", AHEAD)
     assert observed.run_id == result.run_id
     facts = observed.event_log_entry.asset_observation.metadata
-    assert facts["hudi/partition_rows_inserted"].value == 1
+    assert facts["hudi/rows_inserted"].value == 1
     assert status(OWN, AHEAD) == ["MATERIALIZED", None]
 
 

@@ -129,6 +129,7 @@ def backfill(ask: Ask, *days: str) -> dict:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_late_rows_count_for_no_backfill_turn_nothing_green_and_start_what_is_downstream(ask):
     until(lambda: ask(TICKS)["sensorsOrError"]["results"])
     assert ask(TICKS)["sensorsOrError"]["results"] == [{"name": "automation", "sensorState": {"status": "RUNNING"}}]

@@ -1,0 +1,285 @@
+"""Layouts: which partition values (folders) a partition key of Dagster owns, and which key owns a value.
+
+Invariants, checked on samples when a layout is made (`windows`), so that a definition that breaks one does not load:
+- two keys never own one value;
+- ``layout.key(value)`` gives back the key for each value of ``layout.values(key)``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Literal, Protocol
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+
+from pyhudi_dagster.errors import definition_error
+
+Value = tuple[str, ...]
+Granularity = Literal["hour", "day", "week", "month"]
+
+_FAR = datetime(2200, 1, 1, tzinfo=UTC)
+_SPANS = (
+    1,
+    30,
+    400,
+    2000,
+)  # days in which a definition of minutes or hours, days or weeks, months, years has some windows
+_ENOUGH = 4
+_READ_BACK = 100
+_TRANSITION_DAYS = 2 * 366
+_UNPADDED = re.compile(r"%-([a-zA-Z])")
+_BETWEEN = "|"
+
+
+class Layout(Protocol):
+    """From keys to values and back. ``instance`` knows which keys a dynamic definition has."""
+
+    def values(self, key: str) -> frozenset[Value]: ...
+
+    def key(self, value: Value, instance: dg.DagsterInstance | None = None) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Static and dynamic partitions: the key is the value."""
+
+    definition: dg.PartitionsDefinition[str]
+
+    def values(self, key: str) -> frozenset[Value]:
+        return frozenset({(key,)})
+
+    def key(self, value: Value, instance: dg.DagsterInstance | None = None) -> str | None:
+        if len(value) != 1:
+            return None
+        if isinstance(self.definition, dg.DynamicPartitionsDefinition):
+            name = self.definition.name
+            known = instance is None or name is None or instance.has_dynamic_partition(name, value[0])
+        else:
+            known = value[0] in self.definition.get_partition_keys()
+        return value[0] if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Time windows. Without a ``step`` a window owns the folder of its start; with one, a folder for each step inside it.
+
+    ``formats`` has one format for each column, as `datetime.strftime` knows them; ``%-H`` and the like write no leading zero.
+    """
+
+    definition: dg.TimeWindowPartitionsDefinition
+    formats: tuple[str, ...]
+    step: Granularity | None = None
+
+    def values(self, key: str) -> frozenset[Value]:
+        return frozenset(map(self._text, self._folders(self.definition.time_window_for_partition_key(key))))
+
+    def key(self, value: Value, instance: dg.DagsterInstance | None = None) -> str | None:
+        found = self.owner(value)
+        return found if found is not None and self.definition.has_partition_key(found) else None
+
+    def owner(self, value: Value) -> str | None:
+        """The key that owns a value, also before the first and after the last partition of the definition."""
+        moment = self._parsed(value)
+        if moment is None:
+            return None
+        # A format may be coarser than the start of its windows (a month that begins on the 15th), so the next one is asked, too.
+        here = self.definition.get_partition_key_for_timestamp(moment.timestamp())
+        end = self.definition.time_window_for_partition_key(here).end
+        candidates = (here, self.definition.get_partition_key_for_timestamp(end.timestamp()))
+        return next((key for key in candidates if self._owns(key, moment, value)), None)
+
+    def _owns(self, key: str, moment: datetime, value: Value) -> bool:
+        window = self.definition.time_window_for_partition_key(key)
+        zone = ZoneInfo(self.definition.timezone)
+        if self.step is None:
+            return self._text(window.start.astimezone(zone)) == value
+        inside = window.start.timestamp() <= moment.timestamp() < window.end.timestamp()
+        return inside and self._text(moment) == value
+
+    def _folders(self, window: dg.TimeWindow) -> Iterator[datetime]:
+        zone = ZoneInfo(self.definition.timezone)
+        moment, end = window.start.astimezone(zone), window.end.astimezone(zone)
+        yield moment
+        while self.step is not None:
+            moment = _next(moment, self.step)
+            if moment.timestamp() >= end.timestamp():
+                return
+            yield moment
+
+    def _text(self, moment: datetime) -> Value:
+        return tuple(_text(moment, form) for form in self.formats)
+
+    def _parsed(self, value: Value) -> datetime | None:
+        text, form = _BETWEEN.join(value), _BETWEEN.join(self.formats).replace("%-", "%")
+        if re.search("%[VUW]", form) and not re.search("%[aAuw]", form):
+            text, form = f"{text} 1", f"{form} %u"  # a week is read with one of its days
+        try:
+            moment = datetime.strptime(text, form)  # noqa: DTZ007 - in the zone of the definition unless the text has one
+        except ValueError:
+            return None
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(self.definition.timezone))
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Two dimensions: a name, a number of columns and a layout for each, in the order of the folders."""
+
+    definition: dg.MultiPartitionsDefinition
+    parts: tuple[tuple[str, int, Layout], ...]
+
+    def values(self, key: str) -> frozenset[Value]:
+        by_dimension = self.definition.get_partition_key_from_str(key).keys_by_dimension
+        combined: set[Value] = {()}
+        for name, _, layout in self.parts:
+            owned = layout.values(by_dimension[name])
+            combined = {before + value for before in combined for value in owned}
+        return frozenset(combined)
+
+    def key(self, value: Value, instance: dg.DagsterInstance | None = None) -> str | None:
+        keys: dict[str, str] = {}
+        rest = value
+        for name, width, layout in self.parts:
+            found = layout.key(rest[:width], instance)
+            if found is None:
+                return None
+            keys[name], rest = found, rest[width:]
+        return None if rest else dg.MultiPartitionKey(keys)
+
+
+def windows(
+    definition: dg.TimeWindowPartitionsDefinition,
+    columns: Sequence[str],
+    formats: Sequence[str] = (),
+    step: Granularity | None = None,
+) -> Windows:
+    """The layout of time windows. Raises `InvalidOptionError` where two windows share a folder or a folder does not tell its window."""
+    samples = list(_samples(definition))
+    given = tuple(formats) or _usual_formats(definition, samples[0], len(columns), step)
+    if len(given) != len(columns):
+        raise definition_error(
+            f"{len(columns)} columns ({', '.join(columns)}) need as many formats, not {len(given)} ({', '.join(given)})",
+            "Give fmt= one format for each column, such as ['%Y-%m-%d', '%H'].",
+        )
+    layout = Windows(definition, given, step)
+    for sample in samples:
+        _check(layout, sample)
+    return layout
+
+
+def _samples(definition: dg.TimeWindowPartitionsDefinition) -> Iterator[list[str]]:
+    """Keys in a row, whether their time has come or not: from the start on, in another month and year, at changes of clocks."""
+    for days in _SPANS:
+        first = _keys(definition, definition.start, days)
+        if len(first) >= _ENOUGH:
+            break
+    yield first
+    yield _keys(definition, definition.start + timedelta(days=400), days)
+    if days == _SPANS[0]:
+        for change in islice(_clock_changes(definition), 2):
+            yield _keys(definition, change, 1)
+
+
+def _keys(definition: dg.TimeWindowPartitionsDefinition, start: datetime, days: int) -> list[str]:
+    naive = start.replace(tzinfo=None)
+    probe = dg.TimeWindowPartitionsDefinition(
+        start=naive,
+        end=naive + timedelta(days=days),
+        fmt=definition.fmt,
+        timezone=definition.timezone,
+        cron_schedule=definition.cron_schedule,
+        exclusions=definition.exclusions,
+    )
+    return list(probe.get_partition_keys(current_time=_FAR))
+
+
+def _clock_changes(definition: dg.TimeWindowPartitionsDefinition) -> Iterator[datetime]:
+    zone = ZoneInfo(definition.timezone)
+    day = definition.start.replace(tzinfo=None, hour=0, minute=0, second=0, microsecond=0)
+    for _ in range(_TRANSITION_DAYS):
+        following = day + timedelta(days=1)
+        if day.replace(tzinfo=zone).utcoffset() != following.replace(tzinfo=zone).utcoffset():
+            yield day
+        day = following
+
+
+def _usual_formats(
+    definition: dg.TimeWindowPartitionsDefinition, keys: Sequence[str], columns: int, step: Granularity | None
+) -> tuple[str, ...]:
+    """``%Y-%m`` for months and longer, ``%Y-%m-%d`` for days and weeks, for hours one column with both or one for each."""
+    starts = [definition.time_window_for_partition_key(key).start for key in keys]
+    if step == "month" or (step is None and len({(each.year, each.month) for each in starts}) == len(starts)):
+        return ("%Y-%m",)
+    if step == "day" or (step is None and len({each.date() for each in starts}) == len(starts)):
+        return ("%Y-%m-%d",)
+    if all(each.minute == 0 for each in starts):
+        return ("%Y-%m-%d", "%H") if columns == 2 else ("%Y-%m-%d-%H",)
+    raise definition_error(
+        f"There is no usual name for the folders of partitions by {definition.cron_schedule!r}",
+        "Give fmt=, such as '%Y-%m-%d-%H-%M'.",
+    )
+
+
+def _check(layout: Windows, keys: Sequence[str]) -> None:
+    definition = layout.definition
+    owners: dict[Value, str] = {}
+    for key in keys:
+        window = definition.time_window_for_partition_key(key)
+        if layout.step is not None and not all(
+            _aligned(each.astimezone(ZoneInfo(definition.timezone)), layout.step) for each in (window.start, window.end)
+        ):
+            raise definition_error(
+                f"Folders by {layout.step} do not divide the partition {key}, from {window.start} to {window.end}",
+                "Use a finer path_granularity, or none for one folder per partition.",
+            )
+        for value in layout.values(key):
+            other = owners.setdefault(value, key)
+            if other != key:
+                raise _shared_folder(layout, other, key, value)
+    for value, key in islice(owners.items(), _READ_BACK):
+        if layout.owner(value) != key:
+            raise definition_error(
+                f"The format {', '.join(layout.formats)} writes the partition {key} into the folder {'/'.join(value)!r}, "
+                f"which reads as {layout.owner(value) or 'no partition'}",
+                "Give a format that holds the full time of the partition's start, the year included.",
+            )
+
+
+def _shared_folder(layout: Windows, one: str, other: str, value: Value) -> Exception:
+    zone = layout.definition.timezone
+    starts = [layout.definition.time_window_for_partition_key(key).start for key in (one, other)]
+    changed = starts[0].utcoffset() != starts[1].utcoffset()
+    hint = (
+        f"The clocks of {zone} change there: add %z to the format, or use timezone='UTC'."
+        if changed
+        else "Give a format that tells them apart."
+    )
+    return definition_error(
+        f"The format {', '.join(layout.formats)} writes the partitions {one} and {other} into one folder, {'/'.join(value)!r}",
+        hint,
+    )
+
+
+def _next(moment: datetime, step: Granularity) -> datetime:
+    """The start of the next folder. Local days and months, because a day with a change of clocks has 23 or 25 hours."""
+    if step == "hour":
+        return (moment.astimezone(UTC) + timedelta(hours=1)).astimezone(moment.tzinfo)
+    if step == "month":
+        return moment.replace(year=moment.year + moment.month // 12, month=moment.month % 12 + 1)
+    return moment + timedelta(days=7 if step == "week" else 1)
+
+
+def _aligned(moment: datetime, step: Granularity) -> bool:
+    if step == "hour":
+        return moment.minute == 0
+    midnight = moment.hour == 0 and moment.minute == 0
+    return midnight and (step != "month" or moment.day == 1)
+
+
+def _text(moment: datetime, form: str) -> str:
+    plain = _UNPADDED.sub(lambda match: str(int(moment.strftime("%" + match[1]))), form)
+    return moment.strftime(plain)
