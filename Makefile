@@ -50,7 +50,7 @@ format: $(INSTALLED) ## Format the code and mend what lint can mend
 	$(BIN)/ruff check --fix .
 
 test: $(INSTALLED) java ## The whole quick suite
-	$(BIN)/python scripts/quick_suite.py $(TESTS)
+	$(BIN)/python scripts/quick_suite.py $(TESTS) --ignore=tests/interop
 
 demo: $(INSTALLED) java ## A week of real flights through Dagster, then the UI (UI=0: without; DAYS=7, PORT=3000)
 	$(BIN)/python scripts/demo.py --days $(DAYS) --port $(PORT) $(if $(filter 0,$(UI)),--no-ui)

@@ -1,7 +1,7 @@
 """Run the quick suite, as `make test` does: two processes beside each other, then what has to be alone.
 
     python scripts/quick_suite.py tests          everything
-    python scripts/quick_suite.py tests/unit     a part
+    python scripts/quick_suite.py tests/unit     a part; further words are pytest's
 
 The processes share the files of tests between them (tests/conftest.py says what stays together). Tests marked `alone` measure wall time or the
 disk; they run after the others, on the disk. The others have their temporary files in memory where the machine lets them: most of what they
@@ -30,11 +30,11 @@ SIDE_BY_SIDE = ("-n", str(PROCESSES), "--dist", "loadgroup", "--no-loadscope-reo
 
 def main() -> int:
     started = time.monotonic()
-    paths = sys.argv[1:] or ["tests"]
+    given = sys.argv[1:] or ["tests"]
     folder = temporary_folder()
     ended = [
-        run(paths, "not slow and not alone", SIDE_BY_SIDE, folder),
-        run(paths, "alone and not slow", (), None),
+        run(given, "not slow and not alone", SIDE_BY_SIDE, folder),
+        run(given, "alone and not slow", (), None),
     ]
     failed = any(code not in (0, NO_TESTS) for code in ended)
     print(f"quick suite: {'failed' if failed else 'ended'} after {(time.monotonic() - started) / 60:.1f} minutes")
@@ -43,14 +43,14 @@ def main() -> int:
     elif folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
     if all(code == NO_TESTS for code in ended):
-        print(f"there is no quick test in {paths}")
+        print(f"there is no quick test in {' '.join(given)}")
         return 1
     return int(failed)
 
 
-def run(paths: list[str], which: str, how: tuple[str, ...], temporary: Path | None) -> int:
+def run(given: list[str], which: str, how: tuple[str, ...], temporary: Path | None) -> int:
     """Run the tests of a marker expression; their output is shown as it comes."""
-    command = [sys.executable, "-m", "pytest", *paths, "--ignore=tests/interop", "-q", "-m", which, "--durations=10"]
+    command = [sys.executable, "-m", "pytest", *given, "-q", "-m", which, "--durations=10"]
     environment = {**os.environ} if temporary is None else {**os.environ, "TMPDIR": str(temporary)}
     return subprocess.run([*command, *how], cwd=ROOT, env=environment, check=False).returncode
 

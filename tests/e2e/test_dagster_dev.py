@@ -76,7 +76,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=["dg", "dagster"])
+@pytest.fixture(params=["dg", pytest.param("dagster", marks=pytest.mark.slow)])
 def served(request: pytest.FixtureRequest, project: Path) -> Iterator[tuple[int, str]]:
     """``dg dev`` or ``dagster dev`` without DAGSTER_HOME, and the id of a run that was recorded before it started."""
     run_id = run_once(project)

@@ -1,7 +1,12 @@
-"""Tables that Apache Hudi wrote are read through Spark as Hudi itself reads them: all with logs, and some without."""
+"""Tables that Apache Hudi wrote are read through Spark as Hudi itself reads them: all with logs, and some without.
+
+How a table is read is decided before Spark comes in, and tests/golden looks at every table there. Here the quick suite asks one query of each kind
+for each release, with logs and without; the slow tests ask all of them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +30,33 @@ WITHOUT_LOGS = (
 QUERIES = [q for q in queries() if q.folder.name.startswith("mor_") or q.table in WITHOUT_LOGS]
 
 
+class Tables(dict[str, hudi.HudiTable]):
+    """Tables by their names, each unpacked and opened when it is asked for first."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self._root = root
+
+    def __missing__(self, name: str) -> hudi.HudiTable:
+        self[name] = hudi.open_table(unpack(name, self._root / name))
+        return self[name]
+
+
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, hudi.HudiTable]:
-    """Every table, unpacked and opened once."""
-    root = tmp_path_factory.mktemp("fixtures")
-    return {name: hudi.open_table(unpack(name, root / name)) for name in sorted({q.table for q in QUERIES})}
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    return Tables(tmp_path_factory.mktemp("fixtures"))
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
-def test_a_table_of_hudi_reads_on_spark_as_hudi_reads_it(
-    tables: dict[str, hudi.HudiTable], query: Query, spark: Any
-) -> None:
+def _first_of_each_kind_quick() -> Iterator[Any]:
+    seen: set[tuple[str, str, bool]] = set()
+    for query in QUERIES:
+        kind = (query.release, query.kind, query.folder.name.startswith("mor_"))
+        yield pytest.param(query, id=query.name, marks=[pytest.mark.slow] if kind in seen else [])
+        seen.add(kind)
+
+
+@pytest.mark.parametrize("query", _first_of_each_kind_quick())
+def test_a_table_of_hudi_reads_on_spark_as_hudi_reads_it(tables: Tables, query: Query, spark: Any) -> None:
     table = tables[query.table]
     asked = query.ask(table)
     actual = collect_arrow(asked.to_spark(spark), asked.schema)
@@ -45,7 +66,7 @@ def test_a_table_of_hudi_reads_on_spark_as_hudi_reads_it(
         assert_rows(query, table, actual)
 
 
-def test_files_without_logs_are_left_to_spark(tables: dict[str, hudi.HudiTable], spark: Any) -> None:
+def test_files_without_logs_are_left_to_spark(tables: Tables, spark: Any) -> None:
     table = tables["hudi-1.2.0/mor_avro"]
     merged = table.scan()
     with_logs = [piece for piece in merged.slices() if piece.logs]
