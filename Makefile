@@ -12,6 +12,7 @@ DAYS ?= 7
 PORT ?= 3000
 SECONDS ?= 600
 FUZZ ?= 100
+EXAMPLES ?= 20000
 MINUTES ?= 115
 RECORD ?= 1
 HUDI ?=
@@ -20,7 +21,7 @@ HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help install java check format test demo interop bench smoke35 fuzz explore reliability mutants soak nightly docs screenshots clean
+.PHONY: help install java check format test demo interop bench smoke35 fuzz explore machine reliability mutants soak nightly docs screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -72,6 +73,9 @@ fuzz: $(INSTALLED) ## Damaged input for every parser, 50,000 cases each (FUZZ=1:
 
 explore: $(INSTALLED) ## Two writers under every order and crash (PYHUDI_EXPLORE=n widens the bounds)
 	$(BIN)/pytest tests/reliability -q -s -m 'not slow'
+
+machine: $(INSTALLED) ## 20,000 random sequences of writes, crashes, wrong clocks, expiring locks and archival (EXAMPLES=n)
+	PYHUDI_MACHINE=$(EXAMPLES) $(BIN)/pytest tests/reliability/test_table_machine.py -q
 
 reliability: $(INSTALLED) ## Slow reliability tests and the cost of commits; writes docs/reliability.md (RECORD=0 keeps no figures)
 	PYHUDI_RECORD=$(RECORD) PYTHONPATH=.:tests $(BIN)/pytest -p reliability.counting tests/reliability -q --durations=10

@@ -71,6 +71,7 @@ PARTS: dict[str, Part] = {
     "smoke35": _make("the Spark tests on PySpark 3.5", "smoke35"),
     "fuzz": _make("damaged input for every parser: 50,000 cases each, within bounds of time and memory", "fuzz"),
     "explore": _make("two writers: every order and every crash, with three times the quick suite's bounds", "explore", PYHUDI_EXPLORE="3"),
+    "machine": _make("20,000 random sequences of writes, crashes, wrong clocks, expiring locks and archival", "machine"),
     **{
         f"crashes-{kind.replace('_', '-')}": _slow("test_crashes.py", f"all crash points: {kind.replace('_', ' ')}", f"[{kind}-")
         for kind in KINDS_OF_CRASHES

@@ -158,8 +158,8 @@ class NumberedRecordStore:
             raise StorageStateUnknownError(
                 "The commit record could not be read back", path=self._path(number)
             ) from error
-        if numbers[-1] != number:
-            # Either our number had been used and swept long ago, or others went on after us; the caller finds out which.
+        if not numbers or numbers[-1] != number:
+            # Our number had been used and swept long ago, or others went on after us, or the listing of a network disk is old; the caller finds out.
             raise StorageStateUnknownError("The commit record moved on", path=self._path(number))
         self._sweep(numbers[:-_KEPT])
 

@@ -259,6 +259,19 @@ def test_stale_list_never_loses_a_commit(lock_excludes: bool) -> None:
 
 
 @pytest.mark.row("T8")
+@pytest.mark.parametrize("times", [2, 4])
+def test_a_listing_that_does_not_show_the_record_that_was_just_written_loses_no_commit(times: int) -> None:
+    """The listing of a network disk may be old; the first commit has no older record that could show in it."""
+    world = real_table.table_world(profile=Profile.LOCAL_POSIX)
+    table = world.create()
+    world.storage.inject(Fault.STALE_LIST, "list", ".hoodie/.aux/.pyhudi/commit_record*", times)
+    table.upsert(real_table.orders((1, "a", 1.0)))
+    assert not [fault for fault in world.storage.injections if fault.times]
+    table.upsert(real_table.orders((1, "a", 2.0)))
+    assert real_table.rows_of(world.table()) == ((1, "a", 2.0),)
+
+
+@pytest.mark.row("T8")
 @pytest.mark.parametrize("depth", [3, 14, 40])
 def test_stale_list_of_data_files_never_loses_a_commit(depth: int) -> None:
     """Each listing of a commit that follows another one may be as old as from before that one: timeline, partitions, data files."""

@@ -1,0 +1,350 @@
+"""A machine that does at random what people and their machines do to a table: writes, crashes, clocks that differ, locks that expire, archival.
+
+Every process is a new actor of the simulated world; what runs together does so in the order that the drawn events give. The model is the set of
+states that the table may be in: one, unless a process vanished or was not told what became of its commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations, product
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from reliability import real_table
+from reliability.crash_scenarios import setup_for, with_real_lock
+from reliability.real_table import TableSetup, TableWorld
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import CommitStateUnknownError, DataError
+from pyhudi_core.testing import ActorClock, Profile
+from pyhudi_core.testing.history import History
+from pyhudi_core.testing.scheduler import Decision, RunBounds
+
+Rows = dict[int, tuple[str, float]]
+State = frozenset[tuple[int, tuple[str, float]]]
+"""Rows by their key, and partition and price."""
+
+Branch = tuple[State, tuple["Operation", ...]]
+"""A state that the table may be in, and what may still be published on top of it: decided by processes that vanished."""
+
+ARCHIVING = {"hoodie.keep.min.commits": 1, "hoodie.keep.max.commits": 2, "hoodie.archive.automatic": False}
+SETUPS: dict[str, TableSetup] = {
+    "object store": setup_for(Profile.S3, **ARCHIVING),
+    "disk": setup_for(Profile.LOCAL_POSIX, **ARCHIVING),
+    "object store with its lock": with_real_lock(Profile.S3),
+    "disk with its lock": with_real_lock(Profile.LOCAL_POSIX),
+}
+SKEWS_MS = (0, 0, 200, -300, 7_200_000, -7_200_000)
+"""How far clocks are off: mostly within the bound that tables expect, or hours."""
+EVENTS = ("crash", "torn", "switch", "lost_ack", "unknown", "fail_before", "false_precondition", "stale_list", "pause")
+MISHAPS = {name: 2 for name in EVENTS if name != "switch"} | {"expire_lock": 1}
+
+_KEYS = st.integers(0, 5)
+_ROWS = st.dictionaries(_KEYS, st.floats(0, 9, width=16), min_size=1, max_size=4)
+_VERBS = ("upsert", "upsert", "upsert", "insert", "insert_overwrite", "delete", "delete_partitions", "archive")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A verb and the rows that it is given; a key is always in the same partition."""
+
+    verb: str
+    rows: tuple[tuple[int, float], ...]
+
+    def on(self, state: State) -> State | None:
+        """The state after it; None if it has to be refused there."""
+        rows: Rows = dict(state)
+        given: Rows = {key: (day_of(key), price) for key, price in self.rows}
+        if self.verb == "insert" and rows.keys() & given.keys():
+            return None
+        if self.verb in ("upsert", "insert"):
+            rows |= given
+        elif self.verb == "delete":
+            rows = {key: row for key, row in rows.items() if key not in given}
+        elif self.verb != "archive":
+            days = {day for day, _ in given.values()}
+            rows = {key: row for key, row in rows.items() if row[0] not in days}
+            rows |= given if self.verb == "insert_overwrite" else {}
+        return frozenset(rows.items())
+
+    def run(self, table: hudi.HudiTable) -> object:
+        """Do it. Returns what the caller is told."""
+        data = real_table.orders(*((key, day_of(key), price) for key, price in self.rows))
+        if self.verb == "archive":
+            return table.archival.run()
+        if self.verb == "delete":
+            return table.delete(data.select(["id", "day"]))
+        if self.verb == "delete_partitions":
+            return table.delete_partitions(sorted({f"day={day_of(key)}" for key, _ in self.rows}))
+        return getattr(table, self.verb)(data)
+
+
+def day_of(key: int) -> str:
+    """The partition of a key."""
+    return "abc"[key % 3]
+
+
+OPERATION = st.builds(lambda verb, rows: Operation(verb, tuple(rows.items())), st.sampled_from(_VERBS), _ROWS)
+MISHAP = st.tuples(st.integers(0, 99), st.sampled_from((*EVENTS, "expire_lock")))
+"""From which step on what is to happen."""
+
+
+class TableMachine(RuleBasedStateMachine):
+    """See the module's text. Every step is followed by the look of a new process at the table."""
+
+    world: TableWorld
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branches: set[Branch] = {(frozenset(), ())}
+        self.skews: Sequence[int] = (0,)
+        self.actors = 0
+        self.ending = False
+        self.is_broken = False
+        self.open: dict[str, tuple[hudi.Write, Operation]] = {}
+        self.answers: dict[str, hudi.CommitStatus] = {}
+        self.past: list[tuple[str, State]] = []
+        self.cursor = "0"
+        self.followed: State = frozenset()
+        self.known: set[str] = set()
+
+    @initialize(kind=st.sampled_from(sorted(SETUPS)), skews=st.lists(st.sampled_from(SKEWS_MS), min_size=1, max_size=3))
+    def make(self, kind: str, skews: list[int]) -> None:
+        self.skews = skews
+        clocks = {f"p{n}": ActorClock(offset_ms=skews[n % len(skews)]) for n in range(200)}
+        self.world = real_table.table_world(SETUPS[kind], clocks=clocks)
+        self.world.create()
+
+    # --- what happens
+
+    @rule(operation=OPERATION)
+    def write(self, operation: Operation) -> None:
+        """One process, and nothing goes wrong."""
+        told = self.run([operation], [])
+        [(outcome, error)] = told
+        possible = any(operation.on(state) is not None for state in self.before)
+        refused = isinstance(error, DataError) or not possible
+        assert outcome == "ok" or refused or max(map(abs, self.skews)) > 1, f"{outcome}: {error!r}"
+        self.remember()
+
+    @rule(operation=OPERATION, mishaps=st.lists(MISHAP, min_size=1, max_size=2))
+    def write_in_trouble(self, operation: Operation, mishaps: list[tuple[int, str]]) -> None:
+        """One process that crashes, or whose storage does not do as it should."""
+        self.run([operation], mishaps)
+
+    @rule(operations=st.lists(OPERATION, min_size=2, max_size=2), mishaps=st.lists(MISHAP, min_size=1, max_size=4))
+    def write_together(self, operations: list[Operation], mishaps: list[tuple[int, str]]) -> None:
+        """Two processes, whose calls are interleaved and go wrong."""
+        self.run(operations, mishaps)
+
+    @precondition(lambda self: len(self.open) < 2)
+    @rule(rows=_ROWS)
+    def begin(self, rows: dict[int, float]) -> None:
+        """A process writes its files, and takes its time before it commits."""
+        operation = Operation("upsert", tuple(rows.items()))
+        name = self.actor()
+
+        def work() -> None:
+            write = self.world.table().begin("upsert")
+            self.open[name] = (write, operation)
+            write.write(real_table.orders(*((key, day_of(key), price) for key, price in rows.items())))
+
+        self.perform([(name, work)], [])
+        if self.world.scheduler.history.outcome(name) != "ok":
+            self.open.pop(name, None)
+        self.judge([])
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def commit(self, data: st.DataObject) -> None:
+        """One of those that took their time commits now: it is told the truth, however long that was."""
+        name = data.draw(st.sampled_from(sorted(self.open)))
+        write, operation = self.open.pop(name)
+
+        def work() -> object:
+            with write:
+                return write.commit()
+
+        self.perform([(name, work)], [])
+        self.judge([(name, operation)])
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def vanish(self, data: st.DataObject) -> None:
+        """One of those that took their time is gone."""
+        name = data.draw(st.sampled_from(sorted(self.open)))
+        self.open.pop(name)
+        self.world.scheduler.history.add(name, "crashed", None)
+
+    @rule(seconds=st.sampled_from([1, 70, 700]))
+    def sleep(self, seconds: int) -> None:
+        """Time passes, and heartbeats and leases with it."""
+        self.world.wait(seconds)
+
+    # --- how it is done
+
+    def actor(self) -> str:
+        """The name of a new process; those of the end have a clock that is right."""
+        self.actors += 1
+        return f"{'last' if self.ending else 'p'}{self.actors}"
+
+    def run(self, operations: Sequence[Operation], mishaps: Sequence[tuple[int, str]]) -> list[tuple[str, Any]]:
+        """Run operations together and judge them; returns what each was told."""
+        named = [(self.actor(), operation) for operation in operations]
+
+        def work(operation: Operation) -> Callable[[], object]:
+            return lambda: operation.run(self.world.table())
+
+        self.perform([(name, work(operation)) for name, operation in named], mishaps)
+        return self.judge(named)
+
+    def perform(self, actors: list[tuple[str, Callable[[], object]]], mishaps: Sequence[tuple[int, str]]) -> None:
+        """Run actors; ``mishaps`` are what happens at which step, or at the first one after it at which it can happen."""
+        planned = sorted(mishaps)
+
+        def choose(decision: Decision) -> str:
+            for place, (step, event) in enumerate(planned):
+                if step <= decision.step:
+                    fits = [
+                        o
+                        for o in decision.options[1:]
+                        if o.endswith(f"!{event}") or (event == "switch" and "!" not in o)
+                    ]
+                    if fits:
+                        del planned[place]
+                        return fits[0]
+            return decision.options[0]
+
+        budgets = {name: MISHAPS[name] for _, name in mishaps if name in MISHAPS}
+        self.world.scheduler.history = History([*self.world.scheduler.history.of("crashed")])
+        self.world.scheduler.run(actors, choose, RunBounds(budgets, every_call=True))
+
+    def judge(self, named: Sequence[tuple[str, Operation]]) -> list[tuple[str, Any]]:
+        """Which states the table may be in after operations that ran together, by what they were told."""
+        history, self.is_broken = self.world.scheduler.history, True
+        sure: list[Operation] = []
+        perhaps: list[Operation] = []
+        told: list[tuple[str, Any]] = []
+        for name, operation in named:
+            outcome, error = history.outcome(name), history.error(name)
+            if outcome == "broken":
+                raise AssertionError(f"{operation} raised what is no error of the package") from error
+            told.append((outcome, error))
+            if isinstance(error, CommitStateUnknownError):
+                self.answers[error.token] = hudi.CommitStatus.UNDECIDED
+            if outcome == "ok":
+                sure.append(operation)
+            elif outcome == "crashed" or isinstance(error, CommitStateUnknownError):
+                perhaps.append(operation)
+        self.before = self.states
+        self.branches = {after for branch in self.branches for after in _outcomes(branch, sure, perhaps)}
+        assert self.branches, f"no order of {sure} fits what was there: {self.before}"
+        if not perhaps and any(history.result(name) for name, operation in named if operation.verb != "archive"):
+            # Whoever commits publishes what was decided before; nothing older can show up any more.
+            seen = self.look()
+            assert seen in self.states, f"{sorted(seen)} is none of {self.states}"
+            self.branches = {(seen, ())}
+        self.is_broken = False
+        return told
+
+    @property
+    def states(self) -> set[State]:
+        """What a reader may see now."""
+        return {state for state, _ in self.branches}
+
+    def look(self) -> State:
+        """What a new process sees; no key is there twice."""
+        found = real_table.rows_of(self.world.table())
+        assert len({key for key, _, _ in found}) == len(found), f"a key is there twice: {found}"
+        return frozenset((key, (day, price)) for key, day, price in found)
+
+    def remember(self) -> None:
+        """Keep the state for questions about the past, if it is known which one it is."""
+        time = self.world.table().scan().completion_time
+        if time and len(self.branches) == 1:
+            self.past.append((time, next(iter(self.states))))
+
+    # --- what always holds
+
+    @invariant()
+    def the_table_is_in_a_possible_state(self) -> None:
+        if self.actors == 0:
+            return
+        seen = self.look()
+        assert seen in self.states, f"a reader sees {sorted(seen)}, which is none of {self.states}"
+        self.ask_what_became_of_commits()
+
+    def ask_what_became_of_commits(self) -> None:
+        """P3: a definite answer never changes."""
+        table = self.world.table()
+        for token, before in self.answers.items():
+            now = table.commit_status(token)
+            assert before in (hudi.CommitStatus.UNDECIDED, now), f"{token} was {before} and is {now}"
+            self.answers[token] = now
+
+    @invariant()
+    def a_consumer_gets_every_commit_once(self) -> None:
+        """P6, and P5 for one state of the past."""
+        if self.actors == 0:
+            return
+        table = self.world.table()
+        new = [i for i in table.timeline.commits if i.requested_time not in self.known]
+        late = [i for i in new if (i.completion_time or "") <= self.cursor]
+        assert not late, f"{late} came after a consumer had been told of everything until {self.cursor}"
+        self.known |= {i.requested_time for i in new}
+        scan = table.scan(columns=real_table.SCHEMA.names)
+        now = frozenset((row["id"], (row["day"], row["price"])) for row in scan.to_arrow().to_pylist())
+        if new:
+            window = table.incremental(after=self.cursor).to_arrow().to_pylist()
+            told = {(row["id"], (row["day"], row["price"])) for row in window}
+            assert now - self.followed <= told <= now, f"{now - self.followed} changed, and {told} was told"
+        self.cursor, self.followed = scan.completion_time or self.cursor, now
+        if self.past:
+            time, then = self.past[self.actors % len(self.past)]
+            found = real_table.rows_of(_At(table, time))  # type: ignore[arg-type]
+            assert frozenset((key, (day, price)) for key, day, price in found) == then, f"as of {time}"
+
+    def teardown(self) -> None:
+        """P7: the next writer repairs everything, and the doctor agrees."""
+        if self.actors == 0 or self.is_broken:
+            return
+        # The lock of a dead process ends by the clock of that process, so others wait for as long as that is ahead.
+        self.world.wait(700 + max(0, *self.skews) / 1000)
+        last = Operation("upsert", ((0, 0.5),))
+        self.ending = True
+        [(outcome, error)] = self.run([last], [])
+        assert outcome == "ok", repr(error)
+        self.the_table_is_in_a_possible_state()
+        self.a_consumer_gets_every_commit_once()
+        self.ask_what_became_of_commits()
+        report = self.world.table().check()
+        assert not report.errors, report
+
+
+@dataclass(frozen=True)
+class _At:
+    """A table as of a time, for `rows_of`."""
+
+    table: hudi.HudiTable
+    time: str
+
+    def scan(self, **given: Any) -> Any:
+        return self.table.scan(as_of=self.time, **given)
+
+
+def _outcomes(branch: Branch, sure: Sequence[Operation], perhaps: Sequence[Operation]) -> Iterator[Branch]:
+    """What may come of operations in any order: all of the sure ones, and any of the others."""
+    state, decided = branch
+    others = (*decided, *perhaps)
+    for chosen in product((True, False), repeat=len(others)):
+        taken = [operation for operation, is_taken in zip(others, chosen, strict=True) if is_taken]
+        left = tuple(operation for operation, is_taken in zip(others, chosen, strict=True) if not is_taken)
+        for order in permutations([*sure, *taken]):
+            reached: State | None = state
+            for operation in order:
+                reached = None if reached is None else operation.on(reached)
+            if reached is not None:
+                yield reached, left
