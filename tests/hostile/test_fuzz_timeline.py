@@ -24,6 +24,8 @@ from pyhudi_core.formats.history_manifest import (
 from pyhudi_core.lock.holder import describe_foreign, parse_holder, this_process
 from pyhudi_core.lock.storage_lock_file import LockFile
 from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.file_names import parse_data_file
+from pyhudi_core.model.instant import is_time, parse_file_name
 from pyhudi_core.model.java_properties import parse
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import from_avro
@@ -93,7 +95,24 @@ def read_version(data: bytes) -> None:
     assert number is None or number >= 0
 
 
+def read_names(data: bytes) -> None:
+    """Names of timeline files and of data files: one of ours reads back as it was, every other is none."""
+    name = data.decode("utf-8", "surrogateescape")
+    instant = parse_file_name(name)
+    assert instant is None or (is_time(instant.requested_time) and parse_file_name(instant.file_name()) == instant)
+    file = parse_data_file(name)
+    assert file is None or (is_time(file.requested_time) and parse_data_file(str(file)) == file)
+
+
+NAMES = [
+    "20260101000000000.commit.requested", "20260101000000000.inflight", "20260101000000000_20260101000000001.deltacommit",
+    "20260101000000_20260101000001.replacecommit", "20260101000000000.compaction.inflight",
+    "8082f73b-796f-4eae-9446-2810e54c8fa9-0_0-1-2_20260101000000000.parquet",
+    ".8082f73b-796f-4eae-9446-2810e54c8fa9-0_20260101000000000.log.1_0-1-2", ".f_20260101000000000.log.12_3-4-5.cdc",
+]  # fmt: skip
+
 WHOLE_OR_NOT = [
+    Fuzzed("names of files", read_names, [name.encode() for name in NAMES]),
     Fuzzed("lock files", read_lock, [this_process("nonce", 1_770_000_000_000, "upsert").to_bytes(), LOCK, b"[" * 5000]),
     Fuzzed("history version", read_version, [b"12", b"1"]),
 ]

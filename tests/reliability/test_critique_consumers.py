@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from reliability.stories import Died, Story, Writer, batch, dying, rows_of
+from support.golden import unpack
+from support.tables import rows
 
 import pyhudi_core as hudi
 from pyhudi_core.services.transactions import transaction_watermark, transactions
@@ -167,3 +169,24 @@ def test_cdc_transaction_watermark_is_safe() -> None:
     load(100, 109).commit()
     newest = table.timeline.commits[-1]
     assert table.commit_metadata(newest).extra["pyhudi.transactions"] == "1-109"
+
+
+@pytest.mark.row("D7")
+def test_read_optimized_reports_phantom_state(location: str) -> None:
+    """File groups are shown as of their own last compactions: rows that the table never had together. The scan says so, and may be refused."""
+    table = hudi.open_table(unpack("hudi-1.0.2/mor_event_delete", location))
+    scan = table.scan(mode="read_optimized")
+    what = ("_hoodie_record_key", "_hoodie_commit_time")
+    states = [rows(table.scan(as_of=commit.completion_time), *what) for commit in table.timeline.commits]
+    shown = rows(scan, *what)
+    assert rows(table, *what) in states
+    assert shown not in states, "a state that there never was"
+    left_out = scan.staleness()
+    assert not left_out.is_current
+    assert (left_out.slices, left_out.all_slices, left_out.log_files, left_out.deletes) == (1, 2, 3, 30)
+    completed = {commit.completion_time for commit in table.timeline.commits}
+    assert left_out.oldest in completed, "since when"
+    assert f"30 deletes, since {left_out.oldest}" in str(left_out)
+    assert {key for key, _ in shown} > {key for key, _ in rows(table, *what)}, "deleted rows are among them"
+    with pytest.raises(hudi.errors.PendingDeletesError, match="30"):
+        table.scan(mode="read_optimized", refuse_pending_deletes=True).to_arrow()
