@@ -80,7 +80,7 @@ def _entry(table: hudi.HudiTable, instant: hudi.Instant, is_commit: bool) -> Ent
         operation=operation_name(commit.operation, action),
         inserted=sum(stat.inserts for stat in commit.stats),
         updated=sum(stat.updates for stat in commit.stats),
-        deleted=sum(stat.deletes for stat in commit.stats),
+        deleted=hudi.CommitStats.of(commit).rows_deleted,
         partitions=len(commit.partitions),
         run_id=commit.extra.get(PREFIX + "run_id", ""),
     )

@@ -194,9 +194,10 @@ def test_a_time_is_a_timestamp(run, lake, instance, orders, asset_of):
 
 
 def test_an_operation_has_one_spelling_everywhere(run, instance, orders, asset_of):
-    for operation in ("upsert", "bulk_insert", "insert_overwrite", "delete"):
-        run(daily(asset_of, orders(len(operation), ts=9), operation=operation), partition_key="2026-01-01")
+    for operation, key in (("upsert", 1), ("bulk_insert", 2), ("insert_overwrite", 3), ("delete", 3)):
+        run(daily(asset_of, orders(key, ts=9), operation=operation), partition_key="2026-01-01")
         assert facts(newest(instance))["hudi/operation"] == operation
+    run(daily(asset_of, orders(4, ts=9)), partition_key="2026-01-01")
     run(daily(asset_of, lambda _: HudiWrite(None, operation="delete_partitions")), partition_key="2026-01-01")
 
     last = newest(instance)

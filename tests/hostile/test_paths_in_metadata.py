@@ -98,7 +98,7 @@ def _everything(table: hudi.HudiTable) -> list[HudiError]:
         lambda: rows(hudi.open_table(table.location), "id", "price"),
         lambda: table.incremental(after="0").to_arrow(),
         lambda: hudi.open_table(table.location, {"fsync": "false"}).upsert(orders((1, "a", 2.0))),
-        lambda: table.delete_partitions(["day=zzz"]),
+        lambda: table.upsert(orders((99, "zzz", 1.0))) and table.delete_partitions(["day=zzz"]),
         lambda: rows(hudi.open_table(table.location), "id", "price"),
     ):
         try:
