@@ -17,9 +17,8 @@ import dagster as dg
 from pyhudi_dagster import events, runner, writer
 from pyhudi_dagster.annotations import parameter_hints
 from pyhudi_dagster.asset_arguments import AssetArguments, Inputs, asset_spec, inputs_of
-from pyhudi_dagster.dagster_internals import metadata_of_asset
+from pyhudi_dagster.dagster_internals import current_context, metadata_of_asset
 from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.identity import partition_keys_of
 from pyhudi_dagster.incremental import Changes, changes_since
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.late_data import report_late
@@ -87,14 +86,16 @@ class HudiAsset:
         self, context: dg.AssetExecutionContext, step: runner.Step, written: writer.Written
     ) -> dg.MaterializeResult[Any]:
         key = self.info.key
-        known = events.known_size(context.instance, key)
-        said = events.report(self.info, written, partition_keys_of(context), known)
+        entries: Mapping[str, Any] = {}
+        known = events.known_size(step.instance, key) if step.instance is not None else None
+        said = events.report(self.info, written, step.partition_keys, known)
         for partition, entries in said.by_partition.items():
-            context.add_asset_metadata(entries, asset_key=key, partition_key=partition)
+            if step.run is not None:  # called directly, there is no event; the result has the last partition's entries
+                context.add_asset_metadata(entries, asset_key=key, partition_key=partition)
         report_late(self.info, written, step, context.log_event)
         return dg.MaterializeResult(
             asset_key=key,
-            metadata=said.entries,
+            metadata=said.entries if step.run is not None else {**entries, **said.entries},
             data_version=dg.DataVersion(written.commit.completion_time),
             tags=events.event_tags(written.commit),
         )
@@ -222,8 +223,9 @@ class _Declared:
 def _compute(asset: HudiAsset) -> Callable[..., Iterator[dg.MaterializeResult[Any]]]:
     """The function that Dagster calls: the user's parameters without the `Changes`, and the lake."""
 
-    def compute(context: dg.AssetExecutionContext, **inputs: Any) -> Iterator[dg.MaterializeResult[Any]]:
-        yield from asset.run(context, inputs)
+    def compute(context: dg.AssetExecutionContext | None = None, **inputs: Any) -> Iterator[dg.MaterializeResult[Any]]:
+        # Without a context of its own the function can be called without one, in a unit test.
+        yield from asset.run(context or current_context(), inputs)
 
     own = inspect.signature(asset.function)
     hints = parameter_hints(asset.function)
@@ -232,10 +234,11 @@ def _compute(asset: HudiAsset) -> Callable[..., Iterator[dg.MaterializeResult[An
         for name, parameter in own.parameters.items()
         if name != "context" and name not in asset.inputs.changes and name != asset.info.lake
     ]
-    first = inspect.Parameter("context", _ORDINARY, annotation=dg.AssetExecutionContext)
+    context = inspect.Parameter("context", _ORDINARY, annotation=dg.AssetExecutionContext)
+    first = [context] if asset.inputs.takes_context else []
     resource = inspect.Parameter(asset.info.lake, _ORDINARY, annotation=HudiLakeResource)
     lakes = [] if asset.lake_by_key else [resource]
-    compute.__signature__ = inspect.Signature([first, *lakes, *kept])  # type: ignore[attr-defined]
+    compute.__signature__ = inspect.Signature([*first, *lakes, *kept])  # type: ignore[attr-defined]
     compute.__name__ = asset.function.__name__
     compute.__module__ = asset.function.__module__
     compute.__doc__ = asset.function.__doc__

@@ -7,21 +7,73 @@ fails there, with the function's name.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
 
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """The run that a step belongs to, and what it says about the step."""
+
+    instance: dg.DagsterInstance
+    run: dg.DagsterRun
+    step_key: str
+    retry_number: int
+    code_version: str
+    code_location: str
+
+
+def run_facts_of(context: dg.AssetExecutionContext | dg.OutputContext, key: dg.AssetKey) -> RunFacts | None:
+    """The facts of the step that runs; None if there is no run, because the asset was called directly, as in a unit test.
+
+    ``get_step_execution_context()``, and ``OutputContext.step_context`` for an output; of it ``step.key``, ``previous_attempt_count`` and
+    ``job_def.asset_layer``; of the run ``remote_job_origin``.
+    """
+    if isinstance(context, dg.AssetExecutionContext) and is_called_directly(context):
+        return None
+    step = context.step_context if isinstance(context, dg.OutputContext) else context.get_step_execution_context()
+    layer, origin = step.job_def.asset_layer, step.dagster_run.remote_job_origin
+    return RunFacts(
+        instance=step.instance,
+        run=step.dagster_run,
+        step_key=step.step.key,
+        retry_number=step.previous_attempt_count,
+        code_version=(layer.get(key).code_version if layer.has(key) else None) or "",
+        code_location=origin.location_name if origin else "",
+    )
+
+
+def is_called_directly(context: dg.AssetExecutionContext) -> bool:
+    """Whether it is a context of ``dg.build_asset_context``, which has no run: asking for one is an error of Dagster's."""
+    try:
+        return context.run is None
+    except dg.DagsterError:
+        return True
+
+
+def current_context() -> dg.AssetExecutionContext:
+    """The context of the step that runs in this thread, or one without a run. ``AssetExecutionContext.get``."""
+    try:
+        return dg.AssetExecutionContext.get()
+    except dg.DagsterInvariantViolationError:
+        return dg.build_asset_context()
+
+
 def metadata_of_asset(context: dg.AssetExecutionContext, key: dg.AssetKey) -> Mapping[str, Any]:
     """The definition metadata of any asset that the run's job knows, upstream ones included; empty for others. ``JobDefinition.asset_layer``."""
+    if is_called_directly(context):
+        return {}
     layer = context.job_def.asset_layer
     return dict(layer.get(key).metadata) if layer.has(key) else {}
 
 
-def instance_and_run_of(
-    context: dg.AssetExecutionContext | dg.OutputContext,
-) -> tuple[dg.DagsterInstance, dg.DagsterRun]:
-    """The instance and the run of a step. An output has no public way to its run: ``OutputContext.step_context``."""
-    if isinstance(context, dg.AssetExecutionContext):
-        return context.instance, context.run
-    return context.step_context.instance, context.step_context.dagster_run
+def add_output_entries(context: dg.OutputContext, key: dg.AssetKey, partition: str, entries: Mapping[str, Any]) -> None:
+    """Entries for the event of one partition of an output. ``step_context.add_asset_metadata``."""
+    context.step_context.add_asset_metadata(entries, asset_key=key, partition_key=partition)
+
+
+def set_output_data_version(context: dg.OutputContext, key: dg.AssetKey, version: str) -> None:
+    """The data version of an output. ``step_context.set_data_version``."""
+    context.step_context.set_data_version(key, dg.DataVersion(version))

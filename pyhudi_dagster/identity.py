@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from pyhudi_dagster.dagster_internals import run_facts_of
+
 PREFIX = "dagster."
 WRITE = "write"
 """The action of commits that name none: those that an asset's rows make."""
@@ -54,22 +56,22 @@ class Identity:
 def identity_of(
     context: dg.AssetExecutionContext | dg.OutputContext, asset_key: dg.AssetKey, action: str = WRITE
 ) -> Identity:
-    """The identity of the step that runs, for an action on the table of the asset."""
-    step = context.step_context if isinstance(context, dg.OutputContext) else context.get_step_execution_context()
-    run = step.dagster_run
-    origin = run.remote_job_origin
-    versions = step.job_def.asset_layer.get(asset_key).code_version if step.job_def.asset_layer.has(asset_key) else None
+    """The identity of the step that runs, for an action on the table of the asset; without a run if the asset was called directly."""
+    facts, partitions = run_facts_of(context, asset_key), partitions_text(partition_keys_of(context))
+    name = asset_key.to_user_string()
+    if facts is None:
+        return Identity("", name, "", action, partitions=partitions)
     return Identity(
-        run_id=run.run_id,
-        asset_key=asset_key.to_user_string(),
-        step_key=step.step.key,
+        run_id=facts.run.run_id,
+        asset_key=name,
+        step_key=facts.step_key,
         action=action,
-        retry_number=step.previous_attempt_count,
-        partitions=partitions_text(partition_keys_of(context)),
-        code_location=origin.location_name if origin else "",
-        job=run.job_name,
-        code_version=versions or "",
-        backfill_id=run.tags.get(_BACKFILL_TAG, ""),
+        retry_number=facts.retry_number,
+        partitions=partitions,
+        code_location=facts.code_location,
+        job=facts.run.job_name,
+        code_version=facts.code_version,
+        backfill_id=facts.run.tags.get(_BACKFILL_TAG, ""),
     )
 
 

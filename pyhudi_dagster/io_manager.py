@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_dagster import events, runner, writer
+from pyhudi_dagster.dagster_internals import add_output_entries, set_output_data_version
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.late_data import report_late
@@ -94,12 +95,12 @@ def _input_info(context: dg.InputContext) -> HudiAssetInfo | None:
 
 
 def _report(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, written: writer.Written) -> None:
-    known = events.known_size(step.instance, info.key)
+    known = events.known_size(step.instance, info.key) if step.instance is not None else None
     said = events.report(info, written, step.partition_keys, known)
     for key, entries in said.by_partition.items():
-        context.step_context.add_asset_metadata(entries, asset_key=info.key, partition_key=key)
+        add_output_entries(context, info.key, key, entries)
     report_late(info, written, step, context.log_event)
-    context.step_context.set_data_version(info.key, dg.DataVersion(written.commit.completion_time))
+    set_output_data_version(context, info.key, written.commit.completion_time)
     context.add_output_metadata(said.entries)
 
 

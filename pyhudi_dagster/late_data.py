@@ -24,23 +24,25 @@ def report_late(
     info: HudiAssetInfo, written: Written, step: Step, log_event: Callable[[dg.AssetObservation], None]
 ) -> None:
     """Tell Dagster which partitions outside the run the commit changed. Says nothing twice about a commit that a retry adopts."""
-    partitions = info.partitions
+    partitions, instance, running = info.partitions, step.instance, step.run
     if partitions is None or not written.foreign:
         return
-    owners = {value: partitions.key_of(value, step.instance) for value in written.foreign}
+    if instance is None or running is None:  # called directly: nobody to tell
+        return
+    owners = {value: partitions.key_of(value, instance) for value in written.foreign}
     if unowned := ["/".join(value) for value, key in owners.items() if key is None]:
         step.log.warning("the commit also changed folders that no partition of %s owns: %s", info.table, _some(unowned))
     keys = sorted({key for key in owners.values() if key is not None})
-    statuses = step.instance.get_status_by_partition(info.key, keys, partitions.definition) or {}
+    statuses = instance.get_status_by_partition(info.key, keys, partitions.definition) or {}
     ran = [key for key in keys if statuses.get(key) is dg.AssetPartitionStatus.MATERIALIZED]
-    run = {"hudi/run": dg.MetadataValue.dagster_run(step.run.run_id)}
+    run = {"hudi/run": dg.MetadataValue.dagster_run(running.run_id)}
     for key, entries in events.late_entries(info, written, keys).items():
-        if written.adopted and _is_reported(step.instance, info.key, key, written):
+        if written.adopted and _is_reported(instance, info.key, key, written):
             continue
         facts = {**entries, **run}
         if key in ran:
             tags = events.data_tags(written.commit)
-            step.instance.report_runless_asset_event(dg.AssetMaterialization(info.key, None, facts, key, tags))
+            instance.report_runless_asset_event(dg.AssetMaterialization(info.key, None, facts, key, tags))
         else:
             log_event(dg.AssetObservation(info.key, None, facts, key, events.event_tags(written.commit)))
     if keys:

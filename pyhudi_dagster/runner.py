@@ -18,7 +18,7 @@ import dagster as dg
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, ConfigError, DataError, UnsupportedTableError
 from pyhudi_dagster import history, interrupts
-from pyhudi_dagster.dagster_internals import instance_and_run_of
+from pyhudi_dagster.dagster_internals import run_facts_of
 from pyhudi_dagster.errors import RunEndedError, TableMismatchError
 from pyhudi_dagster.identity import Identity, attempt_of, identity_of, partition_keys_of
 
@@ -32,10 +32,13 @@ NOT_RETRIED = (DataError, ConfigError, UnsupportedTableError, TableMismatchError
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The running step: who it is, which partitions it is for, where it reports, and what must hold for its commit."""
+    """The running step: who it is, which partitions it is for, where it reports, and what must hold for its commit.
 
-    instance: dg.DagsterInstance
-    run: dg.DagsterRun
+    An asset that is called directly, as in a unit test, has no instance and no run: nothing to adopt, and nobody who could cancel it.
+    """
+
+    instance: dg.DagsterInstance | None
+    run: dg.DagsterRun | None
     identity: Identity
     log: logging.Logger
     partition_keys: tuple[str, ...] = ()
@@ -57,7 +60,8 @@ class Published:
 
 def step_of(context: dg.AssetExecutionContext | dg.OutputContext, key: dg.AssetKey, action: str = "write") -> Step:
     """The step that runs, for an action on the table of the asset."""
-    instance, run = instance_and_run_of(context)
+    facts = run_facts_of(context, key)
+    instance, run = (None, None) if facts is None else (facts.instance, facts.run)
     identity = identity_of(context, key, action)
     return Step(instance, run, identity, context.log, tuple(partition_keys_of(context)))
 
@@ -76,6 +80,8 @@ def run(step: Step, call: Callable[[], T]) -> T:
 
 def adopted(step: Step, table: hudi.HudiTable) -> history.PastCommit | None:
     """The commit that this attempt has made already: a crash came between the commit and its event."""
+    if step.instance is None or step.run is None:
+        return None
     found = history.find_made(table, step.identity, attempt_of(step.instance, step.run))
     if found is not None:
         step.log.info("the commit %s of this attempt is there already; adopted", found.instant.requested_time)
@@ -141,6 +147,8 @@ def _refuse_if_unwanted(step: Step) -> Gate:
 
     def check(table: hudi.HudiTable) -> None:
         interrupts.refuse_if_abandoned()
+        if step.instance is None or step.run is None:
+            return
         run = step.instance.get_run_by_id(step.run.run_id)
         if run is None or run.status is not dg.DagsterRunStatus.STARTED:
             status = run.status.value if run is not None else "unknown"

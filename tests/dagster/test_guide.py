@@ -14,6 +14,7 @@ PARTS = [
     "Incremental assets",
     "The IO manager",
     "Failure and recovery",
+    "Testing an asset",
     "What the UI shows",
 ]
 
