@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import SchemaMismatchError
-from pyhudi_dagster import interrupts
+from pyhudi_dagster import interrupts, polars_frames
 from pyhudi_dagster.partition_values import Value
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -27,7 +27,9 @@ def normalised(data: Any) -> Any:
         if data is not None:
             interrupts.claim(data.sparkSession)
         return data
-    if type(data).__module__.startswith("pandas."):
+    if polars_frames.is_polars(type(data)):
+        data = polars_frames.to_arrow(data)
+    elif type(data).__module__.startswith("pandas."):
         data = pa.Table.from_pandas(data, preserve_index=False)
     elif isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])

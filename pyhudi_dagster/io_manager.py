@@ -11,7 +11,7 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_dagster import events, runner, writer
+from pyhudi_dagster import events, polars_frames, runner, writer
 from pyhudi_dagster.dagster_internals import add_output_entries, set_output_data_version
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
@@ -61,11 +61,13 @@ def _as_type(scan: Any, wanted: Any, lake: HudiLakeResource) -> Any:
         return scan.to_arrow()
     if _module(wanted).startswith("pandas."):
         return scan.to_arrow().to_pandas()
+    if polars_frames.is_polars(wanted):
+        return polars_frames.from_arrow(scan.to_arrow(), wanted)
     if _module(wanted).startswith("pyspark.sql"):
         return scan.to_spark(lake.spark)
     raise definition_error(
         f"A Hudi table cannot be read as {wanted}",
-        "Annotate the input with a pyspark or pandas DataFrame, pyarrow.Table or pyarrow.RecordBatchReader.",
+        "Annotate the input with a pyspark, pandas or polars DataFrame, polars.LazyFrame, pyarrow.Table or pyarrow.RecordBatchReader.",
     )
 
 
