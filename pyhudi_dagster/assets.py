@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 
 from pyhudi_dagster import events, runner, writer
 from pyhudi_dagster.annotations import parameter_hints
@@ -217,6 +218,8 @@ class _Declared:
                 f"The asset of table {table} is partitioned by {partitions.columns}, its table by {columns}",
                 "Leave partition_by out, or give the same columns in the same order.",
             )
+        if partitions and isinstance(self.settings.schema, pa.Schema):
+            partitions.check_types(self.settings.schema)
         return HudiAssetInfo(key, table, self.settings, partitions, self.on_foreign_rows, self.operation, self.lake)
 
 

@@ -250,3 +250,18 @@ def test_the_type_of_a_column_fits_its_partitions_or_the_definition_does_not_loa
     else:
         with pytest.raises(InvalidOptionError, match="partition column c"):
             partitions.check_types(schema)
+
+
+def test_a_date_column_with_folders_by_month_does_not_load(asset_of):
+    schema = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("ts", pa.int64())])
+    with pytest.raises(InvalidOptionError, match="partition column day is a date32"):
+        asset_of(None, schema=schema, partitions=HudiPartitions.monthly("day", "2023-01-01", end_date="2024-01-01"))
+
+
+def test_a_date_column_has_the_day_as_its_folder(run, lake, asset_of):
+    rows = lambda context: pa.table({"id": [1], "day": pa.array([context.partition_key]).cast(pa.date32()), "ts": [1]})  # noqa: E731
+    parts = HudiPartitions.monthly("day", "2026-01-01", end_date="2027-01-01", path_granularity="day")
+    result = run(asset_of(rows, partitions=parts), partition_key="2026-02-01")
+    (event,) = result.get_asset_materialization_events()
+    assert event.materialization.metadata["dagster/partition_row_count"].value == 1
+    assert [path.split("=")[-1] for path in lake.table("orders").snapshot().view.partitions()] == ["2026-02-01"]
