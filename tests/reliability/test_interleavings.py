@@ -78,9 +78,11 @@ def run(
     started = time.process_time()
     report = search(world, actors, check, bounds)
     depth = "every order" if bounds.preemptions is None else f"at most {bounds.preemptions} preemptions"
+    depth = depth if seed is None else f"{depth}, random"
+    left_out = "" if report.exhausted or seed is not None else f": only the first {report.schedules:,} schedules"
     facts = {
         "actors": len(actors),
-        "bound": depth if seed is None else f"{depth}, random",
+        "bound": depth + left_out,
         "crashes": bounds.crashes,
         "schedules": report.schedules,
         "states": report.states,
@@ -90,7 +92,7 @@ def run(
     }
     print(", ".join(f"{key} {value}" for key, value in facts.items()))
     name = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition("::")[2].partition(" ")[0].removeprefix("test_")
-    record("interleavings", {f"{name}, {facts['bound']}": facts})
+    record("interleavings", {f"{name}, {depth}": facts})
     return report.assert_clean()
 
 
