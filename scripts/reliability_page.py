@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.picture import Bar, bars  # noqa: E402
+from scripts import expected_violations  # noqa: E402
 from scripts.mutants.page import render as mutants  # noqa: E402
 
 DOCS = ROOT / "docs"
@@ -163,6 +164,7 @@ def _explored(others: Mapping[str, Result]) -> str:
         rows = {key: value for key, value in result.items() if key != "taken" and isinstance(value, dict)}
         lines += [f"- {key.replace('_', ' ')}: {_shown(value)}" for key, value in plain.items()]
         lines += ["", *_table_of(rows)] if rows else []
+        lines += ["", expected_violations.EXPLORED_NOTE] if name == "explored" else []
         parts.append("\n".join([*lines, ""]))
     return "\n".join(["## What was explored", "", *parts]) if parts else ""
 
@@ -200,14 +202,26 @@ def _eleven_rows(result: Result) -> str:
     named = {name: row for name, row in result.items() if name != "taken"}
     rows = [{"row": n, **named[n]} for n in sorted(named, key=lambda n: (int(n.split()[0].rstrip(",")), n))]
     runs = _runs(named)
-    head = ["row", "locking", "writes", "expected", "found", "schedules", "states", "all within the bound", "s"]
+    head = [
+        "row",
+        "locking",
+        "writes",
+        "switched off",
+        "expected",
+        "found",
+        "schedules",
+        "states",
+        "all within the bound",
+        "s",
+    ]
     head += ["run"] if runs else []
     body = [
         [
             str(row["row"]),
             str(row["locking"]),
             str(row["writes"]),
-            str(row["expected"]),
+            expected_violations.switched_off(row),
+            expected_violations.expected(row),
             str(row["failure"]),
             f"{row['schedules']:,}",
             f"{row['states']:,}",
@@ -222,6 +236,7 @@ def _eleven_rows(result: Result) -> str:
         "The configurations of the published model of Hudi's concurrency control, run on this code with protections switched off as each row says:",
         "those that must fail are seen to fail. A row with several entries stands for several settings of what it leaves open. The four",
         "letters say yes or no to: create if absent, salted names, times that only grow, key check.",
+        expected_violations.summary(named),
         _taken(result),
         "",
         *table(head, body),
