@@ -23,6 +23,7 @@ from pyhudi_core.services.archival import Archival
 from pyhudi_core.services.doctor import CheckReport, Incident, Limits, Progress
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.timeline.commit_search import commits_holding
 from pyhudi_core.transaction.explanation import Explanation
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.parties import Side, explain
@@ -86,6 +87,13 @@ class HudiTable:
     def archived_commits(self, after: str = "") -> Iterator[CommitMetadata]:
         """What commits say that have left the active timeline and completed after a time; newest first, read as they are asked for."""
         return self._home.context().folder.archived_commits(after)
+
+    def commits_with(self, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
+        """Commits with an extra metadata key that begins with ``key`` (empty: all), active and archived, newest first, read as they are asked for.
+
+        ``after`` is a completion time: only commits that completed later are looked at.
+        """
+        return commits_holding(self._home.context().folder, key, after)
 
     def snapshot(self, as_of: TimePoint | None = None) -> Snapshot:
         """The table's state: configuration, timeline and file groups."""
@@ -189,14 +197,19 @@ class HudiTable:
         extra_metadata: Mapping[str, str] | None = None,
         spark: Any = None,
         requirements: Sequence[CommitRequirement] = (),
+        allow_empty: bool = False,
     ) -> Write:
         """A write in steps: ``write``, ``staged``, ``would_commit``, ``commit`` or leave to roll back.
 
         ``requirements`` must hold at the moment of the commit; else it raises `CommitRequirementError`, and nothing is published.
+        ``allow_empty``: a batch without rows, or none at all, makes a commit that changes no rows and keeps ``extra_metadata``.
         """
         with self._home.verb() as context:
             kind = operations.operation_type(operation)
-            return auto.ServicedWrite(context, kind, extra_metadata or {}, spark, reads, requirements=requirements)
+            extra = extra_metadata or {}
+            return auto.ServicedWrite(
+                context, kind, extra, spark, reads, requirements=requirements, allow_empty=allow_empty
+            )
 
     @property
     def archival(self) -> Archival:

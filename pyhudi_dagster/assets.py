@@ -15,12 +15,13 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from pyhudi_dagster import events, runner, writer
+from pyhudi_dagster import events, metadata, runner, writer
 from pyhudi_dagster.annotations import parameter_hints
 from pyhudi_dagster.asset_arguments import AssetArguments, Inputs, asset_spec, inputs_of
 from pyhudi_dagster.dagster_internals import current_context, metadata_of_asset
 from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.incremental import Changes, changes_since
+from pyhudi_dagster.gaps import acceptance_of
+from pyhudi_dagster.incremental import Changes, Reader, changes_since
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.late_data import report_late
 from pyhudi_dagster.partitions import Backfill, ForeignRows, HudiPartitions
@@ -28,6 +29,8 @@ from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.settings import HudiWrite, Operation, TableSettings, checked_operation, names
 from pyhudi_dagster.translator import HudiTableDefinition, HudiTranslator
 
+_OBSERVED = 10
+"""A run without rows for more partitions shows in the log alone."""
 _ORDINARY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
@@ -45,8 +48,18 @@ class HudiAsset:
         lake = self._lake(context, inputs)
         step = runner.step_of(context, self.info.key)
         written = runner.run(step, lambda: self._write(context, step, lake, inputs))
-        if written is not None:
+        if written is not None and written.is_empty:
+            self._observe(context, step, written)
+        elif written is not None:
             yield self._report(context, step, written)
+
+    def _observe(self, context: dg.AssetExecutionContext, step: runner.Step, written: writer.Written) -> None:
+        """Show a checkpoint without rows. An observation is no new data version, so nothing downstream runs."""
+        event = events.commit_event(written.table, written.commit.instant, self.info)
+        facts = {**event.metadata, **metadata.input_entries(written)}
+        keys: Sequence[str | None] = step.partition_keys if self.info.partitions else [None]
+        for key in keys if step.run is not None and len(keys) <= _OBSERVED else []:
+            context.log_event(dg.AssetObservation(self.info.key, partition=key, metadata=facts, tags=event.tags))
 
     def _lake(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> HudiLakeResource:
         """The lake resource; it stays among the inputs if the function takes it."""
@@ -62,7 +75,7 @@ class HudiAsset:
         found = writer.adopted(lake, self.info, step)
         if found is not None:
             return found
-        changes = self._changes(context, lake)
+        changes = self._changes(context, step, lake)
         if changes and not any(changes.values()):
             step.log.info("nothing has changed in %s since the last commit", ", ".join(changes))
             return None
@@ -72,10 +85,17 @@ class HudiAsset:
         checked_operation(request.operation)
         return writer.write(lake, self.info, request, step, tuple(changes.values()))
 
-    def _changes(self, context: dg.AssetExecutionContext, lake: HudiLakeResource) -> dict[str, Changes]:
+    def _changes(
+        self, context: dg.AssetExecutionContext, step: runner.Step, lake: HudiLakeResource
+    ) -> dict[str, Changes]:
         consumer = writer.existing(lake, self.info.table)
+        identity, acceptance = step.identity, acceptance_of(step.run.tags) if step.run is not None else None
+        reader = Reader(identity.asset_key, step.partition_keys, identity.run_id, acceptance)
         tables = {name: self._upstream_table(context, name) for name in self.inputs.changes}
-        return {name: changes_since(table, lake.table(table), consumer) for name, table in tables.items()}
+        found = {name: changes_since(table, lake.table(table), consumer, reader) for name, table in tables.items()}
+        for each in found.values():
+            step.log.info("%s: %s", each.name, each.backlog)
+        return found
 
     def _upstream_table(self, context: dg.AssetExecutionContext, parameter: str) -> str:
         """The table of a `Changes` parameter: what its asset says of itself, else the asset key as folders."""

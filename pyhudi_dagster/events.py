@@ -74,7 +74,7 @@ def commit_event(
     info: HudiAssetInfo,
     known: hudi.TableSize | None = None,
 ) -> dg.AssetMaterialization | dg.AssetObservation:
-    """One event for one commit, whoever made it, Hudi included: a materialization for rows, an observation for table services.
+    """One event for one commit, whoever made it, Hudi included: a materialization for rows, an observation for table services and empty commits.
 
     Args:
         table: the commit's table.
@@ -88,6 +88,8 @@ def commit_event(
     if instant.action not in _DATA_ACTIONS:
         return _observation(info, table, history.PastCommit(instant, hudi.CommitMetadata(None)), {})
     past = history.PastCommit(instant, table.commit_metadata(instant))
+    if past.metadata.is_empty:
+        return _observation(info, table, past, {})
     described = _Described(info, Written(table, past, adopted=True), known, is_own=False)
     if past.metadata.operation in _SERVICES:
         return _observation(info, table, past, described.of_service())
@@ -220,6 +222,7 @@ class _Described:
             **share.counted(),
             **metadata.size_entries(size),
             **self.plain(share),
+            **metadata.input_entries(written),
             **({"hudi/adopted": written.adopted} if self.is_own else {}),
             **(metadata.run_entry(written.commit) if written.adopted else {}),
             **metadata.layout_entries(size),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import pyhudi_core as hudi
 from pyhudi_core import CommitMetadata
 from pyhudi_core.errors import TableError
 from pyhudi_dagster.identity import PREFIX, Identity
 from pyhudi_dagster.timeline_view import SHOWN, Entry, operation_name
+
+_SKEW = timedelta(hours=1)
+"""No two clocks, Dagster's and a writer's, are further apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +47,20 @@ def commit_of(table: hudi.HudiTable, instant: str) -> PastCommit:
     raise TableError("The timeline has no such completed commit", table=table.location, instant=instant)
 
 
-def find_made(table: hudi.HudiTable, identity: Identity, attempt: frozenset[str]) -> PastCommit | None:
-    """The newest commit that this step made in this attempt, or None."""
-    for commit in commits_newest_first(table):
-        if identity.made(commit.extra, attempt):
-            return commit
+def find_made(
+    table: hudi.HudiTable, identity: Identity, attempt: frozenset[str], begun: datetime | None = None
+) -> PastCommit | None:
+    """The newest commit that this step made in this attempt, or None; archived ones are found too.
+
+    ``begun``: when the attempt began; commits from before are not looked at, so that others' commits cost nothing.
+    """
+    bound = ""
+    if begun is not None and table.config.timeline_timezone == "UTC":
+        bound = (begun.astimezone(UTC) - _SKEW).strftime("%Y%m%d%H%M%S%f")[:17]
+    for instant, metadata in table.commits_with(PREFIX + "run_id", bound):
+        if identity.made(metadata.extra, attempt):
+            return PastCommit(instant, metadata)
     return None
-
-
-def carried_extra(table: hudi.HudiTable, prefix: str) -> dict[str, str]:
-    """The entries under a prefix in the newest commit that has any. Commits of other writers carry none, so they are passed over."""
-    for commit in commits_newest_first(table):
-        found = {name: text for name, text in commit.extra.items() if name.startswith(prefix)}
-        if found:
-            return found
-    return {}
 
 
 def entries(table: hudi.HudiTable, until: hudi.Instant) -> list[Entry]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import dagster as dg
 
@@ -102,3 +103,10 @@ def attempt_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> frozenset[st
         found.append(parent)
         current = instance.get_run_by_id(parent)
     return frozenset(found)
+
+
+def begun(instance: dg.DagsterInstance, attempt: frozenset[str]) -> datetime | None:
+    """When the first run of an attempt was created; None if Dagster does not know all of them any more."""
+    records = [instance.get_run_record_by_id(run_id) for run_id in attempt]
+    times = [record.create_timestamp for record in records if record is not None]
+    return min(times) if times and len(times) == len(records) else None

@@ -1,82 +1,133 @@
 """Reading what changed in an upstream table since the last commit of the table that is written.
 
-The position is not kept in Dagster. It stands in the extra metadata of the commit that the changes went into, so that input position
-and output are one atomic write: a lost cursor, a failed run or a wiped Dagster database neither loses nor repeats anything.
+The position is not kept in Dagster. It stands in the extra metadata of the commit that the changes went into (`checkpoints`), so that input
+position and output are one atomic write: a lost cursor, a failed run or a wiped Dagster database neither loses nor repeats anything. A run
+whose changes give no rows commits the position alone.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import SnapshotExpiredError
+from pyhudi_dagster import checkpoints, gaps
+from pyhudi_dagster.backlog import Backlog, backlog_metadata, backlog_of
+from pyhudi_dagster.checkpoints import Positions
 from pyhudi_dagster.errors import CheckpointGapError, RunEndedError
-from pyhudi_dagster.history import carried_extra
+from pyhudi_dagster.gaps import Acceptance, Gap, How
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-CHECKPOINT = "pyhudi.checkpoint."
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads an input: the asset, the partitions of the run (none: the whole asset), the run, and what it accepts."""
+
+    asset: str = ""
+    keys: tuple[str, ...] = ()
+    run_id: str = ""
+    acceptance: Acceptance | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
     """The rows of an upstream table that changed in (after, until], each in its latest state; completion times.
 
-    Annotate a parameter of an asset with it. It is falsy when nothing has changed.
+    Annotate a parameter of an asset with it. It is falsy when no commit has changed rows. ``after`` belongs to the run's partitions: a run
+    for several begins at the one that is furthest behind. None means that one of them has read nothing yet.
     """
 
     name: str
     table: hudi.HudiTable
     after: str | None
     until: str
+    backlog: Backlog
+    reader: Reader = Reader()
+    known: Positions = Positions()
+    _accepted: list[Acceptance] = field(default_factory=list, repr=False, compare=False)
+    _gaps: dict[str, Gap] = field(default_factory=dict, repr=False, compare=False)
 
     def __bool__(self) -> bool:
-        return self.until > (self.after or "")
+        return bool(self.backlog)
 
     @property
     def scan(self) -> Any:
         """The incremental scan, meta columns included. Raises `CheckpointGapError`."""
-        try:
-            return self.table.incremental(after=self.after, until=self.until)
-        except SnapshotExpiredError as error:
-            raise CheckpointGapError(
-                f"The changes of {self.name} since {self.after} have been cleaned away",
-                table=self.table.location,
-                hint="Read the whole table once with changes.table.scan(), or accept the loss and start from now; "
-                "either commit moves the checkpoint.",
-            ) from error
+        return self.read()
 
-    def to_arrow(self) -> pa.Table:
+    def read(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
+        """The incremental scan of some columns and rows; a condition on partition columns opens only those partitions.
+
+        Raises `CheckpointGapError` if changes were lost, unless that is accepted (`accept_gap`, or the run's tags).
+        """
+        try:
+            return self.table.incremental(after=self.after, until=self.until, columns=columns, where=where)
+        except SnapshotExpiredError as error:
+            acceptance = self._accepted[-1] if self._accepted else self.reader.acceptance
+            how, by = (acceptance.how, acceptance.by) if acceptance else ("by_code", f"the code of {self.reader.asset}")
+            self._gaps[self.name] = Gap(self.name, self.after or "", self.until, how, by, self.reader.run_id)
+            if acceptance is None:
+                raise self._gap_error() from error
+            _log.warning("changes of %s since %s are lost; accepted by %s (%s)", self.name, self.after, by, how)
+        if acceptance.how == "read_all":
+            return self.table.scan(columns=columns, where=where)
+        return self.table.incremental(after=self.until, columns=columns, where=where)
+
+    def accept_gap(self, how: How, by: str) -> None:
+        """Go on where changes were lost: ``"read_all"`` reads all rows of the table once, ``"skip"`` none up to now; the commit keeps who said so."""
+        self._accepted.append(gaps.accepted(how, by))
+
+    def to_arrow(self, columns: Sequence[str] | None = None, where: object = None) -> pa.Table:
         """The changed rows as one Arrow table, without meta columns."""
-        rows = self.scan.to_arrow()
+        rows = self.read(columns, where).to_arrow()
         return rows.select([name for name in rows.column_names if not name.startswith("_hoodie_")])
 
-    def to_spark(self, spark: Any) -> DataFrame:
+    def to_spark(self, spark: Any, columns: Sequence[str] | None = None, where: object = None) -> DataFrame:
         """The changed rows as a DataFrame, without meta columns."""
-        rows: DataFrame = self.scan.to_spark(spark)
+        rows: DataFrame = self.read(columns, where).to_spark(spark)
         return rows.select(*[name for name in rows.columns if not name.startswith("_hoodie_")])
 
-    def checkpoint(self) -> dict[str, str]:
-        """The entry that the consuming commit must carry."""
-        return {CHECKPOINT + self.name: json.dumps({"watermark": self.until})}
+    def gaps(self) -> list[Gap]:
+        """The gaps that were met."""
+        return list(self._gaps.values())
+
+    def _gap_error(self) -> CheckpointGapError:
+        return CheckpointGapError(
+            f"The changes of {self.name} since {self.after} cannot be read any more",
+            table=self.table.location,
+            hint=f"Start the run with the tag {gaps.HOW_TAG}=read_all to read all rows once, or =skip to go on from now without what is lost, and "
+            f"{gaps.BY_TAG}=<who, and why>. The commit keeps that.",
+        )
 
 
-def changes_since(name: str, upstream: hudi.HudiTable, consumer: hudi.HudiTable | None) -> Changes:
-    """What the consumer's table has not seen of the upstream one; all of it for a table that does not exist yet."""
-    position = carried_extra(consumer, CHECKPOINT).get(CHECKPOINT + name) if consumer is not None else None
-    newest = [instant.completion_time or "" for instant in upstream.timeline.commits]
-    return Changes(name, upstream, _watermark(position), max(newest, default=""))
+def changes_since(
+    name: str, upstream: hudi.HudiTable, consumer: hudi.HudiTable | None, reader: Reader | None = None
+) -> Changes:
+    """What the reader has not seen of the upstream table; all of it if its own table does not exist yet."""
+    reader = reader or Reader()
+    known = checkpoints.positions_of(consumer)
+    after = known.of(name, reader.asset).after(reader.keys)
+    backlog = backlog_of(upstream, after)
+    # The end after the count: a commit in between is read although it was not counted.
+    until = max((instant.completion_time or "" for instant in upstream.timeline.commits), default="")
+    return Changes(name, upstream, after, until, backlog, reader, known)
 
 
 def refuse_if_consumed(changes: Changes, consumer: hudi.HudiTable) -> None:
-    """Raise `RunEndedError` if another commit has moved the checkpoint since these changes were read."""
-    position = carried_extra(consumer, CHECKPOINT).get(CHECKPOINT + changes.name)
-    if _watermark(position) != changes.after:
+    """Raise `RunEndedError` if another commit has moved a checkpoint of the same partitions since these changes were read."""
+    reader = changes.reader
+    mine = changes.known.of(changes.name, reader.asset)
+    now = checkpoints.moved_since(consumer, changes.known).of(changes.name, reader.asset)
+    if any(now.at(key) > mine.at(key) for key in reader.keys or ("",)):
         raise RunEndedError(
             f"Another run has consumed the changes of {changes.name} meanwhile",
             table=consumer.location,
@@ -84,5 +135,22 @@ def refuse_if_consumed(changes: Changes, consumer: hudi.HudiTable) -> None:
         )
 
 
-def _watermark(position: str | None) -> str | None:
-    return str(json.loads(position)["watermark"]) if position else None
+def extra_of(table: hudi.HudiTable, changes: Sequence[Changes]) -> dict[str, str]:
+    """The entries of the commit that these changes go into: their new positions, the others' as they are, and the gaps that were accepted."""
+    if not changes:
+        return checkpoints.carried(table).extra()
+    positions = checkpoints.positions_of(table)
+    for each in changes:
+        positions = positions.moved(each.name, each.reader.asset, each.reader.keys, each.until)
+    return {**positions.extra(), **gaps.extras(gap for each in changes for gap in each.gaps())}
+
+
+def facts_of(changes: Sequence[Changes]) -> dict[str, Any]:
+    """What a materialization says about its inputs: the backlog before the run."""
+    return backlog_metadata([each.backlog for each in changes])
+
+
+def gap_facts(extra: Mapping[str, str]) -> dict[str, Any]:
+    """What a materialization says about gaps that its commit passed over."""
+    found = gaps.gaps_in(extra)
+    return {"hudi/gap_accepted": found} if found else {}

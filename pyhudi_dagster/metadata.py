@@ -15,7 +15,7 @@ import dagster as dg
 
 import pyhudi_core as hudi
 from pyhudi_core import CommitMetadata, WriteStat
-from pyhudi_dagster import history
+from pyhudi_dagster import history, incremental
 from pyhudi_dagster.column_schema import column_schema, declared_schema
 from pyhudi_dagster.identity import PREFIX
 from pyhudi_dagster.info import HudiAssetInfo
@@ -54,6 +54,11 @@ def size_entries(size: hudi.Size | None) -> dict[str, Any]:
 def layout_entries(size: hudi.Size | None) -> dict[str, Any]:
     """How the table's bytes lie in files."""
     return {} if size is None else {"hudi/file_groups": size.file_groups, "hudi/small_files": size.small_files}
+
+
+def input_entries(written: Written) -> dict[str, Any]:
+    """How far the run was behind its inputs, and the gaps that its commit passes over; nothing for an asset without `Changes`."""
+    return {**written.facts, **incremental.gap_facts(written.commit.extra)}
 
 
 def row_entries(stats: Iterable[WriteStat]) -> dict[str, Any]:

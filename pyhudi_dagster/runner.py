@@ -20,7 +20,7 @@ from pyhudi_core.errors import CommitConflictError, ConfigError, DataError, Unsu
 from pyhudi_dagster import history, interrupts
 from pyhudi_dagster.dagster_internals import run_facts_of
 from pyhudi_dagster.errors import RunEndedError, TableMismatchError
-from pyhudi_dagster.identity import Identity, attempt_of, identity_of, partition_keys_of
+from pyhudi_dagster.identity import Identity, attempt_of, begun, identity_of, partition_keys_of
 
 T = TypeVar("T")
 Gate = Callable[[hudi.HudiTable], None]
@@ -82,7 +82,8 @@ def adopted(step: Step, table: hudi.HudiTable) -> history.PastCommit | None:
     """The commit that this attempt has made already: a crash came between the commit and its event."""
     if step.instance is None or step.run is None:
         return None
-    found = history.find_made(table, step.identity, attempt_of(step.instance, step.run))
+    attempt = attempt_of(step.instance, step.run)
+    found = history.find_made(table, step.identity, attempt, begun(step.instance, attempt))
     if found is not None:
         step.log.info("the commit %s of this attempt is there already; adopted", found.instant.requested_time)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import TableNotFoundError
@@ -35,6 +36,12 @@ class Written:
     lock_held: float = 0.0
     retries: int = 0
     foreign: tuple[Value, ...] = field(default=())
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is a checkpoint alone: no materialization, and no new data version."""
+        return self.commit.metadata.is_empty
 
 
 def adopted(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Written | None:
@@ -61,19 +68,23 @@ def write(
     step: Step,
     changes: Sequence[incremental.Changes] = (),
 ) -> Written | None:
-    """Make one commit, with the positions of the changes that went into it. Returns None, with no commit, for an empty batch."""
+    """Make one commit, with the positions of the changes that went into it.
+
+    An empty batch makes one with the positions alone if the inputs have moved, and else none: returns None.
+    """
     if request.operation == "delete_partitions":
         return _delete_partitions(lake, info, request, step, changes)
     rows = data_kinds.normalised(request.data)
     if rows is None:
-        return None
+        return _advance(lake, info, request, step, changes)
     allowed = values_of(info, step)
     if allowed is not None and info.partitions is not None and info.on_foreign_rows == "drop":
         rows = data_kinds.normalised(data_kinds.only_values(rows, info.partitions.columns, allowed))
         if rows is None:
-            return None
+            return _advance(lake, info, request, step, changes)
     table = lake.table_or_new(info.table, info.settings, rows.schema)
-    return _commit(table, info, request, step, changes, lambda begun: begun.write(rows))
+    written = _commit(table, info, request, step, changes, lambda begun: begun.write(rows))
+    return written or _advance(lake, info, request, step, changes)
 
 
 def values_of(info: HudiAssetInfo, step: Step) -> frozenset[Value] | None:
@@ -99,7 +110,33 @@ def _delete_partitions(
         columns = info.partitions.columns if info.partitions else ()
         paths = [path for path in table.snapshot().view.partitions() if value_of_path(path, columns) in wanted]
     dropped = tuple(paths)
-    return _commit(table, info, request, step, changes, lambda begun: begun.drop(dropped)) if dropped else None
+    if not dropped:
+        return _advance(lake, info, request, step, changes)
+    return _commit(table, info, request, step, changes, lambda begun: begun.drop(dropped))
+
+
+def _advance(
+    lake: HudiLakeResource,
+    info: HudiAssetInfo,
+    request: HudiWrite,
+    step: Step,
+    changes: Sequence[incremental.Changes],
+) -> Written | None:
+    """The changes gave no rows: a commit that holds their positions and changes nothing, so that they are not read again."""
+    if not any(changes):
+        return None
+    schema = getattr(request.data, "schema", None) or info.settings.schema
+    table = existing(lake, info.table)
+    if table is None and schema is not None:
+        table = lake.table_or_new(info.table, info.settings, schema)
+    if table is None:
+        step.log.info(
+            "%s: no rows, and no table yet to keep the position in; the next run reads them again", info.table
+        )
+        return None
+    step.log.info("%s: no rows to write; the commit holds the position alone", info.table)
+    nothing = HudiWrite(None, "upsert", request.extra_metadata)
+    return _commit(table, info, nothing, step, changes, lambda begun: begun.write(None), allow_empty=True)
 
 
 def _commit(
@@ -109,6 +146,8 @@ def _commit(
     step: Step,
     changes: Sequence[incremental.Changes],
     fill: Callable[[hudi.Write], object],
+    *,
+    allow_empty: bool = False,
 ) -> Written | None:
     foreign: tuple[Value, ...] = ()
 
@@ -120,7 +159,7 @@ def _commit(
 
     gated = step.with_gates(*(partial(incremental.refuse_if_consumed, each) for each in changes))
     operation = _BEGUN_AS.get(request.operation, request.operation)
-    begun = table.begin(operation, extra_metadata=_extra(table, request, step, changes))
+    begun = table.begin(operation, extra_metadata=_extra(table, request, step, changes), allow_empty=allow_empty)
     made = runner.publish(gated, table, begun, lambda: fill(begun), look)
     if not made.commit:
         return None
@@ -133,6 +172,7 @@ def _commit(
         lock_held=made.commit.lock_held,
         retries=made.commit.retries,
         foreign=foreign,
+        facts=incremental.facts_of(changes),
     )
 
 
@@ -140,9 +180,7 @@ def _extra(
     table: hudi.HudiTable, request: HudiWrite, step: Step, changes: Sequence[incremental.Changes]
 ) -> Mapping[str, str]:
     """Identity, checkpoints (those of other inputs are carried forward) and what the asset adds."""
-    positions = {name: text for each in changes for name, text in each.checkpoint().items()}
-    carried = history.carried_extra(table, incremental.CHECKPOINT)
-    return {**carried, **positions, **step.identity.extra(), **request.extra_metadata}
+    return {**incremental.extra_of(table, changes), **step.identity.extra(), **request.extra_metadata}
 
 
 def _foreign(info: HudiAssetInfo, step: Step, paths: frozenset[str]) -> tuple[Value, ...]:

@@ -17,6 +17,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 
 import pyarrow as pa
@@ -47,6 +48,8 @@ _ROW_VERSION = 1
 _GROUP_BYTES = 2 << 20
 _GROUP_ROWS = 4_000
 _BATCH_BYTES = 64 << 20
+# The one codec of Avro files, beside none, that timeline files are read with: it stands as text in the file's header.
+_COMPRESSED = "deflate"
 _HINT = "Restore the file from a copy; what it holds cannot be read until then."
 
 
@@ -127,7 +130,7 @@ class HistoryFileReader:
 
     def times(self) -> list[HistoryRow]:
         """All rows without their bytes."""
-        return list(self._rows(range(len(self._reader.row_group_rows)), _TIMES, None))
+        return list(self._rows(range(len(self._reader.row_group_rows)), _TIMES))
 
     def greatest_completion_time(self) -> str | None:
         """No completion time in the file is greater, by the statistics in its footer; None if they do not say."""
@@ -140,17 +143,25 @@ class HistoryFileReader:
         """Rows with their bytes: all, or those of these requested times."""
         numbers = range(len(self._reader.row_group_rows))
         if requested_times is None:
-            yield from self._rows(numbers, (*_TIMES, *_BYTES), None)
+            yield from self._rows(numbers, (*_TIMES, *_BYTES))
             return
         with _refusing(self._path):
             ranges = self._reader.row_group_statistics(["instantTime"])
         for number in numbers:
             bounds = ranges[number].get("instantTime") if number < len(ranges) else None
             if bounds is None or bounds.min is None or any(bounds.min <= t <= bounds.max for t in requested_times):
-                yield from self._rows([number], (*_TIMES, *_BYTES), requested_times)
+                yield from self._rows([number], (*_TIMES, *_BYTES), partial(_is_wanted, wanted=requested_times))
+
+    def rows_holding(self, text: str) -> Iterator[HistoryRow]:
+        """Rows whose metadata may contain a text: the bytes are compared in columns, and compressed metadata is never left out."""
+        columns = (*_TIMES, "metadata")
+        yield from self._rows(range(len(self._reader.row_group_rows)), columns, partial(_may_hold, text=text))
 
     def _rows(
-        self, row_groups: Sequence[int], columns: tuple[str, ...], wanted: Collection[str] | None
+        self,
+        row_groups: Sequence[int],
+        columns: tuple[str, ...],
+        keep: Callable[[pa.RecordBatch], pa.Array] | None = None,
     ) -> Iterator[HistoryRow]:
         with _refusing(self._path):
             page = largest_page(self._source, self._footer, columns, row_groups, self._max_bytes)
@@ -161,7 +172,7 @@ class HistoryFileReader:
                 batch = next(batches, None)
                 if batch is None:
                     return
-                chosen = batch if wanted is None else batch.filter(_is_wanted(batch, wanted))
+                chosen = batch if keep is None else batch.filter(keep(batch))
                 rows = [
                     _row(*values) for values in zip(*map(_values(chosen, columns), range(len(columns))), strict=True)
                 ]
@@ -177,6 +188,11 @@ class HistoryFileReader:
 
 def _is_wanted(batch: pa.RecordBatch, wanted: Collection[str]) -> pa.Array:
     return pc.is_in(batch.column("instantTime"), value_set=pa.array(sorted(wanted), batch.column("instantTime").type))
+
+
+def _may_hold(batch: pa.RecordBatch, text: str) -> pa.Array:
+    metadata = batch.column("metadata")
+    return pc.or_(pc.match_substring(metadata, text), pc.match_substring(metadata, _COMPRESSED))
 
 
 def _values(batch: pa.RecordBatch, columns: tuple[str, ...]) -> Callable[[int], list[object]]:

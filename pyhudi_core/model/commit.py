@@ -116,6 +116,16 @@ class CommitMetadata:
         return self.extra.get(SCHEMA_KEY) or None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it wrote and replaced nothing: a commit for the sake of its extra metadata."""
+        return not self.stats and not any(self.replaced.values())
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether rows may read otherwise since: neither a service (it rewrites rows as they are) nor an empty commit."""
+        return not self.is_empty and self.operation not in SERVICE_OPERATIONS
+
+    @property
     def partitions(self) -> frozenset[str]:
         """Every partition the commit wrote to or replaced groups in."""
         return frozenset(stat.partition for stat in self.stats) | frozenset(self.replaced)

@@ -11,9 +11,10 @@ between other writers get the lock.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from pyhudi_core.errors import ObjectNotFoundError
+from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
 from pyhudi_core.formats.avro import decode_record
 from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
@@ -187,6 +188,7 @@ def _plan(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Ins
         schema_commit=_schema_commit(context, timeline),
         earliest_to_retain=_earliest_to_retain(context, timeline),
         metadata_table=_metadata_table(context),
+        empty=_empty(context, timeline, rules),
     )
     plan = plan_archival(state, rules)
     replacing = [i for i in plan.instants if i.action is Action.REPLACECOMMIT]
@@ -213,6 +215,19 @@ def _schema_commit(context: TableContext, timeline: Timeline) -> str | None:
             if commit.schema and commit.operation not in SERVICE_OPERATIONS:
                 return instant.requested_time
     return None
+
+
+def _empty(context: TableContext, timeline: Timeline, rules: ArchivalRules) -> frozenset[str]:
+    """The commits that changed no rows; what cannot be read counts as one that did. Looked at only where it can matter."""
+    commits = [instant for instant in timeline.commits if instant.completion_time is not None]
+    if len(commits) <= (rules.keep_min if rules.keep_max is None else rules.keep_max):
+        return frozenset()
+    found = set()
+    for instant in commits:
+        with suppress(CorruptionError, LimitExceededError):
+            if context.folder.read_commit(instant).is_empty:
+                found.add(instant.requested_time)
+    return frozenset(found)
 
 
 def _earliest_to_retain(context: TableContext, timeline: Timeline) -> str | None:

@@ -4,7 +4,8 @@ Commits leave the active timeline oldest first, down to ``hoodie.keep.min.commit
 this package's: a time that a writer has reserved but not announced counts as pending; the greatest completion time stays, because the next
 one is chosen above it; the newest commit that says what the columns are stays, because readers look for it; and so does the newest commit without a
 savepoint, because to readers the timeline begins with the first such one, and what is older counts as completed. Completed cleans and rollbacks go
-along with the commits that are newer than they. Savepoints, restores and indexing stay.
+along with the commits that are newer than they. Savepoints, restores and indexing stay. Commits that changed no rows (checkpoints of readers) do
+not count, unless the timeline would grow to twice its limits.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pyhudi_core.timeline.active import Timeline
 _GO_ALONG = frozenset({Action.CLEAN, Action.ROLLBACK})
 _PENDING = WRITE_ACTIONS | {Action.ROLLBACK, Action.RESTORE}
 _EXTRA_FOR_CLEANING = 2
+# Commits that changed no rows do not push others off the active timeline, but its length stays within so many times the limits.
+_MOST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class ArchivalState:
         earliest_to_retain: what the last completed clean kept from.
         metadata_table: where the table has one in use.
         compaction_trigger: deltacommits after which a merge-on-read table is compacted; None where that is not counted.
+        empty: requested times of commits that changed no rows.
     """
 
     timeline: Timeline
@@ -57,6 +61,7 @@ class ArchivalState:
     earliest_to_retain: str | None = None
     metadata_table: MetadataTableInUse | None = None
     compaction_trigger: int | None = None
+    empty: frozenset[str] = field(default=frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +96,17 @@ def plan_archival(state: ArchivalState, rules: ArchivalRules) -> ArchivalPlan:
     saved = {i.requested_time for i in state.timeline if i.action is Action.SAVEPOINT}
     commits = [i for i in state.timeline if i.is_completed and i.action in DATA_ACTIONS]
     keep_min, keep_max = _kept(state, commits, rules)
-    if keep_max is not None and len(commits) <= keep_max:
+    counted = sum(1 for i in commits if i.requested_time not in state.empty)
+    if keep_max is not None and counted <= keep_max and len(commits) <= _MOST * keep_max:
         return ArchivalPlan(
             why_not=f"{len(commits)} completed commits are on the active timeline, and {keep_max} may be"
+            + (
+                f", where the {len(commits) - counted} that changed no rows do not count"
+                if counted < len(commits)
+                else ""
+            )
         )
-    oldest = commits[: max(0, len(commits) - keep_min)]
+    oldest = commits[: _first_kept(commits, state.empty, keep_min)]
     if not oldest:
         return ArchivalPlan(why_not=f"{len(commits)} completed commits are on the active timeline, and {keep_min} stay")
     limit = min(_limits(state, commits, rules), key=lambda limit: limit.first, default=None)
@@ -124,6 +135,16 @@ def _kept(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRules
         more = max(0, needed - keep_min)
         return keep_min + more, None if keep_max is None else keep_max + more
     return keep_min, keep_max
+
+
+def _first_kept(commits: Sequence[Instant], empty: frozenset[str], keep_min: int) -> int:
+    """Where the newest ``keep_min`` commits that changed rows begin; commits that changed none come along, up to twice as many in all."""
+    counted = 0
+    for number in range(len(commits) - 1, -1, -1):
+        if counted == keep_min or len(commits) - number > _MOST * keep_min:
+            return number + 1
+        counted += commits[number].requested_time not in empty
+    return 0
 
 
 def _limits(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRules) -> Iterator[Limit]:

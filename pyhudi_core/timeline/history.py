@@ -162,7 +162,7 @@ class History:
         """Archived commits, deltacommits and replacecommits with ``after`` < completion time <= ``until``, by requested time."""
 
         def look(state: HistoryState) -> list[Instant]:
-            chosen = [file for file in state.files if file.first <= until and self._completes_after(state, file, after)]
+            chosen = [file for file in state.files if file.first <= until and self.completes_after(state, file, after)]
             instants = [instant for file in chosen for instant in self._instants(state, file)]
             return _unique(i for i in instants if i.action in DATA_ACTIONS and after < _completion(i) <= until)
 
@@ -172,7 +172,7 @@ class History:
         """The rows, with the bytes of their files, of archived commits, deltacommits and replacecommits that completed later, in that order."""
 
         def look(state: HistoryState) -> list[HistoryRow]:
-            files = [file for file in state.files if self._completes_after(state, file, after)]
+            files = [file for file in state.files if self.completes_after(state, file, after)]
             rows = (row for file in files for row in self.rows(state, file) if row.action in DATA_ACTIONS)
             found = {(row.requested_time, row.action): row for row in rows if _completed(row) > after}
             return sorted(found.values(), key=_completed)
@@ -183,17 +183,17 @@ class History:
         """The same one by one, those of the newest file first; files are opened as they are needed."""
         state = self.state()
         for file in sorted(state.files, key=lambda file: file.last, reverse=True):
-            if self._completes_after(state, file, after):
+            if self.completes_after(state, file, after):
                 rows = (row for row in reversed(self.rows(state, file)) if row.action in DATA_ACTIONS)
                 yield from (row for row in rows if _completed(row) > after)
         if state.problem is not None:
-            raise self._lost(state)
+            raise self.lost(state)
 
     def holds(self, action: Action, after: str) -> bool:
         """Whether an instant of this action is archived that completed later. Opens no content."""
 
         def look(state: HistoryState) -> bool:
-            files = (file for file in state.files if self._completes_after(state, file, after))
+            files = (file for file in state.files if self.completes_after(state, file, after))
             instants = (instant for file in files for instant in self._instants(state, file))
             return any(i.action is action and _completion(i) > after for i in instants)
 
@@ -214,7 +214,7 @@ class History:
         def look(state: HistoryState) -> str:
             best = ""
             for file in sorted(state.files, key=lambda file: file.last, reverse=True):
-                if file.first <= until and self._completes_after(state, file, best):
+                if file.first <= until and self.completes_after(state, file, best):
                     times = (_completion(i) for i in self._instants(state, file) if i.action in DATA_ACTIONS)
                     best = max([best, *(time for time in times if time <= until)])
             return best
@@ -234,7 +234,7 @@ class History:
             while waiting and waiting[-1].requested_time > behind:
                 yield waiting.pop()
         if state.problem is not None:
-            raise self._lost(state)
+            raise self.lost(state)
 
     def among(self, instants: Iterable[Instant], state: HistoryState | None = None) -> set[Instant]:
         """Which of these instants of the active timeline are archived. Never says so of one that is not.
@@ -264,6 +264,12 @@ class History:
         with self.storage.open_input(path) as source:
             return list(HistoryFileReader(source, path).rows(requested_times))
 
+    def rows_holding(self, state: HistoryState, file: HistoryFile, text: str) -> list[HistoryRow]:
+        """Rows of a data file whose metadata may contain a text, without their plans."""
+        path = self._path(state, file)
+        with self.storage.open_input(path) as source:
+            return list(HistoryFileReader(source, path).rows_holding(text))
+
     def _instants(self, state: HistoryState, file: HistoryFile) -> tuple[Instant, ...]:
         path = self._path(state, file)
         key = (file.name, state.objects[file.name].etag)
@@ -281,7 +287,7 @@ class History:
     def _between(self, state: HistoryState, first: str, last: str) -> list[Instant]:
         return [i for file in _may_hold(state.files, first, last) for i in self._instants(state, file)]
 
-    def _completes_after(self, state: HistoryState, file: HistoryFile, after: str) -> bool:
+    def completes_after(self, state: HistoryState, file: HistoryFile, after: str) -> bool:
         """Whether a file can hold a completion time after this one; the footer tells it where the manifest does not."""
         if file.last > after:
             return True
@@ -330,11 +336,12 @@ class History:
                     raise
                 continue
             if state.problem is not None and is_incomplete(found):
-                raise self._lost(state)
+                raise self.lost(state)
             return found
         raise AssertionError("the last attempt returns or raises")
 
-    def _lost(self, state: HistoryState) -> CorruptTimelineError:
+    def lost(self, state: HistoryState) -> CorruptTimelineError:
+        """The error for an answer that would rest on what cannot be read."""
         return CorruptTimelineError(
             f"The archived timeline is damaged, so the answer is not known: {state.problem}",
             table=self.storage.location,

@@ -17,14 +17,13 @@ import pyarrow as pa
 from pyhudi_core.engine import engine_for
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, at_table
 from pyhudi_core.formats.avro import encode_record
-from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata, OperationType, WriteStat
+from pyhudi_core.model.commit import CommitMetadata, OperationType, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.safe_path import safe_relative_path
-from pyhudi_core.model.schema import to_avro
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import concurrent, markers
-from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, begin_write, withdraw
+from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Gate, finish
 from pyhudi_core.transaction.conflict import is_final
 from pyhudi_core.transaction.context import TableContext
@@ -38,11 +37,10 @@ from pyhudi_core.write.commit_check import Attempt, CommitCheck
 from pyhudi_core.write.nothing import changes_nothing_without_rows, reason_for
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
-from pyhudi_core.write.replacing import rows_of
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.retrying import Contest
 from pyhudi_core.write.staged import Basis, CommitVerdict, HandleReader, StagedWrite
-from pyhudi_core.write.touching import checked_extra, fitted, known_partitions, replaced_by, touched_by
+from pyhudi_core.write.touching import checked_extra, fitted, kept_in_commit, known_partitions, replaced_by, touched_by
 from pyhudi_core.write.writable import refuse_unwritable
 
 _log = logging.getLogger(__name__)
@@ -61,6 +59,7 @@ class Write:
         basis: what the data was read from, if it was; what completed after that can be in conflict.
         contest: the attempts so far, if this is not the first handle of the write.
         requirements: what must hold under the lock for the commit to be made.
+        allow_empty: a batch that changes no rows, or a commit before any `write`, is a commit all the same.
     """
 
     def __init__(
@@ -73,7 +72,9 @@ class Write:
         basis: Basis | None = None,
         contest: Contest | None = None,
         requirements: Sequence[CommitRequirement] = (),
+        allow_empty: bool = False,
     ) -> None:
+        self._allow_empty = allow_empty and refusals.allowed_empty(operation, context.table)
         self._reader = reader
         self._basis = basis
         self._contest = contest or Contest(context)
@@ -94,6 +95,7 @@ class Write:
         self._check: CommitCheck | None = None
         self._nothing = ""  # why there is nothing to change, if that is so
         self._commit: Commit | None = None
+        self._untouched, self._empty = True, False
 
     def __enter__(self) -> Self:
         return self
@@ -140,12 +142,16 @@ class Write:
         return CommitStats.of(self._staged_metadata())
 
     def write(self, data: object) -> Self:
-        """Check the data, then write its files; nothing of it is visible yet. One batch a handle.
+        """Check the data, then write its files; nothing of it is visible yet. One batch a handle; None for none, with ``allow_empty``.
 
         Raises `DataError` before anything is written if the data does not fit the table.
         """
         self._refuse_second()
         refusals.refuse_unfit(self._operation, self._context.table, drops=False)
+        if data is None and self._allow_empty:
+            refuse_unwritable(self._context, self._load())
+            self._attempt()
+            return self
         self._engine = engine_for(data, self._context.runtime.executor, self._spark)
         snapshot = self._load()
         refuse_unwritable(self._context, snapshot)
@@ -155,7 +161,7 @@ class Write:
         with at_table(self._context.table):
             dataset = self._engine.dataset(data)
             self._prepared = how(dataset, self._context.config, snapshot.schema, self._context.table)
-        if self._prepared.total or not changes_nothing_without_rows(self._operation):
+        if self._prepared.total or self._allow_empty or not changes_nothing_without_rows(self._operation):
             self._attempt()
         else:
             self._change_nothing(snapshot)
@@ -219,6 +225,8 @@ class Write:
         if self._nothing:
             time, retries = self.snapshot.completion_time, self._contest.attempts
             return self._ended(Commit.nothing(str(self._operation), self._nothing, time, retries))
+        if self._allow_empty and self._untouched:
+            self.write(None)
         transaction = self._started()
         metadata = self._staged_metadata()
         markers.remove_leaks(self._context, transaction.requested_time, {stat.path for stat in metadata.stats})
@@ -311,10 +319,11 @@ class Write:
     @property
     def schema(self) -> pa.Schema:
         """The table's schema after this write."""
-        changes = self._prepared is not None and not self._nothing
+        changes = self._prepared is not None and not (self._nothing or self._empty)
         return self._prepared.schema if changes and self._prepared else self.snapshot.schema
 
     def _attempt(self) -> None:
+        self._untouched = False
         self._hold_if_pessimistic()
         self._contest.began()
         repair_by_policy(self._context)
@@ -327,12 +336,14 @@ class Write:
             with at_table(self._context.table):
                 stats = job.run()
         replaced = replaced_by(self._operation, self._snapshot, self._prepared, self._partitions)
-        if not stats and not replaced:
+        self._empty = not stats and not replaced
+        if self._empty and not self._allow_empty:
             transaction, self._transaction = self._transaction, None
             withdraw(transaction)
             self._change_nothing(self._snapshot)
             return
-        self._metadata = metadata = self._describe(stats, replaced)
+        extra = kept_in_commit(self._transaction, self._extra, self._snapshot, replaced, self.schema)
+        self._metadata = metadata = CommitMetadata(str(self._operation), stats, extra, replaced)
         touched = touched_by(metadata, self._operation, self._prepared, self._partitions)
         parts = (self._transaction, self._snapshot, metadata, touched, self.schema, self._basis, self._requirements)
         self._check = CommitCheck.of(Attempt(*parts))
@@ -364,17 +375,6 @@ class Write:
         context = self._context
         found = context.folder.load() if timeline is None else timeline
         return build(context.storage, context.folder, context.config, found)
-
-    def _describe(self, stats: tuple[WriteStat, ...], replaced: Mapping[str, tuple[str, ...]]) -> CommitMetadata:
-        assert self._transaction is not None
-        told = {ROWS_REPLACED_KEY: str(rows_of(self._context, self.snapshot, replaced))} if replaced else {}
-        extra = {
-            **self._extra,
-            **told,
-            TOKEN_KEY: self._transaction.token,
-            SCHEMA_KEY: to_avro(self.schema, self._context.config.name),
-        }
-        return CommitMetadata(str(self._operation), stats, extra, replaced)
 
     def _checking(self) -> CommitCheck:
         self._started()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.commit import OperationType
 
+_ROW_BY_ROW = frozenset({OperationType.UPSERT, OperationType.INSERT, OperationType.BULK_INSERT, OperationType.DELETE})
+
 
 def nothing_written(table: str) -> InvalidOptionError:
     """The handle has no batch yet."""
@@ -47,3 +49,14 @@ def refuse_unfit(operation: OperationType, table: str, *, drops: bool) -> None:
             table=table,
             hint=f"Call {'write(data)' if drops else 'drop(paths)'}, or begin a write of another kind.",
         )
+
+
+def allowed_empty(operation: OperationType, table: str) -> bool:
+    """True; raises `InvalidOptionError` for an operation that also takes rows away that its batch does not name."""
+    if operation not in _ROW_BY_ROW:
+        raise InvalidOptionError(
+            f"allow_empty=True does not go together with {operation}, which replaces rows that its batch does not name",
+            table=table,
+            hint="Begin an upsert for a commit that changes no rows.",
+        )
+    return True

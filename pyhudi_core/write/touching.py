@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError
 from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata, OperationType
-from pyhudi_core.model.schema import reconcile
+from pyhudi_core.model.schema import reconcile, to_avro
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.transaction.begin import TOKEN_KEY
+from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.conflict import Touched
 from pyhudi_core.write.pipeline import replaced_groups
 from pyhudi_core.write.prepare import Prepared
+from pyhudi_core.write.replacing import rows_of
 
 _NAMED = 5
 _OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY)
@@ -76,6 +77,20 @@ def known_partitions(
             hint=f"{hint}Nothing was changed; missing_ok=True passes over partitions that are not there.",
         )
     return known
+
+
+def kept_in_commit(
+    transaction: Transaction,
+    extra: Mapping[str, str],
+    snapshot: Snapshot,
+    replaced: Mapping[str, tuple[str, ...]],
+    schema: pa.Schema,
+) -> dict[str, str]:
+    """The extra metadata of the commit: the caller's, and its own."""
+    context = transaction.context
+    told = {ROWS_REPLACED_KEY: str(rows_of(context, snapshot, replaced))} if replaced else {}
+    own = {TOKEN_KEY: transaction.token, SCHEMA_KEY: to_avro(schema, context.config.name)}
+    return {**extra, **told, **own}
 
 
 def _is_text(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""docs/dagster.md is a guide that runs: every snippet, in its order, in one process."""
+"""docs/dagster.md, and the page on incremental assets, are guides that run: every snippet, in its order, in one process."""
 
 import re
 import sys
@@ -29,6 +29,15 @@ def test_the_snippets_of_the_guide_run_and_what_they_assert_holds(tmp_path, monk
     monkeypatch.setitem(sys.modules, "guide", module)
     for number, code in enumerate(snippets(PAGE.read_text())):
         exec(compile(code, f"{PAGE.name}, snippet {number + 1}", "exec"), module.__dict__)
+
+
+def test_the_snippets_on_incremental_assets_run(monkeypatch):
+    page = PAGE.with_name("dagster-incremental.md")
+    module = types.ModuleType("incremental_guide")
+    monkeypatch.setitem(sys.modules, "incremental_guide", module)
+    for code in snippets(page.read_text()):
+        exec(compile(code, page.name, "exec"), module.__dict__)
+    assert {"totals", "cleaned"} <= set(module.__dict__)
 
 
 def test_every_part_of_the_guide_has_a_snippet():

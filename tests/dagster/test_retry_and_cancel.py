@@ -10,7 +10,7 @@ import pytest
 import pyhudi_dagster.events
 from pyhudi_dagster import Changes, RunEndedError, hudi_asset
 from pyhudi_dagster.identity import attempt_of
-from pyhudi_dagster.incremental import changes_since, refuse_if_consumed
+from pyhudi_dagster.incremental import Reader, changes_since, refuse_if_consumed
 
 
 def commits(table):
@@ -121,7 +121,7 @@ def test_two_runs_cannot_consume_the_same_changes(run, lake, orders, asset_of):
         return orders.to_arrow()
 
     run(asset_of(orders(1)))
-    stale = changes_since("orders", lake.table("orders"), None)
+    stale = changes_since("orders", lake.table("orders"), None, Reader("copy"))
     run(copy)
     with pytest.raises(RunEndedError, match="consumed"):
         refuse_if_consumed(stale, lake.table("copy"))

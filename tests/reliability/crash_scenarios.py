@@ -172,6 +172,12 @@ def win_beside_another(world: TableWorld) -> object:
     return world.table(storage).upsert(orders((6, "n", 6.0)))  # type: ignore[arg-type]
 
 
+def commit_nothing(world: TableWorld) -> object:
+    """A commit that changes no rows and keeps extra metadata."""
+    with world.table().begin("upsert", extra_metadata={"position": "17"}, allow_empty=True) as write:
+        return write.commit()
+
+
 def wait_in_vain(world: TableWorld) -> None:
     """Write while somebody else holds the lock for good."""
     with suppress(LockTimeoutError):
@@ -266,6 +272,7 @@ CASES: dict[str, Case] = {
     **{name: Case(MIXED, prepare, ill=name in ILL) for name, prepare in REPAIRS.items()},
     "roll_forward": Case(MIXED, states.with_decided_commit, settle=ask),
     "take_long": Case(take_long),
+    "empty_commit": Case(commit_nothing),
     "create_table": Case(create, lambda world: None, token=False, ill=True),
     "rollback": Case(roll_back, partial(states.with_dead_writer, expire=False), token=False),
     "left_handle": Case(leave, token=False),

@@ -218,3 +218,19 @@ def _is_safe_to_go(timeline: Timeline, gone: set[Instant], keep_min: int) -> Non
         times = [i.requested_time for i in gone if i.action in (Action.COMMIT, Action.REPLACECOMMIT)]
         assert left is not None
         assert max(times, default="") < left, "what is older than the first active write is archived"
+
+
+def test_commits_without_row_changes_do_not_count() -> None:
+    empty = frozenset({time(20), time(40), time(50)})
+    assert planned(*SIX, empty=empty) == []
+    assert planned(*SIX) == [1, 2, 3, 4]
+    # Five that count are one too many: the newest two stay, with the one between them.
+    eight = [*SIX, done(7), done(8)]
+    assert planned(*eight, empty=frozenset({time(20), time(40), time(70)})) == [1, 2, 3, 4, 5]
+
+
+def test_commits_without_row_changes_let_the_timeline_grow_to_twice_its_limits_and_no_further() -> None:
+    many = [done(n) for n in range(1, 10)]
+    empty = frozenset(time(n * 10) for n in range(2, 10))
+    assert planned(*many[:8], empty=empty) == []
+    assert planned(*many, empty=empty) == [1, 2, 3, 4, 5]

@@ -1,0 +1,118 @@
+"""Completed commits from the newest back, out of the active and the archived timeline, that carry something in their extra metadata.
+
+A reader that looks for its own entry (a checkpoint, the identity of a run) passes over the commits of others, and there may be thousands of them
+since. So the search is lazy: it opens a file of the history only if that can hold the next commit, and there it compares bytes in columns
+and decodes only the commits that may have the entry. Whoever asks stops at the first commit that tells enough.
+
+Invariant: commits come in the strict order of their completion, the newest first, and each comes once, also while archival moves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pyhudi_core.errors import ObjectNotFoundError
+from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.formats.history_file import HistoryRow
+from pyhudi_core.formats.history_manifest import HistoryFile
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
+from pyhudi_core.timeline.active import TimelineFolder
+from pyhudi_core.timeline.history import History, HistoryState
+
+_TRIES = 4
+
+
+def commits_holding(folder: TimelineFolder, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
+    """Commits that completed after a time and have an extra entry whose key begins with ``key`` (empty: all), newest completion first.
+
+    Raises `CorruptTimelineError` where commits that completed after that time are archived and cannot be read.
+    """
+    timeline = folder.load()  # before the history: what archival moves meanwhile shows twice rather than never
+    archived = _Archived(folder, key) if timeline.has_history else None
+    seen = {instant.group for instant in timeline}
+    for instant in reversed(timeline.commits.instants):
+        completed = _completion(instant)
+        if archived is not None:
+            yield from archived.after(max(completed, after), seen)
+        if completed <= after:
+            return
+        commit = folder.read_commit(instant)
+        if _holds(commit, key):
+            yield instant, commit
+    if archived is not None:
+        yield from archived.after(after, seen)
+
+
+@dataclass(slots=True)
+class _Archived:
+    """The matching commits of the history that no call has given yet, and the files that were not opened yet."""
+
+    folder: TimelineFolder
+    key: str
+    _state: HistoryState | None = None
+    _files: list[HistoryFile] = field(default_factory=list)
+    _waiting: list[tuple[str, Instant, bytes]] = field(default_factory=list)
+    _tries: int = 1
+
+    def after(self, bound: str, but: set[tuple[str, Action]]) -> Iterator[tuple[Instant, CommitMetadata]]:
+        """Those that completed after ``bound``, newest first, without the instants ``but``, which grow by those that are given."""
+        history, state = self.folder.history, self._looked()
+        while True:
+            try:
+                if self._opened_next(history, state, bound):
+                    continue
+            except ObjectNotFoundError:  # a merge of the history took the file away: the same rows stand in another one
+                self._tries += 1
+                if self._tries == _TRIES:
+                    raise
+                self._state, self._waiting = None, []
+                state = self._looked()
+                continue
+            if not self._waiting or self._waiting[-1][0] <= bound:
+                break
+            _, instant, data = self._waiting.pop()
+            if instant.group in but:
+                continue
+            but.add(instant.group)
+            record = CommitMetadata(None).record_name(instant.action)
+            commit = CommitMetadata.from_avro(decode_record(data, record, path=history.path))
+            if _holds(commit, self.key):
+                yield instant, commit
+        if state.problem is not None:
+            raise history.lost(state)
+
+    def _looked(self) -> HistoryState:
+        if self._state is None:
+            self._state = self.folder.history.state()
+            self._files = sorted(self._state.files, key=lambda file: file.last, reverse=True)
+        return self._state
+
+    def _opened_next(self, history: History, state: HistoryState, bound: str) -> bool:
+        """Read the newest file that can hold what comes next; False if what is waiting comes next."""
+        top = max(bound, self._waiting[-1][0] if self._waiting else "")
+        file = next((file for file in self._files if history.completes_after(state, file, top)), None)
+        if file is None:
+            return False
+        rows = history.rows_holding(state, file, self.key)
+        self._files.remove(file)
+        found = [
+            (row.completion_time or row.requested_time, _instant(row), row.metadata) for row in rows if row.metadata
+        ]
+        wanted = [(time, i, data) for time, i, data in found if i is not None and i.action in DATA_ACTIONS]
+        self._waiting = sorted([*self._waiting, *wanted], key=lambda one: one[0])
+        return True
+
+
+def _instant(row: HistoryRow) -> Instant | None:
+    known = row.action in Action._value2member_map_
+    return Instant(row.requested_time, Action(row.action), State.COMPLETED, row.completion_time) if known else None
+
+
+def _holds(commit: CommitMetadata, key: str) -> bool:
+    return not key or any(name.startswith(key) for name in commit.extra)
+
+
+def _completion(instant: Instant) -> str:
+    return instant.completion_time or instant.requested_time

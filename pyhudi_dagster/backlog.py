@@ -1,0 +1,82 @@
+"""How far an incremental asset is behind an input: commits, rows, and since when. Read from commits; no data file is opened."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
+from pyhudi_dagster.timeline_view import parsed
+
+_log = logging.getLogger(__name__)
+
+COUNTED = 500
+"""So many commits are counted, the newest ones; whoever is further behind is told "at least"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a table did after a completion time.
+
+    Attributes:
+        commits: those that changed rows; services and checkpoints do not count.
+        rows: inserted, updated and deleted by them.
+        since: the completion time of the oldest of them; empty if there is none.
+        is_whole: False if there are more than were counted, or some cannot be read.
+    """
+
+    commits: int = 0
+    rows: int = 0
+    since: str = ""
+    is_whole: bool = True
+
+    def __bool__(self) -> bool:
+        return self.commits > 0 or not self.is_whole
+
+    def __str__(self) -> str:
+        if not self:
+            return "nothing to read"
+        least = "" if self.is_whole else "at least "
+        return f"{least}{self.commits:,} commits and {self.rows:,} rows behind, since {_readable(self.since)}"
+
+
+def backlog_of(upstream: hudi.HudiTable, after: str | None) -> Backlog:
+    """Count what was committed after a completion time; None: all. Commits that are archived and cannot be read are not counted."""
+    commits = rows = 0
+    since = ""
+    try:
+        for number, (instant, commit) in enumerate(upstream.commits_with("", after or "")):
+            if number == COUNTED:
+                return Backlog(commits, rows, since, is_whole=False)
+            if commit.changes_rows:
+                commits += 1
+                rows += sum(stat.inserts + stat.updates + stat.deletes for stat in commit.stats)
+                since = instant.completion_time or instant.requested_time
+    except (CorruptionError, LimitExceededError, ObjectNotFoundError) as error:
+        _log.warning("the backlog of %s is not known: %s", upstream.location, error)
+        return Backlog(commits, rows, since, is_whole=False)
+    return Backlog(commits, rows, since)
+
+
+def backlog_metadata(backlogs: Sequence[Backlog]) -> dict[str, Any]:
+    """The entries of a materialization: the sums over its inputs before the run, and the oldest commit that was waiting."""
+    if not backlogs:
+        return {}
+    moments = [moment for moment in (parsed(one.since) for one in backlogs) if moment is not None]
+    entries: dict[str, Any] = {
+        "hudi/backlog_commits": sum(one.commits for one in backlogs),
+        "hudi/backlog_rows": sum(one.rows for one in backlogs),
+    }
+    if moments:
+        entries["hudi/backlog_since"] = dg.MetadataValue.timestamp(min(moments))
+    return entries
+
+
+def _readable(time: str) -> str:
+    moment = parsed(time)
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else time

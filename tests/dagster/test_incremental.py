@@ -1,0 +1,458 @@
+"""Assets that read `Changes`: where each of them, and each partition, goes on; empty results; gaps; the backlog."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pyhudi_core as hudi
+from pyhudi_dagster import Changes, HudiAutomation, HudiPartitions, checkpoints, events, hudi_asset
+from pyhudi_dagster.checkpoints import Position, Positions
+
+DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
+PARTITIONS = HudiPartitions.daily("day", start=DAYS[0], end_date="2026-01-04")
+SHORT = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+
+
+def commits(table):
+    return list(table.timeline.commits)
+
+
+def newest(table):
+    return table.commit_metadata(commits(table)[-1])
+
+
+def ids(table):
+    return sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist())
+
+
+@pytest.fixture
+def seen():
+    """What the runs of `daily` were given, by their first partition key."""
+    return []
+
+
+@pytest.fixture
+def daily(seen):
+    @hudi_asset(record_key="id", partitions=PARTITIONS, on_foreign_rows="drop")
+    def daily(context: dg.AssetExecutionContext, orders: Changes) -> pa.Table:
+        rows = orders.to_arrow()
+        seen.append((list(context.partition_keys), sorted(rows["id"].to_pylist())))
+        return rows
+
+    return daily
+
+
+@pytest.fixture
+def copy():
+    """An asset that copies the orders of at least 10, and so often has nothing to write."""
+
+    @hudi_asset(record_key="id")
+    def copy(orders: Changes) -> pa.Table:
+        rows = orders.to_arrow()
+        return rows.filter(pc.greater_equal(rows["amount"], 10.0))
+
+    return copy
+
+
+def foreign_commits(table, orders, count=7):
+    """Another writer commits so often that the commits before are archived."""
+    other = hudi.open_table(table.location, options=SHORT)
+    for number in range(count):
+        other.upsert(orders(1_000 + number, day="2026-01-03"))
+    assert other.timeline.has_history
+    assert len(other.timeline.commits) <= 3
+
+
+# --- partitions
+
+
+def test_the_run_of_one_partition_does_not_consume_the_changes_of_another(run, lake, orders, asset_of, daily, seen):
+    run(asset_of(pa.concat_tables([orders(1, day=DAYS[0]), orders(2, day=DAYS[1])])))
+
+    run(daily, partition_key=DAYS[0])
+    run(daily, partition_key=DAYS[1])
+
+    assert ids(lake.table("daily")) == [1, 2]
+    assert [given for _, given in seen] == [[1, 2], [1, 2]]
+
+
+def test_a_partition_reads_only_what_changed_since_its_own_run(run, lake, orders, asset_of, daily, seen):
+    run(asset_of(orders(1, day=DAYS[0])))
+    run(daily, partition_key=DAYS[0])
+    run(asset_of(orders(2, day=DAYS[0])))
+    run(daily, partition_key=DAYS[0])
+    run(daily, partition_key=DAYS[1])
+
+    assert seen == [([DAYS[0]], [1]), ([DAYS[0]], [2]), ([DAYS[1]], [1, 2])]
+
+
+def test_a_range_begins_at_its_partition_that_is_furthest_behind_and_moves_all_of_them(
+    run, lake, orders, asset_of, daily, seen
+):
+    first_to_third = {"dagster/asset_partition_range_start": DAYS[0], "dagster/asset_partition_range_end": DAYS[2]}
+    run(asset_of(orders(1, day=DAYS[0])))
+    run(daily, partition_key=DAYS[0])
+    run(daily, tags=first_to_third)  # the second and third have read nothing yet
+    run(asset_of(orders(2, day=DAYS[1])))
+    run(daily, partition_key=DAYS[1])
+    run(asset_of(orders(3, day=DAYS[2])))
+    run(daily, tags=first_to_third)  # the first and third are one commit behind the second
+
+    assert [given for _, given in seen] == [[1], [1], [2], [2, 3]]
+    assert ids(lake.table("daily")) == [1, 2, 3]
+    run(daily, partition_key=DAYS[1])
+    assert len(seen) == 4, "nothing has changed since for any of them"
+
+
+def test_runs_of_two_partitions_at_the_same_time_keep_the_positions_of_both(run, lake, orders, asset_of, seen):
+    inner = []
+
+    @hudi_asset(record_key="id", partitions=PARTITIONS, on_foreign_rows="drop")
+    def daily(context: dg.AssetExecutionContext, orders: Changes) -> pa.Table:
+        if context.partition_key == DAYS[0] and not inner:
+            inner.append(run(daily, partition_key=DAYS[1]))
+        seen.append(context.partition_key)
+        return orders.to_arrow()
+
+    run(asset_of(pa.concat_tables([orders(1, day=DAYS[0]), orders(2, day=DAYS[1])])))
+    run(daily, partition_key=DAYS[0])
+    assert seen == [DAYS[1], DAYS[0]]
+
+    for day in DAYS[:2]:
+        assert not run(daily, partition_key=day).get_asset_materialization_events()
+    assert len(seen) == 2
+
+
+def test_two_assets_that_write_one_table_have_positions_of_their_own(run, lake, orders, asset_of):
+    def half(name, wanted):
+        @hudi_asset(key=name, table="all", record_key="id")
+        def asset(orders: Changes) -> pa.Table:
+            rows = orders.to_arrow()
+            return rows.filter(pc.equal(pc.bit_wise_and(rows["id"], 1), wanted))
+
+        return asset
+
+    run(asset_of(orders(1, 2, 3)))
+    run(half("odd", 1))
+    run(half("even", 0))
+    assert ids(lake.table("all")) == [1, 2, 3]
+
+
+# --- archival
+
+
+def test_the_position_is_found_after_archival(run, lake, orders, asset_of, copy):
+    run(asset_of(orders(1, amount=10.0)))
+    run(copy)
+    foreign_commits(lake.table("copy"), orders)
+    run(asset_of(orders(2, amount=10.0)))
+    run(copy)
+
+    assert newest(lake.table("copy")).stats[0].inserts == 1
+    assert newest(lake.table("copy")).stats[0].updates == 0
+
+
+def test_a_table_without_rows_commits_past_archival_keeps_every_partition_position(
+    run, lake, orders, asset_of, daily, seen
+):
+    run(asset_of(pa.concat_tables([orders(1, day=DAYS[0]), orders(2, day=DAYS[1])])))
+    run(daily, partition_key=DAYS[0])
+    run(daily, partition_key=DAYS[1])
+    foreign_commits(lake.table("daily"), orders)
+    for day in DAYS[:2]:
+        assert not run(daily, partition_key=day).get_asset_materialization_events()
+    assert len(seen) == 2
+
+
+def test_a_retry_adopts_its_commit_although_that_is_archived(run, lake, orders, asset_of, monkeypatch):
+    real, pending = events.report, [True]
+
+    def crash(*arguments):
+        if pending and pending.pop():
+            foreign_commits(lake.table("orders"), orders)
+            raise ConnectionError("the worker is gone")
+        return real(*arguments)
+
+    monkeypatch.setattr(events, "report", crash)
+    ran = []
+    asset = asset_of(lambda _: ran.append(1) or orders(1), retry_policy=dg.RetryPolicy(max_retries=1))
+    result = run(asset)
+
+    assert ran == [1]
+    (event,) = result.get_asset_materialization_events()
+    assert event.materialization.metadata["hudi/adopted"].value is True
+
+
+def test_positions_are_found_without_reading_what_is_older(run, lake, orders, asset_of, copy, monkeypatch):
+    from pyhudi_core.formats.history_file import HistoryFileReader
+
+    read = []
+    real = HistoryFileReader.rows_holding
+    monkeypatch.setattr(HistoryFileReader, "rows_holding", lambda self, text: read.append(text) or real(self, text))
+    run(asset_of(orders(1, amount=10.0)))
+    run(copy)
+    foreign_commits(lake.table("copy"), orders)
+    run(asset_of(orders(2, amount=10.0)))
+    run(copy)
+    read.clear()
+    checkpoints.positions_of(lake.table("copy"))
+    assert read == [], "the newest commit tells them all"
+
+
+# --- nothing to write
+
+
+def test_an_empty_result_moves_the_position_in_a_commit_without_rows(run, lake, orders, asset_of, copy):
+    run(asset_of(orders(1, amount=10.0)))
+    run(copy)
+    run(asset_of(orders(2, amount=1.0)))
+    result = run(copy)
+
+    table = lake.table("copy")
+    assert result.success
+    assert not result.get_asset_materialization_events()
+    assert newest(table).is_empty
+    assert commits(lake.table("orders"))[-1].completion_time in newest(table).extra["pyhudi.checkpoint.orders"]
+    assert ids(table) == [1]
+
+
+def test_an_empty_result_is_committed_only_if_the_input_has_moved(run, lake, orders, asset_of, copy):
+    run(asset_of(orders(1, amount=10.0)))
+    run(copy)
+    run(asset_of(orders(2, amount=1.0)))
+    run(copy)
+    run(copy)
+    run(copy)
+    assert len(commits(lake.table("copy"))) == 2
+
+
+def test_the_first_result_may_be_empty(run, lake, orders, asset_of, copy):
+    run(asset_of(orders(1, amount=1.0)))
+    run(copy)
+    run(copy)
+    assert [lake.table("copy").commit_metadata(one).is_empty for one in commits(lake.table("copy"))] == [True]
+    run(asset_of(orders(2, amount=10.0)))
+    run(copy)
+    assert ids(lake.table("copy")) == [2]
+
+
+def test_commits_without_rows_run_no_function_further_down(run, lake, orders, asset_of, copy):
+    ran = []
+
+    @hudi_asset(record_key="id")
+    def last(copy: Changes) -> pa.Table:
+        ran.append(1)
+        return copy.to_arrow()
+
+    run(asset_of(orders(1, amount=10.0)))
+    run(copy)
+    run(last)
+    run(asset_of(orders(2, amount=1.0)))
+    run(copy)
+    assert newest(lake.table("copy")).is_empty
+    run(last)
+    assert len(ran) == 1
+    assert len(commits(lake.table("last"))) == 1
+
+
+@pytest.mark.parametrize(
+    "condition", [dg.AutomationCondition.eager(), HudiAutomation.on_commit()], ids=["eager", "on_commit"]
+)
+def test_downstream_automation_does_not_see_a_commit_without_rows(
+    run, lake, instance, orders, asset_of, copy, condition
+):
+    @dg.asset(deps=["copy"], automation_condition=condition)
+    def below() -> None: ...
+
+    definitions = dg.Definitions([asset_of(orders(1)), copy, below], resources={"lake": lake})
+
+    def requested(cursor=None):
+        result = dg.evaluate_automation_conditions(definitions, instance, cursor=cursor)
+        return result.total_requested, result.cursor
+
+    run(asset_of(orders(1, amount=10.0)))
+    run(copy)
+    dg.materialize([below], instance=instance)
+    _, cursor = requested()
+    version = instance.get_latest_materialization_event(dg.AssetKey("copy")).asset_materialization.tags
+
+    run(asset_of(orders(2, amount=1.0)))
+    result = run(copy)
+    assert newest(lake.table("copy")).is_empty
+    assert [event.event_type for event in result.all_node_events].count(dg.DagsterEventType.ASSET_OBSERVATION) == 1
+    count, cursor = requested(cursor)
+    assert count == 0
+    assert instance.get_latest_materialization_event(dg.AssetKey("copy")).asset_materialization.tags == version
+
+    run(asset_of(orders(3, amount=10.0)))
+    run(copy)
+    assert requested(cursor)[0] == 1, "a commit with rows is seen"
+
+
+def test_a_retry_after_a_commit_without_rows_makes_no_second_one_and_no_event(run, lake, orders, asset_of, monkeypatch):
+    ran, pending = [], [True]
+
+    @hudi_asset(record_key="id", retry_policy=dg.RetryPolicy(max_retries=1))
+    def copy(orders: Changes) -> pa.Table:
+        ran.append(1)
+        return orders.to_arrow().slice(0, 0)
+
+    real = events.commit_event
+
+    def crash(*arguments):
+        if pending and pending.pop():
+            raise ConnectionError("the worker is gone")
+        return real(*arguments)
+
+    run(asset_of(orders(1)))
+    monkeypatch.setattr(events, "commit_event", crash)
+    result = run(copy)
+
+    assert (len(ran), len(commits(lake.table("copy")))) == (1, 1)
+    assert result.success
+    assert not result.get_asset_materialization_events()
+
+
+# --- gaps
+
+
+@pytest.fixture
+def lost(run, lake, orders, asset_of, copy):
+    """The history of the upstream table, which holds commits that `copy` has not read, is damaged."""
+    run(asset_of(orders(1, amount=10.0)))
+    run(copy)
+    upstream = hudi.open_table(lake.table("orders").location, options=SHORT)
+    for number in range(2, 8):
+        upstream.upsert(orders(number, amount=10.0))
+    assert upstream.timeline.has_history
+    history = Path(lake.table("orders").location, ".hoodie/timeline/history")
+    for manifest in history.glob("manifest_*"):
+        manifest.write_bytes(b"{")
+    return copy
+
+
+def test_a_gap_fails_the_run_with_a_hint_that_names_the_way_out(run, lake, lost):
+    result = run(lost, raise_on_error=False)
+    error = str(result.failure_data_for_node("copy").error)
+    assert "CheckpointGapError" in error
+    assert "hudi/accept_gap" in error
+    assert "hudi/accept_gap_by" in error
+    assert len(commits(lake.table("copy"))) == 1
+
+
+def test_an_accepted_gap_is_read_over_and_recorded(run, lake, lost):
+    result = run(lost, tags={"hudi/accept_gap": "read_all", "hudi/accept_gap_by": "anna: history was lost"})
+
+    assert result.success
+    table = lake.table("copy")
+    assert ids(table) == [1, 2, 3, 4, 5, 6, 7]
+    gap = json.loads(newest(table).extra["pyhudi.gap.orders"])
+    assert (gap["how"], gap["by"], gap["run_id"]) == ("read_all", "anna: history was lost", result.run_id)
+    assert gap["after"] < gap["until"] == commits(lake.table("orders"))[-1].completion_time
+    (event,) = result.get_asset_materialization_events()
+    assert event.materialization.metadata["hudi/gap_accepted"].value == [gap]
+
+
+def test_a_gap_can_be_skipped_and_the_next_run_goes_on_from_there(run, lake, lost):
+    run(lost, tags={"hudi/accept_gap": "skip", "hudi/accept_gap_by": "anna"})
+    table = lake.table("copy")
+    assert ids(table) == [1]
+    assert json.loads(newest(table).extra["pyhudi.gap.orders"])["how"] == "skip"
+    assert newest(table).is_empty
+
+
+def test_a_gap_is_not_accepted_without_a_name(run, lost):
+    result = run(lost, tags={"hudi/accept_gap": "skip"}, raise_on_error=False)
+    assert "hudi/accept_gap_by" in result.failure_data_for_node("copy").user_failure_data.description
+
+
+def test_code_can_accept_a_gap_and_the_commit_says_so(run, lake, lost):
+    @hudi_asset(key="copy", record_key="id")
+    def copy(orders: Changes) -> pa.Table:
+        orders.accept_gap("read_all", by="the team of copy")
+        return orders.to_arrow()
+
+    run(copy)
+    assert json.loads(newest(lake.table("copy")).extra["pyhudi.gap.orders"])["by"] == "the team of copy"
+
+
+# --- backlog
+
+
+def test_a_materialization_shows_how_far_it_was_behind_and_the_log_of_the_run_too(
+    run, lake, instance, orders, asset_of, copy
+):
+    run(asset_of(orders(1, amount=10.0)))
+    run(copy)
+    run(asset_of(orders(2, 3, amount=10.0)))
+    waiting = commits(lake.table("orders"))[-1]
+    run(asset_of(orders(3, amount=11.0, ts=2)))
+    result = run(copy)
+
+    facts = result.asset_materializations_for_node("copy")[0].metadata
+    assert (facts["hudi/backlog_commits"].value, facts["hudi/backlog_rows"].value) == (2, 3)
+    since = datetime.strptime(waiting.completion_time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    assert timedelta() <= datetime.fromtimestamp(facts["hudi/backlog_since"].value, UTC) - since < timedelta(seconds=1)
+    logged = [entry.user_message for entry in instance.all_logs(result.run_id)]
+    assert [one for one in logged if one.startswith("orders: 2 commits and 3 rows behind, since 20")]
+    assert len(facts) <= 30
+
+
+def test_the_backlog_counts_archived_commits_and_leaves_out_those_without_rows(run, lake, orders, asset_of, copy):
+    run(asset_of(orders(1, amount=10.0)))
+    run(copy)
+    upstream = hudi.open_table(lake.table("orders").location, options=SHORT)
+    for number in range(2, 8):
+        upstream.upsert(orders(number, amount=10.0))
+        with upstream.begin("upsert", allow_empty=True) as write:
+            write.commit()
+    assert upstream.timeline.has_history
+    facts = run(copy).asset_materializations_for_node("copy")[0].metadata
+    assert (facts["hudi/backlog_commits"].value, facts["hudi/backlog_rows"].value) == (6, 6)
+
+
+def test_the_backlog_of_a_run_for_many_partitions_is_told_once(run, orders, asset_of, daily):
+    run(asset_of(pa.concat_tables([orders(1, day=DAYS[0]), orders(2, day=DAYS[1])])))
+    tags = {"dagster/asset_partition_range_start": DAYS[0], "dagster/asset_partition_range_end": DAYS[1]}
+    events = run(daily, tags=tags).get_asset_materialization_events()
+    told = [event.materialization.metadata.get("hudi/backlog_rows") for event in events]
+    assert [value.value for value in told if value is not None] == [2]
+
+
+# --- positions as values
+
+
+def test_positions_go_through_a_commit_unchanged():
+    position = Position(
+        "20260101000000001", {"a": "20260101000000003", "b": "20260101000000003", "c": "20260101000000005"}
+    )
+    assert Position.from_json(json.loads(json.dumps(position.to_json()))) == position
+
+
+def test_a_position_never_moves_back_and_a_run_of_the_whole_asset_moves_every_partition():
+    position = Position(partitions={"a": "5", "b": "3"})
+    assert position.moved(["a"], "4") == position
+    assert position.moved(["b"], "4") == Position(partitions={"a": "5", "b": "4"})
+    assert position.moved([], "4") == Position("4", {"a": "5"})
+    assert Position("4", {"a": "5"}).after(["a", "c"]) == "4"
+    assert position.after(["a", "c"]) is None
+
+
+def test_the_positions_of_a_year_of_days_stay_small_and_there_is_a_bound():
+    days = [f"{datetime(2026, 1, 1) + timedelta(days=n):%Y-%m-%d}" for n in range(365)]
+    backfilled = Positions().moved("orders", "daily", days, "20260101000000001")
+    assert sum(map(len, backfilled.extra().values())) < 6_000
+    each = Positions()
+    for number, day in enumerate(days):
+        each = each.moved("orders", "daily", [day], f"202601010000{number:05d}")
+    assert sum(map(len, each.extra().values())) < 15_000
+    many = Position().moved([f"{number:05d}" for number in range(5_000)], "2").moved(["00001"], "3")
+    assert len(many.partitions) == checkpoints.KEPT_PARTITIONS
+    assert many.after(["00001"]) == "3"
