@@ -173,7 +173,10 @@ ROWS: dict[str, dict[str, Row]] = {
         "K5": Row("The same file group: one of the two writes is planned anew"),
         "K6": Row("Planned compactions and clusterings count"),
         "K7": Row("The same key in two file groups: one of the two writes is planned anew, by default"),
-        "K8": Row("All files of a commit are published by one decision, the metadata table's first"),
+        "K8": Row(
+            "All files of a commit are published by one decision, in the order that it names",
+            "the metadata table's as the first",
+        ),
         "K9": Row("Plans are made under the lock"),
         "K10": Row("Early detection through markers"),
         "K11": Row("An aborted write's files are removed; lazy and eager policies with heartbeats"),

@@ -103,7 +103,7 @@ def test_etag_aba_same_payload() -> None:
     assert len(seen) == 15
 
 
-@pytest.mark.row("O9", "T8")
+@pytest.mark.row("O9")
 def test_a_holder_whose_renewals_fail_knows_when_its_time_is_over(world: SimWorld) -> None:
     session = provider(world).acquire(0)
     world.storage.inject(Fault.THROTTLED, "put_if_match", LOCK_FILE, times=1_000)
@@ -139,7 +139,7 @@ def test_a_renewed_lock_outlives_its_validity_and_others_wait(world: SimWorld) -
     assert len(world.timer._handles) == handles == 0, "renewal goes on after the release"
 
 
-@pytest.mark.row("O9", "T8")
+@pytest.mark.row("O9")
 @pytest.mark.parametrize("why", ["the thread is dead", "the storage refuses"])
 def test_renewal_thread_dies(why: str) -> None:
     """The writer notices on its own: it publishes nothing, and the next one goes on."""
@@ -159,7 +159,7 @@ def test_renewal_thread_dies(why: str) -> None:
     assert rows_of(world.table()) == ((1, "a", 3.0),)
 
 
-@pytest.mark.row("O6", "T8")
+@pytest.mark.row("O6")
 @pytest.mark.parametrize("verb", ["head", "get", "put_if_absent", "put_if_match"])
 @pytest.mark.parametrize("refusals", [1, 3, 1_000])
 def test_lock_429_leaves_no_dangling(world: SimWorld, verb: str, refusals: int) -> None:
@@ -280,7 +280,7 @@ def nothing_is_lost(world: CounterWorld, history: History) -> None:
     assert acknowledged <= {instant.requested_time for instant in commits}, "an acknowledged commit is not there"
 
 
-@pytest.mark.row("O6", "O9", "T8")
+@pytest.mark.row("O6", "O9")
 @pytest.mark.parametrize(
     "bounds",
     [

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import json
 import struct
 import tracemalloc
 from collections import Counter
 
+import fastavro
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.log_files import golden_logs
 
 from pyhudi_core.errors import CorruptionError, HudiError, LimitExceededError, UnsupportedTableError
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.formats.hfile.reader import HFileReader
 from pyhudi_core.formats.log_contents import DeleteRecord, read_deletes, read_records, write_deletes, write_records
 from pyhudi_core.formats.log_format import MAGIC, BlockType, Header, LogBlock, encode_block
 from pyhudi_core.formats.log_reader import LogReader
@@ -57,6 +63,22 @@ def test_every_log_file_of_hudi_is_read_to_its_last_byte() -> None:
                 kinds["records"] += read_records(content, block.headers[Header.SCHEMA], name).num_rows
             elif block.type is BlockType.DELETE:
                 kinds["deletes"] += len(read_deletes(content, name))
+            elif block.type is BlockType.PARQUET_DATA:
+                batches = list(BaseFileReader(pa.BufferReader(content), name, None).iter_batches())
+                assert pa.Table.from_batches(batches).equals(pq.read_table(pa.BufferReader(content))), name
+                kinds["rows in Parquet"] += sum(batch.num_rows for batch in batches)
+            elif block.type is BlockType.HFILE_DATA:
+                schema = fastavro.parse_schema(json.loads(block.headers[Header.SCHEMA]))
+                keys: list[bytes] = []
+                for entries in HFileReader(pa.BufferReader(content), name).scan():
+                    keys += entries.key_list()
+                    for start in entries.value_starts.tolist()[:1]:
+                        record = fastavro.schemaless_reader(io.BytesIO(entries.data[start:]), schema, None)
+                        assert set(record) == {field["name"] for field in schema["fields"]}, name
+                assert keys == sorted(set(keys)), name
+                kinds["entries in HFile"] += len(keys)
+    assert kinds["rows in Parquet"] == 18
+    assert kinds["entries in HFile"] > 1000
     assert set(kinds) >= {"AVRO_DATA", "PARQUET_DATA", "HFILE_DATA", "DELETE", "CDC_DATA"}
     assert kinds["records"] > 1000
     assert kinds["deletes"] > 1000

@@ -27,6 +27,7 @@ EFFORT = int(os.environ.get("PYHUDI_EXPLORE", "1"))
 _names = count()
 
 
+@pytest.mark.row("O1")
 class TestInProcessLock(LockKit):
     @pytest.fixture
     def providers(self, tmp_path: Path) -> Callable[[], LockProvider]:
