@@ -53,8 +53,9 @@ class Messages(dg.Config):
     record_key=feed.KEY,
     ordering="updated_at",
     schema=feed.SCHEMA,
-    # 120 days: so many partitions Dagster's plots show at once.
-    partitions=HudiPartitions.daily("flight_date", start="2013-01-01", end_date="2013-05-01"),
+    # Data that grows takes HudiPartitions.daily("flight_date", start="2013-01-01"). Here the days are in the past, and Dagster's plots by
+    # partition show the 120 days before today, whatever the end date; of a list they show its newest 120.
+    partitions=HudiPartitions.static("flight_date", feed.days(feed.FIRST_DAY, 120)),
     on_foreign_rows="allow",  # a flight that lands after midnight changes yesterday's row
     deps=[flight_messages],
     group_name="flights",

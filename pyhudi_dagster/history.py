@@ -84,6 +84,5 @@ def _entry(table: hudi.HudiTable, instant: hudi.Instant, is_commit: bool) -> Ent
         inserted=sum(stat.inserts for stat in commit.stats),
         updated=sum(stat.updates for stat in commit.stats),
         deleted=hudi.CommitStats.of(commit).rows_deleted,
-        partitions=len(commit.partitions),
         run_id=commit.extra.get(PREFIX + "run_id", ""),
     )

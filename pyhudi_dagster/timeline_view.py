@@ -37,7 +37,6 @@ class Entry:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
-    partitions: int = 0
     run_id: str = ""
 
 
@@ -57,15 +56,14 @@ def timeline_table(entries: Sequence[Entry]) -> dg.TableMetadataValue:
                 "inserted": entry.inserted,
                 "updated": entry.updated,
                 "deleted": entry.deleted,
-                "partitions": entry.partitions,
                 "seconds": f"{span:.1f}" if (span := _seconds(entry)) is not None else "pending",
                 "run": entry.run_id[:8],
             }
         )
         for entry in reversed(entries[-SHOWN:])
     ]
-    kinds = {"inserted": "int", "updated": "int", "deleted": "int", "partitions": "int"}
-    names = ("instant", "operation", "inserted", "updated", "deleted", "partitions", "seconds", "run")
+    kinds = {"inserted": "int", "updated": "int", "deleted": "int"}
+    names = ("instant", "operation", "inserted", "updated", "deleted", "seconds", "run")
     schema = dg.TableSchema(columns=[dg.TableColumn(name, kinds.get(name, "string")) for name in names])
     return dg.MetadataValue.table(records=records, schema=schema)
 

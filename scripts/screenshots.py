@@ -67,14 +67,20 @@ def _visit(page: Page, address: str) -> None:
     page.wait_for_timeout(1500)
     _save(dialog, "timeline-chart")
 
-    page.goto(f"{address}/assets/daily_delays")
-    plots = page.get_by_text("Plots").first
-    plots.scroll_into_view_if_needed()
-    plots.click()
-    page.locator("canvas").first.wait_for()
-    page.locator("canvas").first.scroll_into_view_if_needed()
-    page.wait_for_timeout(2500)
-    _save(page, "plots")
+    for asset, name in (("flights", "plots-by-partition"), ("daily_delays", "plots")):
+        page.goto(f"{address}/assets/{asset}")
+        plots = page.get_by_text("Plots").first
+        plots.scroll_into_view_if_needed()
+        plots.click()
+        page.locator("canvas").first.wait_for()
+        page.locator("canvas").first.scroll_into_view_if_needed()
+        page.wait_for_timeout(2500)
+        _save(page, name)
+
+    page.goto(f"{address}/locations/__repository__@pyhudi/resources/lake")
+    _see(page, "warehouse")
+    if page.get_by_text("code-block").count() or page.get_by_text("::").count():
+        sys.exit("the page of the lake shows markup")  # no picture: the page shows this machine's folders
 
 
 def _see(page: Page, text: str) -> None:

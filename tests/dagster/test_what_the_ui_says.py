@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 import dagster as dg
 import pyarrow as pa
 import pytest
+from dagster._core.definitions.partitions.context import PartitionLoadingContext
+from dagster._core.definitions.temporal_context import TemporalContext
 from dagster_shared.serdes import serialize_value
 from support.archival import AUTOMATIC
 
@@ -226,7 +228,7 @@ def test_counts_of_one_event_agree_with_each_other(run, lake, instance, orders, 
     found = newest(instance).metadata
     table = [record.data for record in found["hudi/partitions_touched"].records]
     newest_in_timeline = found["hudi/timeline"].records[0].data
-    assert sum(row["files"] for row in table) == 12 == newest_in_timeline["partitions"]
+    assert sum(row["files"] for row in table) == len(table) == 12
     assert (
         sum(row["inserted"] for row in table)
         == 24
@@ -263,7 +265,12 @@ def test_the_page_of_a_resource_shows_no_markup(resource):
     assert not re.search(r"::|``|:\w+:`|\bArgs:|\bExample:|`", shown)
 
 
-def test_the_plots_of_the_demo_show_its_first_partitions():
-    """By partition, the UI plots the newest 120 keys; the demo fills the first week."""
-    keys = next(iter(definitions.flights.specs)).partitions_def.get_partition_keys()
-    assert "2013-01-01" in keys[-120:]
+def test_the_plots_of_the_demo_show_its_first_partitions(instance):
+    """By partition, the UI plots the newest 120 keys, asked for page by page as here; the demo fills the first week."""
+    partitions = next(iter(definitions.flights.specs)).partitions_def
+    context = PartitionLoadingContext(
+        temporal_context=TemporalContext(effective_dt=datetime.now(UTC), last_event_id=None),
+        dynamic_partitions_store=instance,
+    )
+    page = partitions.get_paginated_partition_keys(context, limit=120, ascending=False)
+    assert "2013-01-01" in page.results
