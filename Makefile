@@ -50,7 +50,7 @@ format: $(INSTALLED) ## Format the code and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: $(INSTALLED) java ## The whole quick suite
+test: $(INSTALLED) java ## The whole quick suite, 10 minutes at most on two cores (TESTS=tests/unit: a part)
 	$(BIN)/python scripts/quick_suite.py $(TESTS) --ignore=tests/interop
 
 demo: $(INSTALLED) java ## A week of real flights through Dagster, then the UI (UI=0: without; DAYS=7, PORT=3000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,31 +12,40 @@ pytest.register_assert_rewrite("pyhudi_core.testing.lock_kit", "pyhudi_core.test
 HERE = Path(__file__).parent
 SLOW_TEST_S = 4 * 3600
 """The usual limit is for tests of the quick suite; those of the nightly one try all orders there are."""
-
-
 ORDER = ("dagster", "e2e", "spark", "reliability", "unit", "golden", "hostile", "style")
 """Folders of the quick suite; those with the longest files come first, so that no process is left with one of them at the end."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Slow tests have a limit of their own, unless they name one. For `make test` tests are put together that share something."""
+    """Slow tests have a limit of their own, unless they name one. The processes of `make test` take the longest files first."""
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_TEST_S))
-    if config.getoption("loadgroup", default=False):
-        _share_out(items)
+        if item.get_closest_marker("spark") and not _needs_spark(item.nodeid):
+            raise pytest.UsageError(f"{item.nodeid} needs Spark, so its file or folder must have spark in its name")
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: (not _needs_spark(item.nodeid), _place_in_order(item)))
 
 
-def _share_out(items: list[pytest.Item]) -> None:
-    """A file's tests stay in one process, for they share fixtures; all that need Spark do, for there is one session at a time."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("spark" if item.get_closest_marker("spark") else item.path.stem))
-    items.sort(key=lambda item: (item.get_closest_marker("spark") is None, _place_in_order(item)))
+def _needs_spark(nodeid: str) -> bool:
+    return "spark" in nodeid.partition("::")[0]
 
 
 def _place_in_order(item: pytest.Item) -> int:
     folder = item.path.relative_to(HERE).parts[0]
     return ORDER.index(folder) if folder in ORDER else len(ORDER)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """What stays in one process: a file's tests, for they share fixtures; all that need Spark, for there is one session at a time."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if _needs_spark(nodeid) else nodeid.partition("::")[0]
+
+    return ByFile(config, log)
 
 
 @pytest.fixture

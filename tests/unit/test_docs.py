@@ -66,6 +66,16 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytes
         exec(compile(code, page, "exec"), module.__dict__)
 
 
+def test_the_parts_of_ci_and_their_minutes_are_those_that_contributors_read() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+    said = re.findall(r"^#   (\w+) +(\d+) +(\d+) ", script, re.MULTILINE)
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## What CI does")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| (\w+) \| .*? \| (\d+) \| (\d+) \|$", table, re.MULTILINE) == said
+    parts = re.findall(r"^part (\w+)", script, re.MULTILINE)
+    assert [name for name, _, _ in said] == [name for name in parts if name not in ("room", "clone")]
+    assert sum(int(now) + int(more) for _, now, more in said) <= 30
+
+
 def test_generated_pages_are_current() -> None:
     assert runpy.run_path(str(ROOT / "scripts" / "generate_docs.py"))["stale"]() == []
 

@@ -1,0 +1,55 @@
+"""`make test`: two processes share the tests, some run alone, and whatever fails is told by the exit status."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "scripts" / "quick_suite.py"
+SUITE = """
+import os
+import tempfile
+import pytest
+
+def test_beside_others():
+    assert "PYTEST_XDIST_WORKER" in os.environ
+    assert tempfile.gettempdir() != os.environ["USUAL"] or not os.access("/dev/shm", os.W_OK)
+
+@pytest.mark.alone
+def test_alone_on_the_disk():
+    assert "PYTEST_XDIST_WORKER" not in os.environ
+    assert tempfile.gettempdir() == os.environ["USUAL"]
+
+@pytest.mark.slow
+def test_at_night():
+    raise AssertionError
+"""
+
+
+def test_tests_run_beside_each_other_or_alone_and_slow_ones_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "test_small.py").write_text(SUITE)
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(tmp_path), "-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider"],
+        env={**outside, "TMPDIR": str(tmp_path), "USUAL": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.findall(r"^(\d+ passed)", done.stdout, re.MULTILINE) == ["1 passed", "1 passed"]
+
+
+@pytest.mark.parametrize(
+    ("ended", "status"), [((0, 0), 0), ((0, 5), 0), ((5, 0), 0), ((1, 0), 1), ((5, 1), 1), ((0, 2), 1), ((-9, 0), 1), ((5, 5), 1)]
+)  # fmt: skip
+def test_every_test_has_to_pass_and_there_has_to_be_one(ended: tuple[int, int], status: int) -> None:
+    assert runpy.run_path(str(SCRIPT))["verdict"](ended) == status
