@@ -7,6 +7,7 @@ partition column of the table, in the order of the folders.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -263,6 +264,13 @@ def _by_dimension(
     return {name: (parts[name], own) for name, own in found.items()}
 
 
+def _arrow_text(text: str) -> pa.Array:
+    """One text as an Arrow array. From its bytes: turning Python values into Arrow imports pandas, which loading definitions must not."""
+    data = text.encode()
+    offsets = struct.pack("=ii", 0, len(data))
+    return pa.StringArray.from_buffers(1, pa.py_buffer(offsets), pa.py_buffer(data))
+
+
 def _check_type(column: str, kind: pa.DataType, texts: Sequence[str]) -> None:
     if pa.types.is_timestamp(kind):
         raise definition_error(
@@ -271,7 +279,7 @@ def _check_type(column: str, kind: pa.DataType, texts: Sequence[str]) -> None:
         )
     for text in texts:
         try:
-            same = pc.cast(pc.cast(pa.scalar(text), kind), pa.string()).as_py() == text
+            same = pc.cast(pc.cast(_arrow_text(text), kind), pa.string())[0].as_py() == text
         except pa.ArrowException:
             same = False
         if not same:
