@@ -51,7 +51,7 @@ def report(
 def _report(described: _Described, keys: Sequence[str]) -> Report:
     info, written = described.info, described.written
     if info.partitions is None or not keys:
-        return Report(described.last(Share.of(written.commit.metadata.stats)))
+        return Report(described.last())
     shares = shares_of(info.partitions, keys, written)
     by_partition = {key: described.plain(shares[key]) for key in keys}
     # Dagster stores the events in the order of the keys, so that this one is the newest of the run.
@@ -93,7 +93,7 @@ def commit_event(
     described = _Described(info, Written(table, past, adopted=True), known, is_own=False)
     if past.metadata.operation in _SERVICES:
         return _observation(info, table, past, described.of_service())
-    entries = described.last(Share.of(past.metadata.stats))
+    entries = described.last()
     return dg.AssetMaterialization(asset_key=info.key, metadata=entries, tags=data_tags(past))
 
 
@@ -159,9 +159,9 @@ class Share:
     count: int | None = None
 
     @classmethod
-    def of(cls, stats: Iterable[WriteStat], count: int | None = None) -> Share:
-        """From the write stats of the partitions."""
-        return cls(metadata.row_entries(stats), count)
+    def of(cls, stats: Iterable[WriteStat], dropped: int = 0, count: int | None = None) -> Share:
+        """From the write stats of the partitions, and the rows that went with them where they were dropped."""
+        return cls(metadata.row_entries(stats, dropped), count)
 
     def counted(self) -> Entries:
         return {} if self.count is None else {"dagster/partition_row_count": self.count}
@@ -174,12 +174,16 @@ def shares_of(partitions: HudiPartitions, keys: Sequence[str], written: Written)
         stats.setdefault(value_of_path(stat.partition, partitions.columns), []).append(stat)
     owned = {key: sorted(partitions.values_of_key(key)) for key in keys}
     rows = _rows_of(written, [value for values in owned.values() for value in values])
+    dropped: dict[Value, int] = {}
+    for path, count in history.dropped_rows(written.table, written.commit).items():
+        dropped[value_of_path(path, partitions.columns)] = count
     shares = {}
     for key, values in owned.items():
         counts = [rows.get(value) for value in values]
         known = [count for count in counts if count is not None]
         mine = (stat for value in values for stat in stats.get(value, []))
-        shares[key] = Share.of(mine, sum(known) if len(known) == len(counts) else None)
+        gone = sum(dropped.get(value, 0) for value in values)
+        shares[key] = Share.of(mine, gone, sum(known) if len(known) == len(counts) else None)
     return shares
 
 
@@ -215,9 +219,11 @@ class _Described:
             **metadata.name_entries(commit),
         }
 
-    def last(self, share: Share) -> Entries:
-        """Of the commit's only event, or of the last one."""
+    def last(self, share: Share | None = None) -> Entries:
+        """Of the last event of a commit, with this share; of its only one without."""
         written, size = self.written, self._size()
+        dropped = history.dropped_rows(written.table, written.commit)
+        share = share or Share.of(written.commit.metadata.stats, sum(dropped.values()))
         return {
             **share.counted(),
             **metadata.size_entries(size),
@@ -227,7 +233,7 @@ class _Described:
             **(metadata.run_entry(written.commit) if written.adopted else {}),
             **metadata.layout_entries(size),
             **metadata.duration_entries(written),
-            **metadata.wide_entries(written.table, written.commit),
+            **metadata.wide_entries(written.table, written.commit, dropped),
             **metadata.place_entries(self.info, written.table, written.commit.instant),
         }
 

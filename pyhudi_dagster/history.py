@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyhudi_core as hudi
 from pyhudi_core import CommitMetadata
-from pyhudi_core.errors import TableError
+from pyhudi_core.errors import HudiError, TableError
 from pyhudi_dagster.identity import PREFIX, Identity
 from pyhudi_dagster.timeline_view import SHOWN, Entry, operation_name
 
@@ -61,6 +61,21 @@ def find_made(
         if identity.made(metadata.extra, attempt):
             return PastCommit(instant, metadata)
     return None
+
+
+def dropped_rows(table: hudi.HudiTable, commit: PastCommit) -> dict[str, int]:
+    """How many rows went with each partition that a commit dropped, by path; empty for other commits, and where it is not known any more."""
+    metadata = commit.metadata
+    if metadata.operation != "DELETE_PARTITION":
+        return {}
+    if len(metadata.replaced) == 1 and metadata.rows_replaced is not None:
+        return dict.fromkeys(metadata.replaced, metadata.rows_replaced)
+    before = [other for other in table.timeline.commits if (other.completion_time or "") < commit.completion_time]
+    try:
+        sizes = table.partition_sizes(list(metadata.replaced), as_of=before[-1]) if before else {}
+    except HudiError:  # cleaned since
+        return {}
+    return {path: sizes[path].rows or 0 for path in metadata.replaced if path in sizes}
 
 
 def entries(table: hudi.HudiTable, until: hudi.Instant) -> list[Entry]:

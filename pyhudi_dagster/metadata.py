@@ -61,13 +61,16 @@ def input_entries(written: Written) -> dict[str, Any]:
     return {**written.facts, **incremental.gap_facts(written.commit.extra)}
 
 
-def row_entries(stats: Iterable[WriteStat]) -> dict[str, Any]:
-    """What a commit did to rows, and what it wrote for that. Of the partitions of a commit these add up to the commit's."""
+def row_entries(stats: Iterable[WriteStat], dropped: int = 0) -> dict[str, Any]:
+    """What a commit did to rows, and what it wrote for that. Of the partitions of a commit these add up to the commit's.
+
+    ``dropped``: rows that went with dropped partitions.
+    """
     written = [stat for stat in stats if stat.path]
     return {
         "hudi/rows_inserted": sum(stat.inserts for stat in written),
         "hudi/rows_updated": sum(stat.updates for stat in written),
-        "hudi/rows_deleted": sum(stat.deletes for stat in written),
+        "hudi/rows_deleted": sum(stat.deletes for stat in written) + dropped,
         "hudi/rows_unchanged": sum(max(0, stat.rows - stat.inserts - stat.updates) for stat in written),
         "hudi/files_written": len(written),
         "hudi/bytes_written": sum(stat.size for stat in written),
@@ -122,12 +125,14 @@ def _seconds(start: datetime, end: datetime) -> float:
     return max(0.0, (end - start).total_seconds())
 
 
-def wide_entries(table: hudi.HudiTable, commit: history.PastCommit) -> dict[str, Any]:
+def wide_entries(
+    table: hudi.HudiTable, commit: history.PastCommit, dropped: Mapping[str, int] | None = None
+) -> dict[str, Any]:
     """The tables and the chart; shorter ones where they would make the event too large."""
     shown = history.entries(table, commit.instant)
     partitions = PARTITIONS_SHOWN
     while True:
-        touched = partitions_touched(commit.metadata, partitions)
+        touched = partitions_touched(commit.metadata, partitions, dropped)
         chart, timeline = timeline_markdown(shown), timeline_table(shown)
         length = len(chart.md_str or "") + sum(
             len(str(record.data)) for record in (*touched.records, *timeline.records)
@@ -151,18 +156,21 @@ def place_entries(info: HudiAssetInfo, table: hudi.HudiTable, instant: hudi.Inst
     }
 
 
-def partitions_touched(commit: CommitMetadata, shown: int = PARTITIONS_SHOWN) -> dg.TableMetadataValue:
+def partitions_touched(
+    commit: CommitMetadata, shown: int = PARTITIONS_SHOWN, dropped: Mapping[str, int] | None = None
+) -> dg.TableMetadataValue:
     """What the commit did to each partition; of many only the first."""
     paths = sorted(commit.partitions)
     title = "partition" if len(paths) <= shown else f"partition ({shown} of {len(paths)})"
     kinds = {title: "string", "inserted": "int", "updated": "int", "deleted": "int", "files": "int", "size": "string"}
     schema = dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in kinds.items()])
-    records = [_partition_record(title, path, commit) for path in paths[:shown]]
+    gone = dropped or {}
+    records = [_partition_record(title, path, commit, gone.get(path, 0)) for path in paths[:shown]]
     return dg.MetadataValue.table(records=records, schema=schema)
 
 
-def _partition_record(title: str, path: str, commit: CommitMetadata) -> dg.TableRecord:
-    entries: Mapping[str, Any] = row_entries(stat for stat in commit.stats if stat.partition == path)
+def _partition_record(title: str, path: str, commit: CommitMetadata, dropped: int) -> dg.TableRecord:
+    entries = row_entries((stat for stat in commit.stats if stat.partition == path), dropped)
     return dg.TableRecord(
         {
             title: path or "(none)",

@@ -238,6 +238,19 @@ def test_counts_of_one_event_agree_with_each_other(run, lake, instance, orders, 
     assert found["hudi/file_groups"].value == 12
 
 
+def test_rows_of_dropped_partitions_are_counted_where_they_were(run, lake, instance, orders, asset_of):
+    run(daily(asset_of, one_row_a_day(orders)), tags=RANGE)
+    last = {**RANGE, "dagster/asset_partition_range_end": "2026-01-03"}
+    result = run(daily(asset_of, lambda _: HudiWrite(None, operation="delete_partitions")), tags=last)
+
+    events = [event.materialization.metadata for event in result.get_asset_materialization_events()]
+    assert [event["hudi/rows_deleted"].value for event in events] == [2, 2, 2]
+    assert [event["dagster/partition_row_count"].value for event in events] == [0, 0, 0]
+    assert events[-1]["dagster/row_count"].value == 18
+    assert [record.data["deleted"] for record in events[-1]["hudi/partitions_touched"].records] == [2, 2, 2]
+    assert events[-1]["hudi/timeline"].records[0].data["deleted"] == 6
+
+
 def test_an_event_stays_small_however_many_partitions_and_commits_there_are(run, lake, instance, orders, asset_of):
     day = "2026-01-01-" + "x" * 80
     batch = pa.concat_tables(orders(number, day=f"{day}{number:03}") for number in range(60))
