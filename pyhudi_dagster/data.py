@@ -21,8 +21,11 @@ def is_spark(data: Any) -> bool:
     return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "sparkSession")
 
 
-def normalised(data: Any) -> Any:
-    """A Spark DataFrame, or a ``pyarrow`` table or reader. None for nothing to write. Raises `SchemaMismatchError`."""
+def normalised(data: Any, *, keep_empty: bool = False) -> Any:
+    """A Spark DataFrame, or a ``pyarrow`` table or reader. Raises `SchemaMismatchError`.
+
+    None for nothing to write; with ``keep_empty`` a table without rows is kept, for operations to which it means something.
+    """
     if data is None or is_spark(data):
         if data is not None:
             interrupts.claim(data.sparkSession)
@@ -38,7 +41,7 @@ def normalised(data: Any) -> Any:
     elif hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.Table | pa.RecordBatchReader):
         data = pa.RecordBatchReader.from_stream(data)
     if isinstance(data, pa.Table):
-        return data if data.num_rows else None
+        return data if data.num_rows or keep_empty else None
     if isinstance(data, pa.RecordBatchReader) or data is None:
         return data
     raise SchemaMismatchError(

@@ -74,12 +74,14 @@ def write(
     """
     if request.operation == "delete_partitions":
         return _delete_partitions(lake, info, request, step, changes)
-    rows = data_kinds.normalised(request.data)
+    empties = request.operation == "insert_overwrite_table"  # an empty batch empties the table, as in the core
+    rows = data_kinds.normalised(request.data, keep_empty=empties)
     if rows is None:
         return _advance(lake, info, request, step, changes)
     allowed = values_of(info, step)
     if allowed is not None and info.partitions is not None and info.on_foreign_rows == "drop":
-        rows = data_kinds.normalised(data_kinds.only_values(rows, info.partitions.columns, allowed))
+        found = data_kinds.only_values(rows, info.partitions.columns, allowed)
+        rows = data_kinds.normalised(found, keep_empty=empties)
         if rows is None:
             return _advance(lake, info, request, step, changes)
     table = lake.table_or_new(info.table, info.settings, rows.schema)

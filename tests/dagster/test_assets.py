@@ -83,6 +83,17 @@ def test_nothing_to_write_is_no_commit_and_no_event(run, lake, orders, asset_of,
     assert len(commits(lake.table("orders"))) == 1
 
 
+def test_an_empty_batch_of_insert_overwrite_table_empties_the_table_once(run, lake, orders, asset_of):
+    run(asset_of(orders(1, 2)))
+    empty = asset_of(orders(), operation="insert_overwrite_table")
+    result = run(empty)
+
+    assert rows_of(lake.table("orders")) == []
+    assert result.asset_materializations_for_node("orders")[0].metadata["dagster/row_count"].value == 0
+    assert not run(empty).get_asset_materialization_events()
+    assert not run(asset_of(None, operation="insert_overwrite_table")).get_asset_materialization_events()
+
+
 @pytest.mark.parametrize(
     ("operation", "given", "left"),
     [
