@@ -50,6 +50,15 @@ def normalised(data: Any, *, keep_empty: bool = False) -> Any:
     )
 
 
+def schema_of(data: Any) -> Any:
+    """The schema of data that may have no rows: pyarrow's, or Spark's; None where it has none, or columns without a type."""
+    if data is None or is_spark(data):
+        return None if data is None else data.schema
+    whole = normalised(data, keep_empty=True)
+    untyped = whole is None or any(pa.types.is_null(field.type) for field in whole.schema)
+    return None if untyped else whole.schema
+
+
 def only_values(data: Any, columns: Sequence[str], values: Iterable[Value]) -> Any:
     """The rows whose partition columns have one of the values."""
     allowed = ["/".join(value) for value in values]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import SnapshotExpiredError
+from pyhudi_core.errors import CorruptTimelineError, SnapshotExpiredError
 from pyhudi_dagster import checkpoints, gaps
 from pyhudi_dagster.backlog import Backlog, backlog_metadata, backlog_of
 from pyhudi_dagster.checkpoints import Positions
@@ -79,8 +79,18 @@ class Changes:
                 raise self._gap_error() from error
             _log.warning("changes of %s since %s are lost; accepted by %s (%s)", self.name, self.after, by, how)
         if acceptance.how == "read_all":
-            return self.table.scan(columns=columns, where=where)
+            return self._all(columns, where)
         return self.table.incremental(after=self.until, columns=columns, where=where)
+
+    def _all(self, columns: Sequence[str] | None, where: object) -> Any:
+        """All rows as of the end of the changes, or, where the history that this takes is damaged, as of now."""
+        try:
+            return self.table.scan(columns=columns, where=where, as_of=self.until)
+        except (SnapshotExpiredError, CorruptTimelineError) as error:
+            _log.warning(
+                "all rows of %s are read as of now, so the next run may read newer ones again: %s", self.name, error
+            )
+            return self.table.scan(columns=columns, where=where)
 
     def accept_gap(self, how: How, by: str) -> None:
         """Go on where changes were lost: ``"read_all"`` reads all rows of the table once, ``"skip"`` none up to now; the commit keeps who said so."""

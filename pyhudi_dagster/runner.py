@@ -108,7 +108,8 @@ def publish(
         if look is not None:
             look()
         staged = time.monotonic()
-        step.log.info("%s: planned as instant %s: %s", name, write.instant, _amount(write.stats))
+        if write.instant is not None:
+            step.log.info("%s: planned as instant %s: %s", name, write.instant, _amount(write.stats))
 
     def lost(conflict: CommitConflictError) -> None:
         step.log.info("%s: rolled back, because another commit came first; planning anew. %s", name, conflict)

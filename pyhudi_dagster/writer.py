@@ -127,7 +127,7 @@ def _advance(
     """The changes gave no rows: a commit that holds their positions and changes nothing, so that they are not read again."""
     if not any(changes):
         return None
-    schema = getattr(request.data, "schema", None) or info.settings.schema
+    schema = info.settings.schema if info.settings.schema is not None else data_kinds.schema_of(request.data)
     table = existing(lake, info.table)
     if table is None and schema is not None:
         table = lake.table_or_new(info.table, info.settings, schema)

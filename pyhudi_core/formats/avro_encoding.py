@@ -244,7 +244,9 @@ def _plain(column: columns.Column, values: pa.Array, name: str) -> Piece:
         wide, lengths = bytes_of_decimals(values)
         if lengths.max(initial=0) > column.size:
             raise _cannot(name, f"a decimal of more than {column.size} bytes")
-        return Fixed(wide[:, wide.shape[1] - column.size :])
+        sign = np.where(wide[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
+        front = np.broadcast_to(sign, (len(wide), max(0, column.size - wide.shape[1])))
+        return Fixed(np.hstack([front, wide[:, max(0, wide.shape[1] - column.size) :]]))
     if decimal:
         wide, lengths = bytes_of_decimals(values)
         used = np.arange(wide.shape[1]) >= (wide.shape[1] - lengths)[:, None]
@@ -296,7 +298,8 @@ def _union(column: columns.UnionColumn, values: pa.Array, name: str) -> Chosen:
 
 
 def _converted(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
-    if values.type == kind or pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type):
+    wide = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+    if kind in (values.type, wide.get(values.type)):
         return values
     try:
         return values.cast(kind)

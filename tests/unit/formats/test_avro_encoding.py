@@ -71,6 +71,15 @@ def test_decimals_in_bytes_take_as_few_as_java_takes(digits: str) -> None:
     assert bytes_of(text, [{"v": Decimal(digits)}]) == bytes([2 * len(shortest)]) + shortest
 
 
+@pytest.mark.parametrize("size", [2, 16, 17, 20])
+def test_decimals_in_a_fixed_have_its_size_and_their_sign(size: int) -> None:
+    from decimal import Decimal
+
+    kind = {"type": "fixed", "name": "f", "size": size, "logicalType": "decimal", "precision": 4, "scale": 0}
+    found = bytes_of(record(("v", kind)), [{"v": Decimal(-129)}, {"v": Decimal(9999)}])
+    assert found == (-129).to_bytes(size, "big", signed=True) + (9999).to_bytes(size, "big")
+
+
 def test_a_union_of_several_types_is_written_from_the_branch_that_has_a_value() -> None:
     text = record(("v", ["null", "long", "string"]))
     expected = encoded(text, [{"v": 7}, {"v": None}, {"v": "x"}])[0]
@@ -114,6 +123,7 @@ def test_other_layouts_of_texts_are_taken(arrow: pa.DataType) -> None:
         ({"type": "long", "logicalType": "timestamp-millis"}, pa.array([1], pa.timestamp("us", "UTC")), "without loss"),
         ("int", pa.array([2**31]), "does not become int32"),
         ("string", pa.array([[1]]), "does not become string"),
+        ("long", pa.array(["x"], pa.large_string()), "does not become int64"),
         ({"type": "fixed", "name": "f", "size": 2}, pa.array([b"abc"]), "does not become"),
     ],
 )
