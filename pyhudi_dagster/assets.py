@@ -78,7 +78,7 @@ class HudiAsset:
         changes = self._changes(context, step, lake)
         if changes and not any(changes.values()):
             step.log.info("nothing has changed in %s since the last commit", ", ".join(changes))
-            return None
+            return writer.unreported(lake, self.info, step)
         arguments = {**inputs, **changes}
         result = self.function(context, **arguments) if self.inputs.takes_context else self.function(**arguments)
         request = result if isinstance(result, HudiWrite) else HudiWrite(result, self.info.operation)

@@ -63,6 +63,17 @@ def find_made(
     return None
 
 
+def newest_with_rows(table: hudi.HudiTable, identity: Identity, after: str) -> PastCommit | None:
+    """The newest commit that any run of the asset made for these partitions and that completed after this time, or None.
+
+    Commits that hold positions alone are passed over; archived ones are found too.
+    """
+    for instant, metadata in table.commits_with(PREFIX + "run_id", after):
+        if identity.concerns(metadata.extra) and not metadata.is_empty:
+            return PastCommit(instant, metadata)
+    return None
+
+
 def dropped_rows(table: hudi.HudiTable, commit: PastCommit) -> dict[str, int]:
     """How many rows went with each partition that a commit dropped, by path; empty for other commits, and where it is not known any more."""
     metadata = commit.metadata

@@ -47,11 +47,13 @@ class Identity:
 
     def made(self, extra: Mapping[str, str], attempt: frozenset[str]) -> bool:
         """Whether a commit with this extra metadata was made by this step, in this run or one that it resumes."""
-        same = all(
-            extra.get(PREFIX + name, "") == getattr(self, name) for name in ("asset_key", "step_key", "partitions")
-        )
-        same_action = extra.get(PREFIX + "action", WRITE) == self.action
-        return same and same_action and extra.get(PREFIX + "run_id", "") in attempt
+        same_step = extra.get(PREFIX + "step_key", "") == self.step_key
+        return self.concerns(extra) and same_step and extra.get(PREFIX + "run_id", "") in attempt
+
+    def concerns(self, extra: Mapping[str, str]) -> bool:
+        """Whether a commit with this extra metadata is of this action of the asset for these partitions, in whatever run."""
+        same = all(extra.get(PREFIX + name, "") == getattr(self, name) for name in ("asset_key", "partitions"))
+        return same and extra.get(PREFIX + "action", WRITE) == self.action
 
 
 def identity_of(

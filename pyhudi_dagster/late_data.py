@@ -14,6 +14,7 @@ import dagster as dg
 
 from pyhudi_dagster import events
 from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.reported import is_observed, reported_until
 from pyhudi_dagster.runner import Step
 from pyhudi_dagster.writer import Written
 
@@ -50,15 +51,15 @@ def report_late(
 
 
 def _is_reported(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str, written: Written) -> bool:
-    """Whether the newest event of the partition is about this commit already: a crash came after it, and this is the retry."""
-    wanted = dg.AssetRecordsFilter(asset, asset_partitions=[partition])
-    newest = [
-        *instance.fetch_materializations(wanted, limit=1).records,
-        *instance.fetch_observations(wanted, limit=1).records,
-    ]
-    found = [record.asset_materialization or record.event_log_entry.asset_observation for record in newest]
-    tag = written.commit.completion_time
-    return any(event is not None and (event.tags or {}).get("hudi/completion") == tag for event in found)
+    """Whether Dagster knows of the late rows already: a crash came after that, and this is the retry.
+
+    A materialization of a later commit counts too: the partition ran meanwhile, and an older version must not follow a newer one. A later
+    observation does not: it may be about a commit without rows.
+    """
+    completion = written.commit.completion_time
+    return reported_until(instance, asset, [partition]) >= completion or is_observed(
+        instance, asset, partition, completion
+    )
 
 
 def _some(names: Sequence[str]) -> str:

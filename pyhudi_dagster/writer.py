@@ -15,6 +15,7 @@ from pyhudi_dagster.errors import ForeignRowsError
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.partition_values import Value
 from pyhudi_dagster.partitions import value_of_path
+from pyhudi_dagster.reported import reported_until
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.runner import Step
 from pyhudi_dagster.settings import HudiWrite
@@ -25,7 +26,10 @@ _BEGUN_AS = {"delete_partitions": "delete_partition"}
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A commit that stands on the timeline, made by this attempt. Times in seconds; lock figures only for fresh commits."""
+    """A commit that stands on the timeline, made by this attempt, or by an earlier run that died before its event.
+
+    Times in seconds; lock figures only for fresh commits.
+    """
 
     table: hudi.HudiTable
     commit: history.PastCommit
@@ -50,7 +54,27 @@ def adopted(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Written 
     found = runner.adopted(step, table) if table is not None else None
     if table is None or found is None:
         return None
-    return Written(table, found, adopted=True, foreign=_foreign(info, step, found.metadata.partitions))
+    return _found(table, info, step, found)
+
+
+def unreported(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Written | None:
+    """The newest commit of the asset for the step's partitions, if no event tells of it: an earlier run died between the two.
+
+    Only commits that completed after the one in the newest event are read.
+    """
+    table = existing(lake, info.table)
+    if table is None or step.instance is None or step.run is None:
+        return None
+    after = reported_until(step.instance, info.key, step.partition_keys)
+    found = history.newest_with_rows(table, step.identity, after)
+    if found is None:
+        return None
+    step.log.info("no event tells of the commit %s of an earlier run; adopted", found.instant.requested_time)
+    return _found(table, info, step, found)
+
+
+def _found(table: hudi.HudiTable, info: HudiAssetInfo, step: Step, commit: history.PastCommit) -> Written:
+    return Written(table, commit, adopted=True, foreign=_foreign(info, step, commit.metadata.partitions))
 
 
 def existing(lake: HudiLakeResource, name: str) -> hudi.HudiTable | None:

@@ -337,6 +337,104 @@ def test_a_retry_after_a_commit_without_rows_makes_no_second_one_and_no_event(ru
     assert not result.get_asset_materialization_events()
 
 
+# --- a commit that was never reported
+
+
+@pytest.fixture
+def crash_before_the_event(monkeypatch):
+    """Add True: the next run dies between its commit and its event."""
+    real, pending = events.report, []
+
+    def crash(*arguments):
+        if pending and pending.pop():
+            raise ConnectionError("the worker is gone")
+        return real(*arguments)
+
+    monkeypatch.setattr(events, "report", crash)
+    return pending
+
+
+def test_a_new_run_reports_the_commit_of_a_run_that_died_before_its_event(
+    run, lake, orders, asset_of, copy, crash_before_the_event
+):
+    run(asset_of(orders(1, amount=10.0)))
+    crash_before_the_event.append(True)
+    failed = run(copy, raise_on_error=False)
+    assert not failed.success
+
+    (event,) = run(copy).get_asset_materialization_events()
+    (commit,) = commits(lake.table("copy"))
+    assert event.materialization.tags["hudi/instant"] == commit.requested_time
+    assert event.materialization.tags["dagster/data_version"] == commit.completion_time
+    assert event.materialization.metadata["hudi/adopted"].value is True
+    assert newest(lake.table("copy")).extra["dagster.run_id"] == failed.run_id
+    assert not run(copy).get_asset_materialization_events(), "it is reported once"
+
+
+def test_a_new_run_reports_the_unreported_commit_past_other_commits_and_archival(
+    run, lake, orders, asset_of, copy, crash_before_the_event
+):
+    run(asset_of(orders(1, amount=10.0)))
+    run(copy)
+    run(asset_of(orders(2, amount=10.0)))
+    crash_before_the_event.append(True)
+    run(copy, raise_on_error=False)
+    unreported = commits(lake.table("copy"))[-1]
+    run(asset_of(orders(3, amount=1.0)))
+    assert not run(copy).get_asset_materialization_events()
+    assert newest(lake.table("copy")).is_empty
+    foreign_commits(lake.table("copy"), orders)
+
+    (event,) = run(copy).get_asset_materialization_events()
+    assert event.materialization.tags["hudi/instant"] == unreported.requested_time
+    assert not run(copy).get_asset_materialization_events()
+
+
+def test_a_new_run_reports_the_unreported_commit_of_its_own_partitions_alone(
+    run, orders, asset_of, daily, crash_before_the_event
+):
+    run(asset_of(pa.concat_tables([orders(1, day=DAYS[0]), orders(2, day=DAYS[1])])))
+    crash_before_the_event.append(True)
+    run(daily, partition_key=DAYS[0], raise_on_error=False)
+    run(daily, partition_key=DAYS[1])
+
+    assert not run(daily, partition_key=DAYS[1]).get_asset_materialization_events()
+    (event,) = run(daily, partition_key=DAYS[0]).get_asset_materialization_events()
+    assert event.partition == DAYS[0]
+    assert event.materialization.metadata["hudi/adopted"].value is True
+    for day in DAYS[:2]:
+        assert not run(daily, partition_key=day).get_asset_materialization_events()
+
+
+def test_a_new_run_reports_the_unreported_commit_of_a_range_for_each_of_its_partitions(
+    run, orders, asset_of, daily, crash_before_the_event
+):
+    first_two = {"dagster/asset_partition_range_start": DAYS[0], "dagster/asset_partition_range_end": DAYS[1]}
+    run(asset_of(pa.concat_tables([orders(1, day=DAYS[0]), orders(2, day=DAYS[1])])))
+    crash_before_the_event.append(True)
+    run(daily, tags=first_two, raise_on_error=False)
+
+    assert [event.partition for event in run(daily, tags=first_two).get_asset_materialization_events()] == [*DAYS[:2]]
+    assert not run(daily, tags=first_two).get_asset_materialization_events()
+
+
+def test_a_commit_of_another_asset_of_the_table_is_not_reported(run, orders, asset_of, crash_before_the_event):
+    def half(name, wanted):
+        @hudi_asset(key=name, table="all", record_key="id")
+        def asset(orders: Changes) -> pa.Table:
+            rows = orders.to_arrow()
+            return rows.filter(pc.equal(pc.bit_wise_and(rows["id"], 1), wanted))
+
+        return asset
+
+    run(asset_of(orders(1, 2, 3)))
+    run(half("odd", 1))
+    crash_before_the_event.append(True)
+    run(half("even", 0), raise_on_error=False)
+    assert not run(half("odd", 1)).get_asset_materialization_events()
+    assert len(run(half("even", 0)).get_asset_materialization_events()) == 1
+
+
 # --- gaps
 
 

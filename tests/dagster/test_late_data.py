@@ -137,6 +137,32 @@ def test_a_retry_that_adopts_the_commit_does_not_report_late_rows_twice(run, sou
     assert len(told) == 1 + (late == OLD)
 
 
+@pytest.mark.parametrize("ran_before", [True, False])
+def test_a_retry_says_nothing_of_a_late_partition_that_has_run_since(run, source, events, monkeypatch, ran_before):
+    if ran_before:
+        run(source, partition_key=OLD)
+    real, pending = pyhudi_dagster.late_data.report_late, [True]
+
+    def crash_after(*arguments):
+        real(*arguments)
+        if pending and pending.pop():
+            raise ConnectionError("the worker is gone")
+
+    monkeypatch.setattr("pyhudi_dagster.assets.report_late", crash_after)
+    failed = run(source, partition_key=OWN, tags={"late": OLD}, raise_on_error=False)
+    assert not failed.success
+    run(source, partition_key=OLD)
+
+    def told():
+        return [each.storage_id for kind in ("materialization", "observation") for each in events(kind, OLD)]
+
+    before = told()
+    tags = {"late": OLD, "dagster/parent_run_id": failed.run_id, "dagster/is_resume_retry": "true"}
+    assert run(source, partition_key=OWN, tags=tags).success
+    assert len(before) == 2 + ran_before
+    assert told() == before
+
+
 def test_the_io_manager_reports_late_rows_alike(lake, instance, orders, events):
     @dg.asset(
         name="orders",
