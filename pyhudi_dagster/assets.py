@@ -15,11 +15,12 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+import pyhudi_core as hudi
 from pyhudi_dagster import events, metadata, runner, writer
 from pyhudi_dagster.annotations import parameter_hints
 from pyhudi_dagster.asset_arguments import AssetArguments, Inputs, asset_spec, inputs_of
 from pyhudi_dagster.dagster_internals import current_context, metadata_of_asset
-from pyhudi_dagster.errors import definition_error
+from pyhudi_dagster.errors import UpstreamMissingError, definition_error
 from pyhudi_dagster.gaps import acceptance_of
 from pyhudi_dagster.incremental import Changes, Reader, changes_since
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
@@ -92,7 +93,7 @@ class HudiAsset:
         identity, acceptance = step.identity, acceptance_of(step.run.tags) if step.run is not None else None
         reader = Reader(identity.asset_key, step.partition_keys, identity.run_id, acceptance)
         tables = {name: self._upstream_table(context, name) for name in self.inputs.changes}
-        found = {name: changes_since(table, lake.table(table), consumer, reader) for name, table in tables.items()}
+        found = {name: changes_since(table, _upstream(lake, table), consumer, reader) for name, table in tables.items()}
         for each in found.values():
             step.log.info("%s: %s", each.name, each.backlog)
         return found
@@ -241,6 +242,17 @@ class _Declared:
         if partitions and isinstance(self.settings.schema, pa.Schema):
             partitions.check_types(self.settings.schema)
         return HudiAssetInfo(key, table, self.settings, partitions, self.on_foreign_rows, self.operation, self.lake)
+
+
+def _upstream(lake: HudiLakeResource, name: str) -> hudi.HudiTable:
+    table = writer.existing(lake, name)
+    if table is None:
+        raise UpstreamMissingError(
+            f"The upstream table {name} is not there yet",
+            table=lake.location(name),
+            hint="Materialize the upstream asset first, or name its table in changes_of if it has another one.",
+        )
+    return table
 
 
 def _compute(asset: HudiAsset) -> Callable[..., Iterator[dg.MaterializeResult[Any]]]:

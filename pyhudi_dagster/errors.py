@@ -21,6 +21,10 @@ class TableMismatchError(TableError):
     """The table is organised in another way than its asset says; nothing was written."""
 
 
+class UpstreamMissingError(TableError):
+    """The table of an upstream asset is not there yet."""
+
+
 def definition_error(message: str, hint: str) -> InvalidOptionError:
     """An asset that is defined in a way that cannot work; raised while the code location loads."""
     return InvalidOptionError(message, hint=hint)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import dagster as dg
 
@@ -40,6 +40,20 @@ class HudiAssetInfo:
     on_foreign_rows: ForeignRows = "fail"
     operation: Operation = "upsert"
     lake: str = "lake"
+
+    def __post_init__(self) -> None:
+        name = self.key.to_user_string()
+        if self.on_foreign_rows not in get_args(ForeignRows):
+            raise definition_error(
+                f"The asset {name} has on_foreign_rows={self.on_foreign_rows!r}",
+                f"Use one of {', '.join(get_args(ForeignRows))}.",
+            )
+        parts = self.table.split("/") if isinstance(self.table, str) else [""]
+        if not all(parts) or {".", ".."} & set(parts):
+            raise definition_error(
+                f"The asset {name} names the table {self.table!r}, which is not a path below the warehouse",
+                "Give a name such as 'orders' or 'sales/orders'.",
+            )
 
     def metadata(self) -> dict[str, Any]:
         """The entry of the spec's metadata from which `info_of` gives this object back."""

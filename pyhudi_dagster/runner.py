@@ -19,14 +19,21 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, ConfigError, DataError, UnsupportedTableError
 from pyhudi_dagster import history, interrupts
 from pyhudi_dagster.dagster_internals import run_facts_of
-from pyhudi_dagster.errors import RunEndedError, TableMismatchError
+from pyhudi_dagster.errors import CheckpointGapError, RunEndedError, TableMismatchError, UpstreamMissingError
 from pyhudi_dagster.identity import Identity, attempt_of, begun, identity_of, partition_keys_of
 
 T = TypeVar("T")
 Gate = Callable[[hudi.HudiTable], None]
 """Raises to refuse the commit. Asked once per attempt, just before the commit is decided."""
 
-NOT_RETRIED = (DataError, ConfigError, UnsupportedTableError, TableMismatchError)
+NOT_RETRIED = (
+    DataError,
+    ConfigError,
+    UnsupportedTableError,
+    TableMismatchError,
+    CheckpointGapError,
+    UpstreamMissingError,
+)
 """Errors that come again however often the step is tried."""
 
 

@@ -107,6 +107,9 @@ def write(
         found = data_kinds.only_values(rows, info.partitions.columns, allowed)
         rows = data_kinds.normalised(found, keep_empty=empties)
         if rows is None:
+            own = ", ".join(sorted("/".join(value) for value in allowed)[:_NAMED])
+            step.log.warning("%s: no row is of the run's partitions (%s), so all were left out", info.table, own)
+        if rows is None:
             return _advance(lake, info, request, step, changes)
     table = lake.table_or_new(info.table, info.settings, rows.schema)
     written = _commit(table, info, request, step, changes, lambda begun: begun.write(rows))
@@ -181,7 +184,7 @@ def _commit(
         nonlocal foreign
         foreign = _foreign(info, step, frozenset(begun.stats.partitions))
         if foreign and info.on_foreign_rows == "fail":
-            raise _foreign_error(table, step, foreign)
+            raise _foreign_error(table, info, step, foreign)
 
     gated = step.with_gates(*(partial(incremental.refuse_if_consumed, each) for each in changes))
     operation = _BEGUN_AS.get(request.operation, request.operation)
@@ -218,11 +221,16 @@ def _foreign(info: HudiAssetInfo, step: Step, paths: frozenset[str]) -> tuple[Va
     return tuple(sorted(touched - allowed))
 
 
-def _foreign_error(table: hudi.HudiTable, step: Step, foreign: Sequence[Value]) -> ForeignRowsError:
+def _foreign_error(
+    table: hudi.HudiTable, info: HudiAssetInfo, step: Step, foreign: Sequence[Value]
+) -> ForeignRowsError:
     named = ", ".join("/".join(value) for value in foreign[:_NAMED])
     more = f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""
+    own = sorted("/".join(value) for value in values_of(info, step) or ())
+    columns = "/".join(info.partitions.columns) if info.partitions else ""
     return ForeignRowsError(
-        f"The data of partition {step.identity.partitions} has rows of other partitions: {named}{more}",
+        f"The data of partition {step.identity.partitions} has rows of other partitions: {columns} is {named}{more}",
         table=table.location,
-        hint="Filter them in the asset, or set on_foreign_rows='drop' to leave them out or 'allow' to write them (late data).",
+        hint=f"Rows of the run have {columns} = {', '.join(own[:_NAMED])}{' ...' * (len(own) > _NAMED)}; HudiPartitions takes another fmt=. "
+        "Filter the others in the asset, or set on_foreign_rows='drop' to leave them out or 'allow' to write them (late data).",
     )

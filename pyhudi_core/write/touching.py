@@ -68,7 +68,8 @@ def known_partitions(
     known = tuple(partition for partition in partitions if snapshot.view.slices(partition))
     missing = [partition for partition in partitions if partition not in known]
     if missing and not missing_ok:
-        similar = get_close_matches(missing[0], snapshot.view.partitions(), n=3)
+        with_rows = [path for path in snapshot.view.partitions() if snapshot.view.slices(path)]
+        similar = get_close_matches(missing[0], with_rows, n=3)
         hint = f"There is {' and '.join(map(repr, similar))}. " if similar else ""
         raise PartitionNotFoundError(
             f"The table has no partition {', '.join(map(repr, missing[:_NAMED]))}"
@@ -88,7 +89,8 @@ def kept_in_commit(
 ) -> dict[str, str]:
     """The extra metadata of the commit: the caller's, and its own."""
     context = transaction.context
-    told = {ROWS_REPLACED_KEY: str(rows_of(context, snapshot, replaced))} if replaced else {}
+    rows = rows_of(context, snapshot, replaced) if replaced else None
+    told = {} if rows is None else {ROWS_REPLACED_KEY: str(rows)}
     own = {TOKEN_KEY: transaction.token, SCHEMA_KEY: to_avro(schema, context.config.name)}
     return {**extra, **told, **own}
 

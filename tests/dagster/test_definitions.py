@@ -169,6 +169,9 @@ def test_required_resources_are_there(run, lake, orders):
         ({"backfill_policy": dg.BackfillPolicy.single_run()}, "no partitions"),
         ({"backfill_policy": dg.BackfillPolicy.single_run(), "backfill": "single_run"}, "one of them"),
         ({"operation": "merge"}, "merge"),
+        ({"on_foreign_rows": "warn"}, "fail, drop, allow"),
+        ({"table": "../x"}, "below the warehouse"),
+        ({"table": "/tmp/x"}, "below the warehouse"),
     ],
 )
 def test_what_cannot_work_is_refused_when_definitions_are_loaded(asset_of, arguments, says):
@@ -260,3 +263,17 @@ def test_a_lake_that_is_called_otherwise_is_used(instance, tmp_path, orders):
     bronze = HudiLakeResource(warehouse=str(tmp_path / "bronze"))
     dg.materialize([one], instance=instance, resources={"bronze": bronze})
     assert ids(bronze.table("one")) == [1]
+
+
+def test_a_missing_upstream_fails_at_once_and_says_what_to_run_first(run):
+    ran = []
+
+    @hudi_asset(record_key="id", retry_policy=dg.RetryPolicy(max_retries=2))
+    def copy(context: dg.AssetExecutionContext, orders: Changes) -> pa.Table:
+        ran.append(1)
+        return orders.to_arrow()
+
+    result = run(copy, raise_on_error=False)
+    assert "Materialize the upstream asset first" in result.failure_data_for_node("copy").user_failure_data.description
+    assert not ran
+    assert result.retry_attempts_for_node("copy") == 0

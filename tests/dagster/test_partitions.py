@@ -108,6 +108,19 @@ def test_foreign_rows_can_be_left_out(run, lake, orders, asset_of):
     assert days_of(lake.table("orders")) == ["2026-01-01"]
 
 
+def test_the_error_about_foreign_rows_shows_what_rows_of_the_run_look_like(run, asset_of, orders):
+    hours = HudiPartitions.hourly("day", start="2026-01-01-00:00")
+    result = run(
+        asset_of(lambda context: orders(1, day=context.partition_key), partitions=hours),
+        partition_key="2026-01-01-15:00",
+        raise_on_error=False,
+    )
+    failure = result.failure_data_for_node("orders").user_failure_data
+    assert "day is 2026-01-01-15:00" in failure.description
+    assert "day = 2026-01-01-15;" in failure.description
+    assert "fmt=" in failure.description
+
+
 def test_deleting_partitions_takes_those_of_the_run(run, lake, orders, asset_of):
     rows = lambda context: pa.concat_tables(orders(i, day=key) for i, key in enumerate(context.partition_keys))  # noqa: E731
     run(daily(asset_of, rows), tags=RANGE)

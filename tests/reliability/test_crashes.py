@@ -147,6 +147,14 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
     ): "only after a Hudi writer that died between deleting the properties and creating them",
     ("timeline/history.py:exists", "head"): "asked by the doctor alone, who changes nothing",
     ("timeline/history.py:exists", "list"): "asked by the doctor alone, who changes nothing",
+    (
+        "timeline/history.py:rows_holding",
+        "open_input",
+    ): "reads archived commits for their notes; no write asks for them",
+    (
+        "write/replacing.py:count",
+        "open_input",
+    ): "counts the rows of replaced files whose commit is archived; it only reads",
     ("timeline/history.py:_greatest", "open_input"): "for history files of Hudi's, whose manifest does not say it",
     (
         "timeline/history_writing.py:discard",
