@@ -4,19 +4,17 @@ An asset says in its metadata how its table is organised (`hudi_metadata`). An i
 ``as_of``. The type annotation decides whether it comes as a Spark DataFrame, Arrow table or reader, or pandas DataFrame.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi_dagster import events, polars_frames, runner, writer
 from pyhudi_dagster.dagster_internals import add_output_entries, set_output_data_version
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.late_data import report_late
-from pyhudi_dagster.partition_values import Value
+from pyhudi_dagster.partition_condition import condition_of
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.settings import HudiWrite, checked_operation, names
 
@@ -48,8 +46,8 @@ class HudiIOManager(dg.ConfigurableIOManager):
         wanted = context.definition_metadata or {}
         scan = table.scan(
             columns=list(names(wanted.get("columns"))) or [field.name for field in table.schema],
-            where=_where(context, info, wanted.get("where")),
             as_of=wanted.get("as_of"),
+            **_conditions(context, info, wanted.get("where"), table.schema),
         )
         return _as_type(scan, context.dagster_type.typing_type, self.lake)
 
@@ -106,35 +104,19 @@ def _report(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, w
     context.add_output_metadata(said.entries)
 
 
-def _where(context: dg.InputContext, info: HudiAssetInfo | None, given: Any) -> Any:
-    """The condition of the input and the partitions that it needs, as a set."""
+def _conditions(context: dg.InputContext, info: HudiAssetInfo | None, given: Any, schema: pa.Schema) -> dict[str, Any]:
+    """What a scan takes to read the rows of the input's condition, and of the partitions that it needs, as a set."""
     if not context.has_asset_partitions or info is None or info.partitions is None:
-        return given
+        return {"where": given}
     partitions = info.partitions
-    owned = _one_of(partitions.columns, sorted(partitions.values(context.asset_partition_keys)))
-    if given is None:
-        return owned
-    if isinstance(given, str):
-        raise definition_error("A where in SQL text cannot go together with partitions", "Give a pyarrow expression.")
-    return owned & given
-
-
-def _one_of(columns: Sequence[str], values: Sequence[Value]) -> pc.Expression:
-    if len(columns) == 1:
-        return _text(columns[0]).isin([value[0] for value in values])
-    each = [_all(columns, value) for value in values]
-    found = each[0]
-    for one in each[1:]:
-        found = found | one
-    return found
-
-
-def _all(columns: Sequence[str], value: Value) -> pc.Expression:
-    found = _text(columns[0]) == value[0]
-    for column, text in zip(columns[1:], value[1:], strict=True):
-        found = found & (_text(column) == text)
-    return found
-
-
-def _text(column: str) -> pc.Expression:
-    return pc.field(column).cast(pa.string())
+    owned = condition_of(partitions.columns, partitions.values(context.asset_partition_keys), schema)
+    if owned.expression is None or given is None:
+        where = given if owned.expression is None else owned.expression
+    elif isinstance(given, str):
+        raise definition_error(
+            "A where in SQL text cannot go together with partitions of several columns or of nulls",
+            "Give a pyarrow expression.",
+        )
+    else:
+        where = owned.expression & given
+    return {"where": where, "semi_join": owned.semi_join}
