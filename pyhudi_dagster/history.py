@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -37,6 +37,12 @@ def commits_newest_first(table: hudi.HudiTable) -> Iterator[PastCommit]:
     """The completed commits of the active timeline in the opposite order of their completion, read one at a time."""
     for instant in reversed(list(table.timeline.commits)):
         yield PastCommit(instant, table.commit_metadata(instant))
+
+
+def newest_change(table: hudi.HudiTable, touches: Callable[[str], bool] = lambda _: True) -> PastCommit | None:
+    """The newest commit of the active timeline that changed rows of a partition whose path ``touches`` knows."""
+    changes = (commit for commit in commits_newest_first(table) if commit.metadata.changes_rows)
+    return next((commit for commit in changes if any(map(touches, commit.metadata.partitions))), None)
 
 
 def commit_of(table: hudi.HudiTable, instant: str) -> PastCommit:

@@ -9,14 +9,19 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from pyhudi_dagster import events, polars_frames, runner, writer
+from pyhudi_dagster import events, history, polars_frames, runner, writer
 from pyhudi_dagster.dagster_internals import add_output_entries, set_output_data_version
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.late_data import report_late
 from pyhudi_dagster.partition_condition import condition_of
+from pyhudi_dagster.partitions import value_of_path
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.settings import HudiWrite, checked_operation, names
+
+_NO_ROWS = "no-rows"
+"""The data version of partitions that no commit has changed yet."""
+_WHY_NOTHING = "There is no commit: the output has no rows, or none that changes the table."
 
 
 class HudiIOManager(dg.ConfigurableIOManager):
@@ -38,6 +43,8 @@ class HudiIOManager(dg.ConfigurableIOManager):
         )
         if written is not None:
             _report(context, info, step, written)
+        else:
+            _report_nothing(context, info, step, self.lake)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream table, or the partitions of it that the run needs."""
@@ -102,6 +109,17 @@ def _report(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, w
     report_late(info, written, step, context.log_event)
     set_output_data_version(context, info.key, written.commit.completion_time)
     context.add_output_metadata(said.entries)
+
+
+def _report_nothing(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, lake: HudiLakeResource) -> None:
+    """Dagster stores a materialization all the same: it keeps the data version that the rows have, so that nothing downstream sees a change."""
+    table, allowed = writer.existing(lake, info.table), writer.values_of(info, step)
+    columns = info.partitions.columns if info.partitions is not None else ()
+    newest = None
+    if table is not None:
+        newest = history.newest_change(table, lambda path: allowed is None or value_of_path(path, columns) in allowed)
+    set_output_data_version(context, info.key, _NO_ROWS if newest is None else newest.completion_time)
+    context.add_output_metadata({"hudi/nothing_written": _WHY_NOTHING})
 
 
 def _conditions(context: dg.InputContext, info: HudiAssetInfo | None, given: Any, schema: pa.Schema) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from pyhudi_dagster import HudiIOManager
+from pyhudi_dagster import HudiAutomation, HudiIOManager
 
 DAILY = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-02-01")
 META = {"record_key": "id", "ordering": "ts", "partition_by": "day"}
@@ -103,3 +103,52 @@ def test_batches_can_be_streamed_out(run, lake, orders):
 
     run(source)
     assert lake.table("orders").scan().to_arrow().num_rows == 3
+
+
+def output_of(result):
+    return result.get_asset_materialization_events()[0].materialization
+
+
+def test_an_empty_output_keeps_the_data_version_of_the_rows_and_says_that_nothing_was_written(run, source, orders):
+    @dg.asset(name="orders", metadata={"record_key": "id", "ordering": "ts"})
+    def idle() -> pa.Table:
+        return orders()
+
+    before = [output_of(run(idle)) for _ in range(2)]
+    assert before[0].tags["dagster/data_version"] == before[1].tags["dagster/data_version"]
+    written = output_of(run(source))
+    after = output_of(run(idle))
+    assert after.tags["dagster/data_version"] == written.tags["dagster/data_version"]
+    assert "no rows" in after.metadata["hudi/nothing_written"].value
+    assert "hudi/nothing_written" not in written.metadata
+
+
+def test_an_empty_partition_keeps_its_data_version_although_others_have_changed(run, orders):
+    @dg.asset(name="orders", metadata=META, partitions_def=DAILY)
+    def source(context: dg.AssetExecutionContext) -> pa.Table:
+        return orders(*([] if context.run.tags.get("idle") else [1]), day=context.partition_key)
+
+    versions = [
+        output_of(run(source, partition_key=day, tags=tags)).tags["dagster/data_version"]
+        for day, tags in [("2026-01-01", {}), ("2026-01-02", {}), ("2026-01-01", {"idle": "yes"})]
+    ]
+    assert versions[0] == versions[2] != versions[1]
+
+
+def test_an_empty_output_requests_nothing_downstream(run, instance, lake, source, orders):
+    @dg.asset(name="orders", metadata={"record_key": "id", "ordering": "ts"})
+    def idle() -> pa.Table:
+        return orders()
+
+    @dg.asset(deps=["orders"], automation_condition=HudiAutomation.on_commit())
+    def totals() -> None: ...
+
+    defs = dg.Definitions([source, totals], resources={"io_manager": HudiIOManager(lake=lake)})
+    run(source)
+    run(totals)
+    cursor = dg.evaluate_automation_conditions(defs, instance).cursor
+    run(idle)
+    ticked = dg.evaluate_automation_conditions(defs, instance, cursor=cursor)
+    assert ticked.total_requested == 0
+    run(source)
+    assert dg.evaluate_automation_conditions(defs, instance, cursor=ticked.cursor).total_requested == 1
