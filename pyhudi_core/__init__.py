@@ -6,6 +6,7 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opening import check_table, create_table, open_table
+from pyhudi_core.options import options_for_open
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.sizes import Size, TableSize
 from pyhudi_core.services.doctor import Limits
@@ -61,6 +62,7 @@ __all__ = [
     "errors",
     "held_transactions",
     "open_table",
+    "options_for_open",
     "transaction_watermark",
     "transactions",
 ]

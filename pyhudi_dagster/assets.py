@@ -16,6 +16,7 @@ import dagster as dg
 import pyarrow as pa
 
 import pyhudi_core as hudi
+from pyhudi_core.errors import TableNotFoundError
 from pyhudi_dagster import events, metadata, runner, writer
 from pyhudi_dagster.annotations import parameter_hints
 from pyhudi_dagster.asset_arguments import AssetArguments, Inputs, asset_spec, inputs_of
@@ -89,7 +90,7 @@ class HudiAsset:
     def _changes(
         self, context: dg.AssetExecutionContext, step: runner.Step, lake: HudiLakeResource
     ) -> dict[str, Changes]:
-        consumer = writer.existing(lake, self.info.table)
+        consumer = writer.existing(lake, self.info)
         identity, acceptance = step.identity, acceptance_of(step.run.tags) if step.run is not None else None
         reader = Reader(identity.asset_key, step.partition_keys, identity.run_id, acceptance)
         tables = {name: self._upstream_table(context, name) for name in self.inputs.changes}
@@ -152,8 +153,11 @@ def hudi_asset(
     Args:
         key: asset key; the function's name if not given. ``key_prefix`` comes in front of it.
         table: name of the table below the warehouse; the asset key if not given.
-        record_key, partition_by, ordering, table_type, schema, options: used when the table has to be created, and compared with the table
-            that is there.
+        record_key, partition_by, ordering, table_type: used when the table has to be created. A table that is there has to have the same record
+            key, partition columns, ordering and table type, and a key generator that names folders by the values of the partition columns.
+        schema: used when the table has to be created; not compared with the table that is there.
+        options: Hudi's and this package's (docs/options.md), on top of the lake's, for every run. Those of the table count when it is created,
+            and are not compared with the table that is there.
         operation: upsert, insert, bulk_insert, insert_overwrite, insert_overwrite_table, delete or delete_partitions.
         partitions: how Dagster's partitions lie on the table's; also gives ``partition_by``.
         backfill: ``"single_run"`` (the default: one commit for all partitions of a run), ``"per_partition"``, or ``chunked(n)``; or Dagster's own
@@ -245,14 +249,14 @@ class _Declared:
 
 
 def _upstream(lake: HudiLakeResource, name: str) -> hudi.HudiTable:
-    table = writer.existing(lake, name)
-    if table is None:
+    try:
+        return lake.table(name)
+    except TableNotFoundError as error:
         raise UpstreamMissingError(
             f"The upstream table {name} is not there yet",
             table=lake.location(name),
             hint="Materialize the upstream asset first, or name its table in changes_of if it has another one.",
-        )
-    return table
+        ) from error
 
 
 def _compute(asset: HudiAsset) -> Callable[..., Iterator[dg.MaterializeResult[Any]]]:

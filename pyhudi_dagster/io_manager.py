@@ -113,7 +113,7 @@ def _report(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, w
 
 def _report_nothing(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, lake: HudiLakeResource) -> None:
     """Dagster stores a materialization all the same: it keeps the data version that the rows have, so that nothing downstream sees a change."""
-    table, allowed = writer.existing(lake, info.table), writer.values_of(info, step)
+    table, allowed = writer.existing(lake, info), writer.values_of(info, step)
     columns = info.partitions.columns if info.partitions is not None else ()
     newest = None
     if table is not None:

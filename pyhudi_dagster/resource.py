@@ -46,11 +46,18 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         root = self.warehouse if whole else str(Path(self.warehouse).resolve())
         return f"{root.rstrip('/')}/{name}"
 
-    def table(self, name: str) -> hudi.HudiTable:
-        """Open a table by its name, such as ``sales/orders``; starts no JVM. Raises `TableNotFoundError`."""
-        return hudi.open_table(
-            self.location(name), storage_options=dict(self.storage_options), options=dict(self.options)
-        )
+    def table(self, name: str, settings: TableSettings | None = None) -> hudi.HudiTable:
+        """Open a table by its name, such as ``sales/orders``; starts no JVM. Raises `TableNotFoundError`.
+
+        ``settings`` are those of the table's own asset: the table is opened with its options too, as every run that writes it does.
+        """
+        options = self._options(settings) if settings is not None else dict(self.options)
+        return hudi.open_table(self.location(name), storage_options=dict(self.storage_options), options=options)
+
+    def _options(self, settings: TableSettings) -> dict[str, object]:
+        """The lake's options and the asset's, which come first. What an asset says of a new table counts for its creation alone."""
+        own = dict(settings.options)
+        return {**{key: value for key, value in self.options.items() if key not in own}, **hudi.options_for_open(own)}
 
     def table_or_new(self, name: str, settings: TableSettings, schema: Any) -> hudi.HudiTable:
         """Open the table, or create it with these settings and this schema (pyarrow or Spark) if there is none.
@@ -78,7 +85,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             return self._matching(name, settings)
 
     def _matching(self, name: str, settings: TableSettings) -> hudi.HudiTable:
-        table = self.table(name)
+        table = self.table(name, settings)
         refuse_mismatch(table, settings)
         return table
 

@@ -16,7 +16,7 @@ OPERATIONS: tuple[str, ...] = get_args(Operation)
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
-    """How to create the table when it is not there. An existing table is never altered by these."""
+    """How to create the table when it is not there. An existing table is never altered by these; ``options`` also say how each run writes it."""
 
     record_key: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()

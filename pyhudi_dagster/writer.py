@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -50,7 +50,7 @@ class Written:
 
 def adopted(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Written | None:
     """The commit that this attempt has made already."""
-    table = existing(lake, info.table)
+    table = existing(lake, info)
     found = runner.adopted(step, table) if table is not None else None
     if table is None or found is None:
         return None
@@ -62,7 +62,7 @@ def unreported(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Writt
 
     Only commits that completed after the one in the newest event are read.
     """
-    table = existing(lake, info.table)
+    table = existing(lake, info)
     if table is None or step.instance is None or step.run is None:
         return None
     after = reported_until(step.instance, info.key, step.partition_keys)
@@ -77,10 +77,10 @@ def _found(table: hudi.HudiTable, info: HudiAssetInfo, step: Step, commit: histo
     return Written(table, commit, adopted=True, foreign=_foreign(info, step, commit.metadata.partitions))
 
 
-def existing(lake: HudiLakeResource, name: str) -> hudi.HudiTable | None:
-    """The table, or None where there is none yet."""
+def existing(lake: HudiLakeResource, info: HudiAssetInfo) -> hudi.HudiTable | None:
+    """The table of the asset, with the asset's options, or None where there is none yet."""
     try:
-        return lake.table(name)
+        return lake.table(info.table, info.settings)
     except TableNotFoundError:
         return None
 
@@ -130,7 +130,7 @@ def _delete_partitions(
     step: Step,
     changes: Sequence[incremental.Changes],
 ) -> Written | None:
-    table = existing(lake, info.table)
+    table = existing(lake, info)
     if table is None:
         return None
     paths = request.data
@@ -138,8 +138,8 @@ def _delete_partitions(
         wanted = values_of(info, step) or frozenset()
         columns = info.partitions.columns if info.partitions else ()
         paths = [path for path in table.snapshot().view.partitions() if value_of_path(path, columns) in wanted]
-    dropped = tuple(paths)
-    if not dropped:
+    dropped = tuple(paths) if isinstance(paths, Iterable) and not isinstance(paths, str | bytes) else paths
+    if dropped == ():
         return _advance(lake, info, request, step, changes)
     return _commit(table, info, request, step, changes, lambda begun: begun.drop(dropped))
 
@@ -155,7 +155,7 @@ def _advance(
     if not any(changes):
         return None
     schema = info.settings.schema if info.settings.schema is not None else data_kinds.schema_of(request.data)
-    table = existing(lake, info.table)
+    table = existing(lake, info)
     if table is None and schema is not None:
         table = lake.table_or_new(info.table, info.settings, schema)
     if table is None:

@@ -1,7 +1,17 @@
 """Typed options: Hudi's keys, one source for code and documentation."""
 
 from pyhudi_core.options.definitions import OPTIONS, Option, Scope
-from pyhudi_core.options.registry import find_option, read_options, render_docs
+from pyhudi_core.options.registry import find_option, options_for_open, read_options, render_docs
 from pyhudi_core.options.write_options import TableOptions, WriteOptions
 
-__all__ = ["OPTIONS", "Option", "Scope", "TableOptions", "WriteOptions", "find_option", "read_options", "render_docs"]
+__all__ = [
+    "OPTIONS",
+    "Option",
+    "Scope",
+    "TableOptions",
+    "WriteOptions",
+    "find_option",
+    "options_for_open",
+    "read_options",
+    "render_docs",
+]

@@ -60,6 +60,14 @@ def read_options(options: Mapping[str, object]) -> dict[Option, Value]:
     return found
 
 
+def options_for_open(options: Mapping[str, object]) -> dict[str, object]:
+    """Return the options without those that say what a new table is: what serves `create_table` then serves `open_table` of any table.
+
+    A key that is no option stays, so that opening the table says so.
+    """
+    return {key: value for key, value in options.items() if key not in _BY_KEY or _BY_KEY[key].scope is not Scope.TABLE}
+
+
 def read_value(option: Option, given: object, key: str) -> Value:
     """Type one value; ``key`` is how it was called, for the error."""
     text = (str(given).lower() if isinstance(given, bool) else str(given)).strip()

@@ -19,7 +19,6 @@ from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, Hud
 from pyhudi_core.formats.avro import encode_record
 from pyhudi_core.model.commit import CommitMetadata, OperationType, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import concurrent, markers
@@ -34,6 +33,7 @@ from pyhudi_core.transaction.requirement import CommitRequirement, checked_requi
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
 from pyhudi_core.write import refusals
 from pyhudi_core.write.commit_check import Attempt, CommitCheck
+from pyhudi_core.write.dropping import checked_partitions
 from pyhudi_core.write.nothing import changes_nothing_without_rows, reason_for
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
@@ -167,13 +167,13 @@ class Write:
             self._change_nothing(snapshot)
         return self
 
-    def drop(self, partitions: tuple[str, ...], missing_ok: bool = False) -> Self:
+    def drop(self, partitions: Sequence[str], missing_ok: bool = False) -> Self:
         """Take whole partitions (paths) away. Raises `PartitionNotFoundError` for one that is not there, unless ``missing_ok``."""
         self._refuse_second()
         refusals.refuse_unfit(self._operation, self._context.table, drops=True)
+        paths = checked_partitions(partitions, self._context.config, self._context.table)
         snapshot = self._load()
         refuse_unwritable(self._context, snapshot)
-        paths = tuple(safe_relative_path(partition) for partition in partitions)
         self._partitions = known_partitions(snapshot, paths, self._context.table, missing_ok=missing_ok)
         if self._partitions:
             self._attempt()

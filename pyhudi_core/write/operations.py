@@ -8,8 +8,6 @@ from typing import Any
 
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.model.commit import OperationType
-from pyhudi_core.model.partition_path import full_partition
-from pyhudi_core.model.safe_path import is_safe
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.handle import Write
@@ -90,30 +88,8 @@ def delete_partitions(
     context: TableContext, partitions: Sequence[str], extra: Mapping[str, str], *, missing_ok: bool = False
 ) -> Commit:
     """Take whole partitions away in one replacecommit. Raises `PartitionNotFoundError` for one that is not there, unless ``missing_ok``."""
-    if isinstance(partitions, str) or not partitions:
-        raise InvalidOptionError(
-            "delete_partitions takes a list of partition paths, at least one",
-            table=context.table,
-            hint='For example delete_partitions(["day=2026-01-31"]).',
-        )
-    if not context.config.is_partitioned:
-        raise InvalidOptionError(
-            "The table has no partitions", table=context.table, hint="Use delete(where=...) to delete rows."
-        )
     with Write(context, OperationType.DELETE_PARTITION, extra) as write:
-        paths = tuple(dict.fromkeys(_partition(name, context) for name in partitions))
-        return commit_with_retries(write, partial(write.drop, paths, missing_ok))
-
-
-def _partition(name: str, context: TableContext) -> str:
-    """The folder of a partition that is to go."""
-    if not isinstance(name, str) or not is_safe(name) or name.split("/", maxsplit=1)[0] in ("", ".hoodie"):
-        raise InvalidOptionError(
-            f"{name!r} is not the path of a partition",
-            table=context.table,
-            hint="Give paths below the table, such as day=2026-01-31.",
-        )
-    return full_partition(name, context.config)
+        return commit_with_retries(write, partial(write.drop, partitions, missing_ok))
 
 
 def operation_type(name: str) -> OperationType:

@@ -131,6 +131,24 @@ def test_deleting_partitions_takes_those_of_the_run(run, lake, orders, asset_of)
     assert days_of(lake.table("orders")) == ["2026-01-01", "2026-01-03"]
 
 
+@pytest.mark.parametrize("paths", ["day=2026-01-02", ""])
+def test_paths_of_partitions_are_a_list_and_a_text_is_not_taken_apart(run, lake, orders, asset_of, paths):
+    run(asset_of(orders(1, day="2026-01-02"), partition_by="day"))
+    wrong = asset_of(lambda _: HudiWrite(paths, operation="delete_partitions"), partition_by="day")
+    failure = run(wrong, raise_on_error=False).failure_data_for_node("orders").user_failure_data
+
+    assert "takes a list of partition paths" in failure.description
+    assert "day=2026" in failure.metadata["hudi/hint"].value
+    assert days_of(lake.table("orders")) == ["2026-01-02"]
+
+
+def test_an_asset_can_name_the_partitions_that_go(run, lake, orders, asset_of):
+    run(asset_of(pa.concat_tables([orders(1, day="a"), orders(2, day="b"), orders(3, day="c")]), partition_by="day"))
+    paths = lambda _: HudiWrite(iter(["day=a", "day=c"]), operation="delete_partitions")  # noqa: E731
+    run(asset_of(paths, partition_by="day"))
+    assert days_of(lake.table("orders")) == ["b"]
+
+
 def test_partitions_and_partition_by_must_agree():
     with pytest.raises(ValueError, match="partitioned by"):
 

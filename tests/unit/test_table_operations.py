@@ -183,6 +183,43 @@ def test_delete_partitions_needs_a_partitioned_table(location: str) -> None:
         table.delete_partitions(["day=a"])
 
 
+@pytest.mark.parametrize("wrong", ["day=a", "", [], (), None, 5])
+def test_a_handle_drops_a_list_of_partitions_with_something_in_it(location: str, wrong: object) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    with (
+        table.begin("delete_partition") as write,
+        pytest.raises(InvalidOptionError, match="list of partition paths") as caught,
+    ):
+        write.drop(wrong)  # type: ignore[arg-type]
+    assert caught.value.table == location
+    assert rows(table, "id") == [(1,)]
+
+
+@pytest.mark.parametrize("wrong", ["../day=a", "/day=a", "", ".hoodie", 5])
+def test_what_is_not_the_path_of_a_partition_is_dropped_by_no_handle(location: str, wrong: object) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    with table.begin("delete_partition") as write, pytest.raises(InvalidOptionError, match="not the path of a part"):
+        write.drop(("day=a", wrong))  # type: ignore[arg-type]
+    assert rows(table, "id") == [(1,)]
+
+
+def test_a_handle_that_drops_needs_a_partitioned_table(location: str) -> None:
+    table = make(location, partition_by=())
+    with table.begin("delete_partition") as write, pytest.raises(InvalidOptionError, match="no partitions"):
+        write.drop(("day=a",))
+
+
+def test_a_handle_drops_partitions_below_prefixes_by_their_own_names_and_each_once(location: str) -> None:
+    table = make(location, options={"pyhudi.partition.random.prefix": 2})
+    table.upsert(orders((1, "a", 1.0), (2, "b", 2.0)))
+    with table.begin("delete_partition") as write:
+        commit = write.drop(("day=a", "day=a")).commit()
+    assert commit.stats.rows_replaced == 1
+    assert rows(table, "id") == [(2,)]
+
+
 @pytest.mark.row("D9")
 def test_delete_by_keys_removes_the_rows_and_nothing_else(location: str) -> None:
     table = make(location)
