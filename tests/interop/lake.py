@@ -155,7 +155,8 @@ def make(case: Case, path: Path, given: Callable[[pa.Table], Any] = as_it_is) ->
         schema = step.schema or schema
         commit = take(table, step, schema, case.identity, given)
         model.apply(step)
-        moments.append(Moment(str(commit.instant), str(commit.completion_time), model.table(schema)))
+        if commit:  # a step whose rows all lose changes nothing, so it makes no commit
+            moments.append(Moment(str(commit.instant), str(commit.completion_time), model.table(schema)))
     return Made(case, path, model, moments)
 
 
