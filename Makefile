@@ -50,7 +50,7 @@ format: $(INSTALLED) ## Format the code and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: $(INSTALLED) java ## The whole quick suite, 10 minutes at most on two cores (TESTS=tests/unit: a part)
+test: $(INSTALLED) java ## The complete quick suite, about 10 minutes on two cores (TESTS=tests/unit: a part)
 	$(BIN)/python scripts/quick_suite.py $(TESTS) --ignore=tests/interop
 
 demo: $(INSTALLED) java ## A week of real flights through Dagster, then the UI (UI=0: without; DAYS=7, PORT=3000)
@@ -58,7 +58,7 @@ demo: $(INSTALLED) java ## A week of real flights through Dagster, then the UI (
 
 interop: $(INSTALLED) java ## Real Apache Hudi reads and continues our tables (HUDI=1.0.2,hudi-rs: these only)
 	$(BIN)/python scripts/interop_env.py $(HUDI_JARS:%=--only hudi-spark3.5-bundle_2.12:%)
-	HUDI_VERSIONS="$(HUDI)" $(BIN)/pytest tests/interop -q --durations=5
+	HUDI_VERSIONS="$(HUDI)" $(BIN)/pytest tests/interop -q --durations=5 -m 'not slow'
 
 bench: $(INSTALLED) java ## Measure, and write docs/benchmarks.md
 	$(BIN)/python scripts/interop_env.py

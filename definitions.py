@@ -1,10 +1,10 @@
-"""The demo, and a model to copy: New York's flights of 2013 as Hudi tables in Dagster.
+"""The demo, and an example to copy: New York's flights of 2013 as Hudi tables in Dagster.
 
 ``dg dev`` or ``dagster dev`` in this folder shows it; ``make demo`` fills the first week. Three assets:
 
-- ``flight_messages``: what the airlines' feed sent, as Parquet files (no Hudi yet);
-- ``flights``: one row per flight. Every run is one upsert commit of the messages that a day received, through Spark;
-- ``daily_delays``: one row per day and airline. Reads only what changed in ``flights`` since its own last commit, through Arrow.
+- ``flight_messages``: the messages of the airlines' feed, as Parquet files (without Hudi);
+- ``flights``: one row per flight. Every run upserts the messages received on its days in one commit, through Spark;
+- ``daily_delays``: one row per day and airline. Reads only the changes in ``flights`` since its last commit, through Arrow.
 """
 
 import os
@@ -44,7 +44,7 @@ def flight_messages(context: dg.AssetExecutionContext) -> dg.MaterializeResult[N
 
 
 class Messages(dg.Config):
-    """Which of a day's messages to take: one kind, to follow the day as it happened, or all of them."""
+    """Which messages of a day to process: one stage, to follow the day step by step, or all of them."""
 
     stage: Literal["schedule", "departure", "arrival", "all"] = "all"
 
@@ -53,8 +53,8 @@ class Messages(dg.Config):
     record_key=feed.KEY,
     ordering="updated_at",
     schema=feed.SCHEMA,
-    # Data that grows takes HudiPartitions.daily("flight_date", start="2013-01-01"). Here the days are in the past, and Dagster's plots by
-    # partition show the 120 days before today, whatever the end date; of a list they show its newest 120.
+    # For growing data use HudiPartitions.daily("flight_date", start="2013-01-01"). These days are in the past: for a daily definition
+    # Dagster plots only the 120 days before today, whatever the end date; for a static list it plots the newest 120 keys.
     partitions=HudiPartitions.static("flight_date", feed.days(feed.FIRST_DAY, 120)),
     on_foreign_rows="allow",  # a flight that lands after midnight changes yesterday's row
     deps=[flight_messages],
@@ -78,7 +78,7 @@ def flights(context: dg.AssetExecutionContext, config: Messages, lake: HudiLakeR
     automation_condition=HudiAutomation.on_commit(),
 )
 def daily_delays(context: dg.AssetExecutionContext, flights: Changes) -> pa.Table:
-    """Delays per day and airline; only the days with changed flights are computed again."""
+    """Delays per day and airline; computes only the days with changed flights again."""
     changed = flights.to_arrow()
     days = pc.unique(changed["flight_date"])
     context.log.info("%s changed flights on %s days", changed.num_rows, len(days))
@@ -89,7 +89,7 @@ def daily_delays(context: dg.AssetExecutionContext, flights: Changes) -> pa.Tabl
 
 lake = HudiLakeResource(warehouse=str(DATA / "lake"), pyspark=SparkResource(spark_config=SPARK))
 
-# Runs `daily_delays` after each commit to `flights`; without a sensor of its own Dagster leaves automation switched off.
+# Runs `daily_delays` after each commit to `flights`. Dagster's default automation sensor is switched off, so this one replaces it.
 automation = dg.AutomationConditionSensorDefinition(
     "automation", target=dg.AssetSelection.all(), default_status=dg.DefaultSensorStatus.RUNNING
 )

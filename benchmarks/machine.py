@@ -8,6 +8,7 @@ import platform
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,11 +18,11 @@ CODE = ("pyhudi_core", "pyhudi_dagster", "tests", "benchmarks", "scripts", "defi
 _SYNCS = 15
 
 
-def occasion() -> dict[str, Any]:
-    """When, of which commit, on what machine, and how many processes wanted to run in the last minute (its load average)."""
+def occasion(code: Sequence[str] = CODE) -> dict[str, Any]:
+    """When, of which commit of that code, on what machine, and how many processes wanted to run in the last minute (its load average)."""
     return {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "commit": commit(),
+        "commit": commit(code),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
         "load": round(os.getloadavg()[0], 1),
@@ -44,10 +45,10 @@ def sync_ms(folder: Path) -> float:
     return round(median(took) * 1000, 2)
 
 
-def commit() -> str:
-    """The commit that is checked out, and whether the code is still the same: pages of figures change by the runs themselves."""
+def commit(code: Sequence[str] = CODE) -> str:
+    """The commit that is checked out, and whether that code is still the same: pages of figures change by the runs themselves."""
     head = _git("rev-parse", "--short", "HEAD")
-    return f"{head} and changes" if head and _git("status", "--porcelain", "--", *CODE) else head or "none"
+    return f"{head} and changes" if head and _git("status", "--porcelain", "--", *code) else head or "none"
 
 
 def _git(*words: str) -> str:

@@ -186,7 +186,24 @@ def _goals_of_reading(kept: dict[str, Result]) -> list[Goal]:
         found.append(
             Goal(f"Planning a scan over {files:,} files of the metadata table", figure, 1, "planning", unit=" s")
         )
-    return found
+    return found + _goals_of_many_groups(kept)
+
+
+def _goals_of_many_groups(kept: dict[str, Result]) -> list[Goal]:
+    if "many_groups" not in kept:
+        return []
+    few, many = kept["many_groups"]["sizes"]
+    kinds = {"kept": "one handle for all", "opened": "the table opened anew for each"}
+    return [
+        Goal(
+            f"Upsert of 1 row into one of {many:,} file groups, {words}: times that into one of {few:,}",
+            ratio(seconds[str(many)], seconds[str(few)]),
+            1.5,
+            "many_groups",
+        )
+        for kind, words in kinds.items()
+        for seconds in [kept["many_groups"]["seconds"][kind]]
+    ]
 
 
 def _opening(kept: dict[str, Result]) -> str:

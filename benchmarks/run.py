@@ -22,14 +22,24 @@ from typing import Any
 
 import psutil
 
-from benchmarks import contestants, merge_on_read, report, sections
+from benchmarks import contestants, many_groups, merge_on_read, report, sections
 from benchmarks.machine import commit
 from benchmarks.planning import planning
 from benchmarks.sections import Scale
 from benchmarks.workload import HOME, ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
-SECTIONS = ["load", "upsert", "delete", "snapshot_read", "point_lookup", "merge_on_read", "planning", "memory"]
+SECTIONS = [
+    "load",
+    "upsert",
+    "delete",
+    "snapshot_read",
+    "point_lookup",
+    "merge_on_read",
+    "planning",
+    "many_groups",
+    "memory",
+]
 WRITES = {"load", "upsert", "delete"}
 Result = dict[str, Any]
 Measure = Callable[[], dict[str, Result]]
@@ -85,6 +95,9 @@ def _plan(chosen: list[str], quick: bool, sizes: list[str]) -> list[Measure]:
         plan.append(lambda: {"record_lookup": merge_on_read.lookup(_with_rounds(small, 1 if quick else 5), _say)})
     if "planning" in chosen:
         plan.append(lambda: {"planning": planning(1_000 if quick else 100_000, 1 if quick else 5, _say)})
+    if "many_groups" in chosen:
+        groups = (10, 100) if quick else many_groups.SIZES
+        plan.append(lambda: {"many_groups": many_groups.many_groups(groups, 3 if quick else 30, _say)})
     if "memory" in chosen:
         few = 1 if quick else 3
         plan.append(lambda: {"memory": sections.memory(_with_rounds(small, few), _with_rounds(large, few), _say)})

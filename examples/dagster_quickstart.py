@@ -1,4 +1,4 @@
-"""A daily Hudi asset: each materialization is one upsert commit. Shown by `dagster dev -f examples/dagster_quickstart.py`."""
+"""A daily Hudi asset: each materialization is one upsert commit. Show it with `dagster dev -f examples/dagster_quickstart.py`."""
 
 import dagster as dg
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Write, update, read, read an earlier state, read what changed. Runs without Spark and without a Java."""
+"""Write, update, read, read an earlier state, read what changed. It needs neither Spark nor Java."""
 
 import tempfile
 

@@ -1,6 +1,6 @@
-"""Two writers of your own on a simulated table: every order of their steps, every crash, lost answers, and the promises checked.
+"""Two of your own writers on a simulated table: many orders of their steps, crashes, lost answers, and a check of the promises.
 
-Runs without Spark, without a Java and without a disk; needs `pip install 'pyhudi[testing]'`.
+Runs without Spark, Java and disk. It needs `pip install 'pyhudi[testing]'`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ OPTIONS = {"hoodie.time.generator.max_expected_clock_skew_ms": 1}
 
 
 def home(sim: SimWorld) -> TableHome:
-    """One process and where its table lives; make a new one for every process."""
+    """One process and the location of its table; make a new one for every process."""
     return TableHome(sim.storage, sim.runtime, dict(OPTIONS), sim.lock)
 
 
 @cache
 def empty_table() -> Image:
-    """Making the table again in every run would cost more than the runs."""
+    """Cached, because creating the table again in every run would cost more than the run."""
     sim = SimWorld(SimOptions(profile=Profile.S3))
     create_at(home(sim), SCHEMA, "id", name="orders")
     return sim.storage.image()
@@ -47,19 +47,18 @@ def make_world() -> SimWorld:
 
 
 def is_shared(path: str) -> bool:
-    """Data files, markers and staged commits can be named by their writer alone; leaving them out saves most of the orders."""
-    private = (".parquet", ".marker.CREATE", ".marker.MERGE")
-    return not path.endswith(private) and not path.startswith(".hoodie/.aux/.pyhudi/staged/")
+    """Only one writer can name data files and markers; ignoring them removes most of the orders."""
+    return not path.endswith((".parquet", ".marker.CREATE", ".marker.MERGE"))
 
 
 def upsert(sim: SimWorld, key: int, value: str) -> str:
-    """What one writer does. `attempt` keeps what it was told, for the check."""
+    """The work of one writer. `attempt` records the reported outcome for the check."""
     rows = pa.table({"id": [key], "value": [value]}, schema=SCHEMA)
     return attempt(sim.scheduler, {key: value}, lambda: hudi.HudiTable(home(sim)).upsert(rows).completion_time)
 
 
 def check(sim: SimWorld, history: History) -> None:
-    """After every run: readers see what writers were told, at every moment of the table's life."""
+    """After every run: at every completion time, readers see what was reported to the writers."""
     table = hudi.HudiTable(home(sim))
 
     def read(as_of: str) -> list[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""Follow a table as a stream while it is written: each row once, across a restart. Needs PySpark 4.2 or newer, and a Java."""
+"""Read a table as a stream while it is written: each row once, also after a restart. Needs PySpark 4.2 or newer, and Java."""
 
 import tempfile
 
@@ -20,7 +20,7 @@ spark.read.format("pyhudi").option("columns", "id, price").load(table.location).
 
 
 def follow() -> None:
-    """Read what is new since the last time."""
+    """Read the changes since the last call."""
     stream = spark.readStream.format("pyhudi").option("columns", "id, price").load(table.location)
     query = stream.writeStream.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
     query.foreachBatch(

@@ -1,6 +1,7 @@
 """Apache Hudi tables, version 8 of the format, in Python: on Spark through PySpark, and on Arrow without Spark."""
 
 from pyhudi_core import errors
+from pyhudi_core.doctor import Limits
 from pyhudi_core.errors import HudiError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
@@ -9,7 +10,6 @@ from pyhudi_core.opening import check_table, create_table, open_table
 from pyhudi_core.options import options_for_open
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.sizes import Size, TableSize
-from pyhudi_core.services.doctor import Limits
 from pyhudi_core.services.transactions import held_transactions, transaction_watermark, transactions
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline.active import Timeline

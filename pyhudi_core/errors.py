@@ -46,12 +46,13 @@ HudiError
 └─ StorageError
     ├─ ObjectNotFoundError
     ├─ PreconditionFailedError
+    ├─ DeletesFailedError
     └─ StorageStateUnknownError
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 
@@ -94,7 +95,8 @@ class HudiError(Exception):
         return f"{text}. {self.hint}{'' if self.hint.endswith(('.', '?', '!')) else '.'}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors cross from Spark workers to the driver; keyword-only fields need their own way through pickle.
+        # Errors travel from Spark workers to the driver. Pickle cannot pass keyword-only arguments, so _rebuild
+        # restores the fields.
         return (_rebuild, (type(self), self.message, dict(self.__dict__)))
 
 
@@ -107,7 +109,7 @@ def _rebuild(kind: type[HudiError], message: str, fields: dict[str, object]) -> 
 
 @contextmanager
 def at_table(location: str) -> Iterator[None]:
-    """Errors that come out of the block say which table they happened to, also those of parts that do not know it."""
+    """Add the table's location to every error raised in the block that does not name its table yet."""
     try:
         yield
     except HudiError as error:
@@ -117,15 +119,15 @@ def at_table(location: str) -> Iterator[None]:
 
 
 class ConfigError(HudiError, ValueError):
-    """What was asked for cannot be: an option, an argument or the environment."""
+    """An option, an argument or the environment does not allow the request."""
 
 
 class UnknownOptionError(ConfigError):
-    """An option that no release knows, most often a misspelling."""
+    """An option has a name that no release knows, most often because of a misspelling."""
 
 
 class InvalidOptionError(ConfigError):
-    """An option with a value it cannot take, or one that contradicts the table or another option."""
+    """An option has a value that it cannot take, or contradicts the table or another option."""
 
 
 class MissingExtraError(ConfigError):
@@ -133,7 +135,7 @@ class MissingExtraError(ConfigError):
 
 
 class TableError(HudiError):
-    """The table as a whole is not what the call needs."""
+    """The table does not exist, exists already, or is of a kind that the call cannot use."""
 
 
 class TableNotFoundError(TableError):
@@ -141,15 +143,15 @@ class TableNotFoundError(TableError):
 
 
 class TableExistsError(TableError):
-    """A table is already there."""
+    """A table already exists at the location."""
 
 
 class UnsupportedTableError(TableError):
-    """The table uses something that this package does not do; nothing was read or written."""
+    """The table uses a feature that this package does not support; nothing was read or written."""
 
 
 class TableVersionError(UnsupportedTableError):
-    """The table has another version than 8."""
+    """The table's version is not 8. ``found`` is its version."""
 
     def __init__(self, message: str, *, found: str, **fields: str | None) -> None:
         super().__init__(message, **fields)
@@ -158,13 +160,14 @@ class TableVersionError(UnsupportedTableError):
 
 
 class CommitError(HudiError):
-    """A commit did not happen as asked."""
+    """A commit was not made."""
 
 
 class CommitConflictError(CommitError):
-    """Another commit got in between and touched the same data; nothing was published.
+    """Another commit changed the same data while this write ran; nothing was published.
 
-    ``conflict`` says which, and ``explanation`` why and what to do; ``bytes_saved`` is what an early end of the attempt left unwritten (an estimate).
+    ``conflict`` names the other commit; ``explanation`` gives the rule and what to do. ``bytes_written`` is what this attempt had
+    written, ``bytes_saved`` an estimate of what it still had to write when it ended early.
     """
 
     conflict: object = None
@@ -181,11 +184,11 @@ class CommitConflictError(CommitError):
 
 
 class EarlyConflictError(CommitConflictError):
-    """Another writer is at work on the same file groups, seen by its markers before all files were written."""
+    """Another writer is writing to the same file groups. Its markers showed this before all files were written."""
 
 
 class CommitRequirementError(CommitError):
-    """What the caller required of the table does not hold any more; nothing was published. ``requirement`` is the one that failed."""
+    """A requirement that the caller gave for the commit no longer holds; nothing was published. ``requirement`` is the one that failed."""
 
     def __init__(self, message: str, *, requirement: object = None, **fields: str | None) -> None:
         super().__init__(message, **fields)
@@ -193,11 +196,11 @@ class CommitRequirementError(CommitError):
 
 
 class CommitAbortedError(CommitError):
-    """The commit was given up before its decision; nothing was published."""
+    """The commit was stopped before its decision; nothing was published."""
 
 
 class CommitStateUnknownError(CommitError):
-    """The storage did not say whether the commit was made; ask ``table.commit_status(token)``."""
+    """The storage did not report whether the commit was made; ask ``table.commit_status(token)``."""
 
     def __init__(self, message: str, *, token: str, **fields: str | None) -> None:
         super().__init__(message, **fields)
@@ -209,23 +212,23 @@ class LockError(HudiError):
 
 
 class LockTimeoutError(LockError):
-    """The lock was held by somebody else for longer than the time-out."""
+    """Another writer held the lock for longer than the time-out."""
 
 
 class LockLostError(LockError):
-    """The lock expired or was taken over while it was needed."""
+    """The lock expired, or another writer took it over, while this writer needed it."""
 
 
 class LockIdentityError(LockError):
-    """The table is locked by writers of another lock provider or address."""
+    """Other writers lock this table with another lock provider or under another address."""
 
 
 class ClockSkewError(HudiError):
-    """The timeline is ahead of this machine's clock by more than the bound."""
+    """The newest time on the timeline is later than this machine's clock by more than the allowed difference."""
 
 
 class DataError(HudiError, ValueError):
-    """The data that was handed in cannot be written or used."""
+    """The data given by the caller cannot be written or used."""
 
 
 class PartitionNotFoundError(DataError):
@@ -233,7 +236,7 @@ class PartitionNotFoundError(DataError):
 
 
 class SchemaMismatchError(DataError):
-    """The data's columns cannot be reconciled with the table's."""
+    """The columns of the data do not fit the columns of the table."""
 
 
 class InvalidRecordKeyError(DataError):
@@ -241,19 +244,19 @@ class InvalidRecordKeyError(DataError):
 
 
 class DuplicateKeyError(DataError):
-    """A record key exists already, or twice in one batch."""
+    """A record key exists already in the table, or occurs twice in one batch."""
 
 
 class InvalidPartitionValueError(DataError):
-    """A partition value would not make a safe path below the table."""
+    """A partition value cannot become a safe path below the table."""
 
 
 class PredicateError(DataError):
-    """A ``where`` that cannot be read or does not fit the table."""
+    """A ``where`` has a syntax error or does not fit the table."""
 
 
 class MergerContractError(DataError):
-    """A record merger that is not associative, commutative or idempotent."""
+    """A record merger is not associative, commutative or idempotent."""
 
 
 class CorruptionError(HudiError):
@@ -268,31 +271,31 @@ class CorruptionError(HudiError):
 
 
 class CorruptTimelineError(CorruptionError):
-    """A timeline file's name or content is damaged."""
+    """The name or the content of a timeline file is damaged."""
 
 
 class CorruptPropertiesError(CorruptionError):
-    """``hoodie.properties`` and its backup are damaged."""
+    """``hoodie.properties`` and its backup are both damaged."""
 
 
 class CorruptAvroError(CorruptionError):
-    """Bytes that are not the Avro they should be."""
+    """Bytes are not valid Avro, or not of the expected schema."""
 
 
 class CorruptBaseFileError(CorruptionError):
-    """A base file that cannot be read."""
+    """A base file cannot be read."""
 
 
 class CorruptLogBlockError(CorruptionError):
-    """A block of a log file that cannot be read."""
+    """A block of a log file cannot be read."""
 
 
 class CorruptHFileError(CorruptionError):
-    """An HFile that cannot be read."""
+    """An HFile cannot be read."""
 
 
 class LimitExceededError(HudiError):
-    """Reading on would take more than a configured limit."""
+    """Reading further would exceed a configured limit. ``limit`` and ``seen`` have the same unit."""
 
     def __init__(self, message: str, *, limit: int, seen: int, **fields: str | None) -> None:
         super().__init__(message, **fields)
@@ -301,19 +304,19 @@ class LimitExceededError(HudiError):
 
 
 class UnsafePathError(HudiError):
-    """A path that would leave the table's folder."""
+    """A path leads outside the table's folder."""
 
 
 class SnapshotExpiredError(HudiError):
-    """The snapshot that was asked for has been cleaned."""
+    """The requested snapshot is no longer complete, because cleaning or another service removed files of it."""
 
 
 class PendingDeletesError(HudiError):
-    """A read-optimized query would show rows that have been deleted, and the caller does not want that."""
+    """A read-optimized query would return rows that are already deleted, and the caller asked to refuse that."""
 
 
 class StorageError(HudiError):
-    """The storage failed."""
+    """A call to the storage failed."""
 
 
 class ObjectNotFoundError(StorageError):
@@ -321,8 +324,16 @@ class ObjectNotFoundError(StorageError):
 
 
 class PreconditionFailedError(StorageError):
-    """A conditional write found another state than it needs."""
+    """A conditional write found an object in another state than it required."""
+
+
+class DeletesFailedError(StorageError):
+    """Some of several objects could not be deleted; ``failed`` says why, by path. The others are gone."""
+
+    def __init__(self, message: str, *, failed: Mapping[str, str], **fields: str | None) -> None:
+        super().__init__(message, **fields)
+        self.failed = dict(failed)
 
 
 class StorageStateUnknownError(StorageError):
-    """The storage did not say whether a write happened (time-out, lost answer)."""
+    """The storage did not report whether a write happened (time-out, lost response)."""

@@ -1,4 +1,4 @@
-"""Make a table, or open one."""
+"""Create a table, or open one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi_core import doctor
+from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
 from pyhudi_core.errors import InvalidOptionError, PreconditionFailedError, TableExistsError, at_table
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.new_table import new_table_config
@@ -15,14 +17,12 @@ from pyhudi_core.model.schema import normalise, to_avro
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
-from pyhudi_core.services import doctor
-from pyhudi_core.services.doctor import CheckReport, Incident, Limits, Progress
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.write.rows import refuse_internal_names
+from pyhudi_core.write.prepare import refuse_internal_names
 
 _TYPES = {
     "copy_on_write": TableType.COPY_ON_WRITE,
@@ -43,22 +43,22 @@ def create_table(
     options: Mapping[str, object] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> HudiTable:
-    """Make a new, empty table.
+    """Create an empty table.
 
     Args:
         location: a folder (``/lake/orders``, ``s3://bucket/orders``, ``memory://name``).
         schema: a pyarrow schema, or a Spark ``StructType``.
         record_key: the column or columns that identify a row.
         partition_by: partition columns, outermost first.
-        ordering: the column or columns that say which version of a row is newer; without, what is written later wins.
+        ordering: the column or columns that decide which version of a row is newer; without them, the last write wins.
         table_type: ``"copy_on_write"`` (this release writes no other).
-        name: the table's name; by default the last part of the location.
-        options: Hudi's keys (``hoodie.*``) and this package's (``pyhudi.*``), see docs/options.md.
+        name: the table's name; the default is the last part of the location.
+        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see docs/options.md.
         storage_options: what the storage needs (region, endpoint, credentials).
 
     Raises:
-        TableExistsError: there is a table already; nothing was changed.
-        ConfigError, DataError: an argument cannot be; nothing was made.
+        TableExistsError: a table already exists; nothing was changed.
+        ConfigError, DataError: an argument is not valid; nothing was created.
     """
     storage = open_storage(location, storage_options or {})
     home = TableHome(storage, system_runtime(), options or {})
@@ -75,7 +75,7 @@ def create_at(
     table_type: str = "copy_on_write",
     name: str | None = None,
 ) -> HudiTable:
-    """`create_table` for a storage and a runtime that are already there (the simulator's, for example)."""
+    """`create_table` with an existing storage and runtime (those of the simulator, for example)."""
     storage = home.storage
     given = TableOptions.parse(home.options)
     chosen = name or given.name or storage.location.rstrip("/").rpartition("/")[2]
@@ -121,8 +121,8 @@ def open_table(
     """Open a table.
 
     Raises:
-        TableNotFoundError: there is no table.
-        TableVersionError, UnsupportedTableError: the table cannot be used by this release; it says why.
+        TableNotFoundError: no table exists at the location.
+        TableVersionError, UnsupportedTableError: this release cannot use the table; the message says why.
         ConfigError: an option is unknown, or contradicts the table.
     """
     home = TableHome(open_storage(location, storage_options or {}), runtime or system_runtime(), options or {})
@@ -137,9 +137,9 @@ def check_table(
     limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> CheckReport:
-    """`HudiTable.check` for a table that may be too damaged to open; without ``hoodie.properties`` it finds out what there is.
+    """`HudiTable.check` for a table that may be too damaged to open. Works without ``hoodie.properties``.
 
-    Raises `ConfigError` for a location or storage option that nobody understands, and nothing for damage.
+    Damage never raises. Raises `ConfigError` if the location or a storage option is not valid.
     """
     home = TableHome(open_storage(location, storage_options or {}), system_runtime(), {})
     return doctor.check(home, doctor.CheckOptions.of(keys, limits, progress))
@@ -177,13 +177,13 @@ def _refuse_absent(schema: pa.Schema, arguments: Mapping[str, tuple[str, ...]]) 
         absent = [name for name in names if name not in schema.names]
         if absent:
             raise InvalidOptionError(
-                f"{argument} names {', '.join(map(repr, absent))}, which the schema does not have",
+                f"{argument} names columns that do not exist: {', '.join(map(repr, absent))}",
                 hint=f"The schema has: {', '.join(schema.names)}.",
             )
 
 
 def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:
-    """Columns whose values make no key, no folder or have no order would fail at every write."""
+    """Refuse columns that every later write would fail on: values without a text for the key or the folder, or without an order."""
     problems = [
         *(("record_key", name, text_problem(schema.field(name).type, timestamps=True)) for name in keys),
         *(("partition_by", name, text_problem(schema.field(name).type, timestamps=False)) for name in partitions),
@@ -216,5 +216,5 @@ def _refuse_existing(storage: Storage) -> None:
     for path in (properties_file.PATH, properties_file.BACKUP):
         if storage.head(path) is not None:
             raise TableExistsError(
-                "There is a Hudi table here already", table=storage.location, path=path, hint="Open it with open_table."
+                "A Hudi table already exists here", table=storage.location, path=path, hint="Open it with open_table."
             )

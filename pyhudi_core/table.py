@@ -1,4 +1,4 @@
-"""The table, as users hold it. Everything here delegates; read this first, then ``write/operations.py``, then ``transaction/commit.py``."""
+"""The table as users hold it. Every method delegates; read this first, then ``write/operations.py``, then ``transaction/commit.py``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi_core import doctor
+from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
+from pyhudi_core.engine import engine_for
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.commit import CommitMetadata, OperationType
 from pyhudi_core.model.instant import Instant
@@ -18,9 +21,11 @@ from pyhudi_core.read.changes import Changes
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.sizes import Partition, Size, TableSize
 from pyhudi_core.read.snapshots import snapshot, token_for
-from pyhudi_core.services import auto, doctor
+from pyhudi_core.services import auto
 from pyhudi_core.services.archival import Archival
-from pyhudi_core.services.doctor import CheckReport, Incident, Limits, Progress
+from pyhudi_core.services.failed_writes import FailedWrites
+from pyhudi_core.services.registry import services_of
+from pyhudi_core.services.service import TableService
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.commit_search import commits_holding
@@ -36,13 +41,13 @@ from pyhudi_core.write.result import Commit
 
 
 class HudiTable:
-    """A Hudi table of version 8. Made by `create_table` and `open_table`; looks for the newest state at every verb.
+    """A Hudi table of version 8, returned by `create_table` and `open_table`. Each call reads the latest state.
 
-    ``data`` is a PySpark DataFrame (the write runs on its session), or anything that speaks the Arrow C stream interface (it runs in this
+    ``data`` is a PySpark DataFrame (the write runs on its session) or any object with ``__arrow_c_stream__`` (the write runs in this
     process). Errors are `HudiError`; bad data raises `DataError` before anything is written.
 
-    Every verb that writes follows one rule: where there is nothing to change there is no commit and no error. The result is false then
-    (``changed`` is False), its counts are zero, and its ``reason`` says why (`pyhudi_core.write.nothing`).
+    If a write has nothing to change, it makes no commit and raises no error. Its result is then false (``changed`` is False), its
+    counts are zero, and ``reason`` says why (`pyhudi_core.write.nothing`).
     """
 
     def __init__(self, home: TableHome) -> None:
@@ -50,12 +55,12 @@ class HudiTable:
 
     @property
     def location(self) -> str:
-        """The table's folder, as it was opened."""
+        """The table's folder, as given when the table was opened."""
         return self._home.storage.location
 
     @property
     def config(self) -> TableConfig:
-        """The table's properties, as they are now."""
+        """The table's current properties."""
         return self._home.context().config
 
     @property
@@ -65,16 +70,16 @@ class HudiTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's columns as they are now, without the meta columns."""
+        """The table's current columns, without the meta columns."""
         return self.snapshot().schema
 
     @property
     def timeline(self) -> Timeline:
-        """The active timeline's instants, newest last."""
+        """The instants of the active timeline, newest last."""
         return self._home.context().folder.load()
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata:
-        """What a completed commit says: files, counts, extra metadata."""
+        """Return what a completed commit stores: files, counts, extra metadata."""
         if not isinstance(instant, Instant):
             raise InvalidOptionError(
                 f"commit_metadata takes an instant, not {type(instant).__name__}",
@@ -85,29 +90,33 @@ class HudiTable:
             return context.folder.read_commit(instant)
 
     def archived_commits(self, after: str = "") -> Iterator[CommitMetadata]:
-        """What commits say that have left the active timeline and completed after a time; newest first, read as they are asked for."""
+        """Iterate over archived commits that completed after ``after``, newest first; each is read when it is requested."""
         return self._home.context().folder.archived_commits(after)
 
     def commits_with(self, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
-        """Commits with an extra metadata key that begins with ``key`` (empty: all), active and archived, newest first, read as they are asked for.
+        """Iterate over commits, active and archived, newest first; each is read when it is requested.
 
-        ``after`` is a completion time: only commits that completed later are looked at.
+        Only commits with an extra metadata key that begins with ``key`` (empty: every commit), and that completed later than ``after``.
         """
         return commits_holding(self._home.context().folder, key, after)
 
     def snapshot(self, as_of: TimePoint | None = None) -> Snapshot:
-        """The table's state: configuration, timeline and file groups."""
+        """Return the table's state, now or as of a time: configuration, timeline and file groups."""
         with self._home.verb() as context:
             return snapshot(context, as_of)
 
     def snapshot_token(self, as_of: TimePoint | None = None) -> SnapshotToken:
-        """Names this state: ``scan(as_of=token)`` reads the same rows later, or raises `SnapshotExpiredError`; lists every partition."""
+        """Return a name for this state, from a listing of all partitions.
+
+        ``scan(as_of=token)`` later reads the same rows, or raises `SnapshotExpiredError`.
+        """
         return token_for(self.snapshot(as_of))
 
     def size(self, as_of: TimePoint | None = None, known: TableSize | None = None) -> TableSize:
-        """How many rows, bytes and file groups the table has, now or as of a commit or time; by listings and commits, no row is read.
+        """Count the rows, bytes and file groups of the table, now or as of a commit or time. Uses listings and commits; reads no rows.
 
-        With ``known``, an earlier size of the table, only what changed since is added up, so that the cost does not grow with the table.
+        If ``known`` is given, an earlier size of the table, only the changes since then are added, so the cost does not
+        grow with the table.
         """
         with self._home.verb() as context:
             return sizes.table_size(context, as_of, known)
@@ -115,43 +124,46 @@ class HudiTable:
     def partition_sizes(
         self, partitions: Sequence[Partition] | None = None, as_of: TimePoint | None = None
     ) -> dict[Partition, Size]:
-        """The same of each partition: of these, each named by its path or by its values, or of all. Lists only the partitions asked for."""
+        """Count rows, bytes and file groups of each partition: of all, or of those given by path or by values. Lists only these partitions."""
         with self._home.verb() as context:
             return sizes.partition_sizes(context, partitions, as_of)
 
-    # --- writing: each is one commit
+    # --- writing: each call makes one commit
 
     def upsert(
         self, data: object, partial: bool = False, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
     ) -> Commit:
-        """Insert rows with new keys, replace rows with known ones; the last row of a key in a batch wins, or the highest ordering value."""
+        """Insert rows with new keys and replace rows with existing keys.
+
+        If a key occurs twice in a batch, the highest ordering value wins, or the last row if the table has no ordering column.
+        """
         self._refuse_partial(partial)
         return self._run(OperationType.UPSERT, data, extra_metadata, spark)
 
     def insert(
         self, data: object, partial: bool = False, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
     ) -> Commit:
-        """Insert rows with new keys. Raises `DuplicateKeyError`, and writes nothing, if a key is there already."""
+        """Insert rows with new keys. Raises `DuplicateKeyError` and writes nothing if a key exists already."""
         self._refuse_partial(partial)
         return self._run(OperationType.INSERT, data, extra_metadata, spark)
 
     def bulk_insert(
         self, data: object, partial: bool = False, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
     ) -> Commit:
-        """Insert rows with new keys into new file groups: for first loads. Raises as `insert`."""
+        """Insert rows with new keys into new file groups, for first loads. Raises `DuplicateKeyError` as `insert` does."""
         self._refuse_partial(partial)
         return self._run(OperationType.BULK_INSERT, data, extra_metadata, spark)
 
     def insert_overwrite(
         self, data: object, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
     ) -> Commit:
-        """Replace every partition that the data touches by the data."""
+        """Replace all rows of every partition that the data has rows for."""
         return self._run(OperationType.INSERT_OVERWRITE, data, extra_metadata, spark)
 
     def insert_overwrite_table(
         self, data: object, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
     ) -> Commit:
-        """Replace the whole table by the data."""
+        """Replace all rows of the table."""
         return self._run(OperationType.INSERT_OVERWRITE_TABLE, data, extra_metadata, spark)
 
     def delete(
@@ -161,12 +173,12 @@ class HudiTable:
         extra_metadata: Mapping[str, str] | None = None,
         spark: Any = None,
     ) -> Commit:
-        """Delete rows: ``keys`` holds the key columns and the partition columns, or ``where`` is a condition."""
+        """Delete rows, given either by ``keys`` (the key columns and the partition columns) or by ``where`` (a condition)."""
         if (keys is None) == (where is None):
-            raise InvalidOptionError("delete takes keys or where, one of them", table=self.location, hint="Give one.")
+            raise InvalidOptionError("delete takes either keys or where", table=self.location, hint="Give one.")
         if isinstance(keys, str):
             raise InvalidOptionError(
-                "delete was given text as keys", table=self.location, hint=f"Write delete(where={keys[:80]!r})."
+                "delete takes data as keys, not text", table=self.location, hint=f"Write delete(where={keys[:80]!r})."
             )
         if keys is not None:
             return self._run(OperationType.DELETE, keys, extra_metadata, spark)
@@ -181,9 +193,9 @@ class HudiTable:
     def delete_partitions(
         self, partitions: Sequence[str], missing_ok: bool = False, extra_metadata: Mapping[str, str] | None = None
     ) -> Commit:
-        """Take whole partitions away, given by their paths such as ``day=2026-01-31``; ``stats.rows_deleted`` is how many rows went.
+        """Delete all rows of partitions, given by paths such as ``day=2026-01-31``; ``stats.rows_deleted`` counts the rows.
 
-        A path without rows raises `PartitionNotFoundError`, before anything is changed, unless ``missing_ok=True``.
+        Raises `PartitionNotFoundError` for a path without rows, before anything is changed, unless ``missing_ok=True``.
         """
         with self._home.verb() as context:
             extra = extra_metadata or {}
@@ -199,10 +211,11 @@ class HudiTable:
         requirements: Sequence[CommitRequirement] = (),
         allow_empty: bool = False,
     ) -> Write:
-        """A write in steps: ``write``, ``staged``, ``would_commit``, ``commit`` or leave to roll back.
+        """Begin a write in steps: ``write``, ``staged``, ``would_commit``, ``commit``. Leaving the block without a commit rolls back.
 
-        ``requirements`` must hold at the moment of the commit; else it raises `CommitRequirementError`, and nothing is published.
-        ``allow_empty``: a batch without rows, or none at all, makes a commit that changes no rows and keeps ``extra_metadata``.
+        ``requirements`` are checked at the moment of the commit; if one does not hold, `CommitRequirementError` is raised and nothing is
+        published. With ``allow_empty``, a batch without rows, or no batch, makes a commit that changes no rows and
+        keeps ``extra_metadata``.
         """
         with self._home.verb() as context:
             kind = operations.operation_type(operation)
@@ -212,23 +225,36 @@ class HudiTable:
             )
 
     @property
+    def services(self) -> Mapping[str, TableService]:
+        """The table's services by name: each has ``plan``, ``schedule``, ``execute``, ``run`` and ``take_over``."""
+        return services_of(self._home.context())
+
+    @property
+    def failed_writes(self) -> FailedWrites:
+        """The service that rolls back what dead writers left. Every write does so by itself before it begins."""
+        return FailedWrites(self._home.context())
+
+    @property
     def archival(self) -> Archival:
-        """Moves old instants to the archived timeline: ``plan()`` and ``run()``; commits do it by themselves when it is due."""
+        """The service that moves old instants to the archived timeline: ``plan()`` and ``run()``. Commits run it when it is due."""
         return Archival(self._home.context())
 
     def rollback(self, instant: Instant | str) -> Rollback:
-        """Roll back a pending write, whoever began it; false, with a reason, if it is not pending. The caller knows that its writer is gone."""
+        """Roll back a pending write of any writer. The result is false, with a reason, if the instant is not pending.
+
+        Call this only if the writer of the instant has ended.
+        """
         time = instant.requested_time if isinstance(instant, Instant) else instant
         with self._home.verb() as context:
             return roll_back_on_request(context, time)
 
     def commit_status(self, token: str) -> CommitStatus:
-        """What became of the write with this token."""
+        """Return whether the write with this token was committed, rolled back or is still pending."""
         with self._home.verb() as context:
             return commit_status(context, token)
 
     def explain_conflict(self, mine: Write | Commit | Side, theirs: Write | Commit | Side) -> Explanation:
-        """Why two writes commute or get in each other's way: which rule, what they share, what to do.
+        """Explain why two writes can both commit, or why they conflict: the rule, what they share, and what to do.
 
         Each is a write in steps, a commit, an instant, its requested time or a commit token. The one that completed later is judged.
         """
@@ -236,11 +262,11 @@ class HudiTable:
             return explain(context, _side(mine), _side(theirs))
 
     def check(self, keys: bool = True, limits: Limits | None = None, progress: Progress | None = None) -> CheckReport:
-        """The doctor: examine the whole table and change nothing; damage becomes findings. ``keys=False`` leaves out the rows."""
+        """Examine the table and change nothing. Damage is reported as findings; ``keys=False`` does not read the rows."""
         return doctor.check(self._home, doctor.CheckOptions.of(keys, limits, progress))
 
     def record_incident(self) -> Incident:
-        """What the commit protocol left in the table, for ``pyhudi_core.testing.replay_incident``: no rows, and secrets masked."""
+        """Record the files of the commit protocol for ``pyhudi_core.testing.replay_incident``: no rows; secrets are masked."""
         return doctor.record(self._home)
 
     # --- reading
@@ -254,21 +280,21 @@ class HudiTable:
         semi_join: tuple[object, str] | None = None,
         refuse_pending_deletes: bool = False,
     ) -> Scan:
-        """Read the table's state now, or as of a time (what had completed by then), an instant (up to and including it) or a token.
+        """Read the table's state now, as of a time (what had completed by then), an instant (up to and including it) or a token.
 
         The meta columns come first unless ``columns`` says otherwise. ``where`` is SQL text or a ``pyarrow.compute.Expression``.
-        ``mode="read_optimized"`` reads base files alone; ``scan.staleness()`` says what they leave out, and with ``refuse_pending_deletes``
-        deletes among it raise `PendingDeletesError`. ``semi_join=(keys, column)`` keeps rows whose column is among the keys, and reads only files
-        that can hold one.
+        ``semi_join=(keys, column)`` keeps the rows whose column is among the keys, and reads only files that can hold one.
+        ``mode="read_optimized"`` reads base files alone; ``scan.staleness()`` counts what log files would add. With
+        ``refuse_pending_deletes``, it raises `PendingDeletesError` if the log files hold deletes.
         """
         if mode == "read_optimized":
             with self._home.verb() as context:
                 return reads.read_optimized(context, columns, where, as_of, semi_join, refuse_pending_deletes)
         if mode != "snapshot" or refuse_pending_deletes:
             raise InvalidOptionError(
-                f"mode={mode!r} is unknown, or has no deletes to refuse",
+                f"mode={mode!r} is unknown, or does not go with refuse_pending_deletes",
                 table=self.location,
-                hint='Use mode="snapshot", or mode="read_optimized", which refuse_pending_deletes belongs to.',
+                hint='Use mode="snapshot" or mode="read_optimized"; refuse_pending_deletes needs mode="read_optimized".',
             )
         with self._home.verb() as context:
             return reads.scan(context, columns, where, as_of, semi_join)
@@ -280,7 +306,7 @@ class HudiTable:
         columns: Sequence[str] | None = None,
         where: object = None,
     ) -> Scan:
-        """The latest state of the rows that commits completed in (after, until] changed."""
+        """Read the latest state of the rows that were changed by commits completed in (after, until]."""
         with self._home.verb() as context:
             return reads.incremental(context, after, until, columns, where)
 
@@ -291,25 +317,26 @@ class HudiTable:
         columns: Sequence[str] | None = None,
         where: object = None,
     ) -> Changes:
-        """What commits completed in (after, until] did to every row: op (i, u, d), ts_ms (the commit), before and after."""
+        """Read every change of a row by commits completed in (after, until]: op (i, u, d), ts_ms (of the commit), before and after."""
         with self._home.verb() as context:
             return change_feed.changes(context, after, until, columns, where)
 
     def lookup(self, keys: object, columns: Sequence[str] | None = None, index: str | None = None) -> Scan:
-        """The rows with the given keys; with ``index`` those with the given values of a secondary index's column."""
+        """Read the rows with the given keys, or with the given values of the secondary index ``index``."""
         with self._home.verb() as context:
             return lookups.lookup(context, keys, columns, index)
 
     def _run(self, operation: OperationType, data: object, extra: Mapping[str, str] | None, spark: Any) -> Commit:
         with self._home.verb() as context:
-            return auto.followed(context, operations.run(context, operation, data, extra or {}, spark))
+            commit = operations.run(context, operation, data, extra or {}, spark)
+            return auto.followed(context, commit, engine_for(data, context.runtime.executor, spark))
 
     def _refuse_partial(self, partial: bool) -> None:
         if partial:
             raise InvalidOptionError(
                 "Partial updates are not written by this release",
                 table=self.location,
-                hint="Give whole rows, with every column of the table.",
+                hint="Give rows with every column of the table.",
             )
 
     def __repr__(self) -> str:
@@ -321,7 +348,7 @@ class HudiTable:
 def _side(of: Write | Commit | Side) -> Side:
     if isinstance(of, Commit) and not of:
         raise InvalidOptionError(
-            f"This write changed nothing ({of.reason}), so it is in nobody's way",
+            f"This write changed nothing ({of.reason}), so it conflicts with no other write",
             hint="Give a write that has a commit.",
         )
     return of.party() if isinstance(of, Write) else of.instant if isinstance(of, Commit) else of

@@ -1,6 +1,6 @@
 """Hudi tables as Dagster assets: a materialization is a commit.
 
-Names are loaded when they are first used, so that ``dg`` can look at the package without importing pyarrow.
+Names are imported on first use, so that ``dg`` can inspect the package without importing pyarrow.
 """
 
 import importlib

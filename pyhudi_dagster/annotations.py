@@ -1,7 +1,7 @@
-"""What the parameters of an asset's function are annotated with.
+"""The annotations of the parameters of an asset's function.
 
-The type that the function returns is not asked for. So it may stand behind ``if TYPE_CHECKING:``, which keeps pyspark and pandas from being
-imported when definitions are loaded.
+The return annotation is not evaluated. Its type may be imported under ``if TYPE_CHECKING:``, so that loading the definitions does not import
+pyspark or pandas.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyhudi_dagster.errors import definition_error
 
 
 def parameter_hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of the parameters as types. Raises `InvalidOptionError` for one that names what cannot be found."""
+    """The annotations of the parameters as types. Raises `InvalidOptionError` if a name in an annotation cannot be resolved."""
     innermost = inspect.unwrap(function)
     annotations = {name: hint for name, hint in inspect.get_annotations(innermost).items() if name != "return"}
     holder = types.SimpleNamespace(__annotations__=annotations)
@@ -24,6 +24,6 @@ def parameter_hints(function: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(holder, getattr(innermost, "__globals__", {}), include_extras=True)
     except NameError as error:
         raise definition_error(
-            f"The annotations of {getattr(function, '__name__', function)} name {error.name}, which its module does not have",
-            "Import the type of a parameter outside of 'if TYPE_CHECKING:'; only the type of the result may stand there.",
+            f"The annotations of {getattr(function, '__name__', function)} use the name {error.name}, which does not exist in its module",
+            "Import the type of a parameter outside 'if TYPE_CHECKING:'; only the return type may be imported there.",
         ) from error

@@ -1,4 +1,5 @@
-"""What ``@hudi_asset`` was given beside its own parameters: sorted into what the spec, the step and the inputs take, or refused by name."""
+"""The further arguments of ``@hudi_asset``: passed on to the spec, the step or the inputs of the asset, or refused with an error that names
+them."""
 
 from __future__ import annotations
 
@@ -21,19 +22,19 @@ _SPEC = frozenset(inspect.signature(dg.AssetSpec).parameters) - _OWN
 _STEP = frozenset({"config_schema", "hooks", "op_tags", "resource_defs", "retry_policy"})
 _SORTED = frozenset({"backfill_policy", "ins", "io_manager_key", "name", "pool", "required_resource_keys"})
 _REFUSED: Mapping[str, str] = {
-    "partitions_def": "Give partitions=HudiPartitions.daily(...) or HudiPartitions.of(partitions_def, columns): it also says which columns of the "
-    "table the partitions are.",
-    "check_specs": "A function that returns rows has no way to give check results. Define them with @dg.asset_check(asset=...).",
+    "partitions_def": "Pass partitions=HudiPartitions.daily(...) or HudiPartitions.of(partitions_def, columns): it also names the partition "
+    "columns of the table.",
+    "check_specs": "A function that returns rows cannot return check results. Define them with @dg.asset_check(asset=...).",
     "outs": "A hudi_asset is one table. Make one for each table.",
     "specs": "A hudi_asset is one table. Make one for each table.",
-    "can_subset": "A hudi_asset is one table, so there is nothing to choose from.",
-    "io_manager_def": "Give io_manager_key, and the IO manager among the resources.",
+    "can_subset": "A hudi_asset is one table, so it has no subset.",
+    "io_manager_def": "Pass io_manager_key, and define the IO manager as a resource.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class AssetArguments:
-    """The further arguments of one asset, sorted."""
+    """The further arguments of one asset, by their receiver."""
 
     of_the_spec: Mapping[str, Any]
     of_the_step: Mapping[str, Any]
@@ -52,11 +53,12 @@ class AssetArguments:
         backfill: Backfill | str | None,
         partitions: HudiPartitions | None,
     ) -> AssetArguments:
-        """Sort them. Raises `InvalidOptionError` for one that cannot work or that nobody knows."""
+        """Assign each argument to its receiver. Raises `InvalidOptionError` for an unknown or unusable argument."""
         for name in given:
             if name not in _SPEC | _STEP | _SORTED:
                 hint = _REFUSED.get(
-                    name, "See pyhudi_dagster.hudi_asset, dagster.AssetSpec and dagster.multi_asset for what there is."
+                    name,
+                    "See pyhudi_dagster.hudi_asset, dagster.AssetSpec and dagster.multi_asset for the possible arguments.",
                 )
                 raise definition_error(f"The asset {key.to_user_string()} cannot take {name}=", hint)
         keys = given.get("required_resource_keys")
@@ -79,18 +81,18 @@ def _backfill(
         return backfill_of(mode if mode is not None else "single_run")
     name = key.to_user_string()
     if mode is not None:
-        raise definition_error(f"The asset {name} has backfill= and backfill_policy=", "Give one of them.")
+        raise definition_error(f"The asset {name} has backfill= and backfill_policy=", "Pass only one of them.")
     if partitions is None:
         raise definition_error(
             f"The asset {name} has a backfill_policy, but no partitions",
-            "Give partitions=HudiPartitions..., or no policy.",
+            "Pass partitions=HudiPartitions..., or no policy.",
         )
     return Backfill(policy.max_partitions_per_run)
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The asset whose changes a parameter gets; ``info`` if its definition was given."""
+    """The asset whose changes a parameter receives; ``info`` is set if the definition of this asset was passed."""
 
     key: dg.AssetKey
     info: HudiAssetInfo | None = None
@@ -98,7 +100,7 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The parameters of an asset's function, by what fills them."""
+    """The parameters of an asset's function, by the source of their values."""
 
     changes: Mapping[str, Upstream]
     loaded: Mapping[str, dg.AssetIn]
@@ -109,14 +111,14 @@ class Inputs:
 def inputs_of(
     function: Callable[..., Any], changes_of: Mapping[str, Any], lake: str, given: Mapping[str, dg.AssetIn]
 ) -> Inputs:
-    """Sort the function's parameters: the context, the lake, `Changes`, config and resources, and the rest for an IO manager."""
+    """Find the source of each parameter: the context, the lake, `Changes`, config and resources; all others come from an IO manager."""
     hints = parameter_hints(function)
     parameters = list(inspect.signature(function).parameters)
     incremental = [name for name in parameters if hints.get(name) is Changes]
     unknown = sorted(set(changes_of) - set(incremental))
     if unknown:
         raise definition_error(
-            f"changes_of names {', '.join(unknown)}, which is no parameter annotated with Changes",
+            f"changes_of names {', '.join(unknown)}, but no parameter annotated with Changes has this name",
             "Annotate the parameter with pyhudi_dagster.Changes.",
         )
     loaded = {}
@@ -136,7 +138,7 @@ def inputs_of(
 def asset_spec(
     spec: dg.AssetSpec, info: HudiAssetInfo, inputs: Inputs, deps: Sequence[Any], given: AssetArguments
 ) -> dg.AssetSpec:
-    """The translator's spec with the table's own metadata and all dependencies."""
+    """The translator's spec with the metadata of the table and all dependencies."""
     upstream = [each.key for each in inputs.changes.values()]
     loaded = [each.key for each in inputs.loaded.values() if each.key is not None]
     entries = {**metadata.definition_metadata(info), **spec.metadata, **info.metadata()}

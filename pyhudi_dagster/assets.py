@@ -1,8 +1,8 @@
 """``@hudi_asset``: a function that returns rows becomes an asset whose materialization is one commit of one table.
 
-The decorator builds an ordinary ``AssetsDefinition`` on `dagster.multi_asset`; whatever an asset can have (owners, groups, tags,
-automation conditions, retry policies, resources, config, inputs) passes through, and what cannot work is refused by name when the code location
-loads (`asset_arguments`).
+The decorator builds an ordinary ``AssetsDefinition`` on `dagster.multi_asset`; it passes on everything that an asset can have (owners, groups,
+tags, automation conditions, retry policies, resources, config, inputs). Arguments that cannot work are refused when the code location loads
+(`asset_arguments`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from pyhudi_dagster.settings import HudiWrite, Operation, TableSettings, checked
 from pyhudi_dagster.translator import HudiTableDefinition, HudiTranslator
 
 _OBSERVED = 10
-"""A run without rows for more partitions shows in the log alone."""
+"""Maximum number of partitions with an observation; a run without rows for more partitions writes only to the log."""
 _ORDINARY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 @dataclass(frozen=True, slots=True)
 class HudiAsset:
-    """What the decorator was told, ready to run."""
+    """The arguments of the decorator, ready to run."""
 
     function: Callable[..., Any]
     info: HudiAssetInfo
@@ -56,7 +56,7 @@ class HudiAsset:
             yield self._report(context, step, written)
 
     def _observe(self, context: dg.AssetExecutionContext, step: runner.Step, written: writer.Written) -> None:
-        """Show a checkpoint without rows. An observation is no new data version, so nothing downstream runs."""
+        """Report a commit that contains only positions. An observation makes no new data version, so nothing downstream runs."""
         event = events.commit_event(written.table, written.commit.instant, self.info)
         facts = {**event.metadata, **metadata.input_entries(written)}
         keys: Sequence[str | None] = step.partition_keys if self.info.partitions else [None]
@@ -64,7 +64,7 @@ class HudiAsset:
             context.log_event(dg.AssetObservation(self.info.key, partition=key, metadata=facts, tags=event.tags))
 
     def _lake(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> HudiLakeResource:
-        """The lake resource; it stays among the inputs if the function takes it."""
+        """The lake resource; it remains in the inputs if the function has a parameter for it."""
         key = self.info.lake
         lake: HudiLakeResource = getattr(context.resources, key) if self.lake_by_key else inputs.pop(key)
         if self.inputs.takes_lake:
@@ -100,7 +100,7 @@ class HudiAsset:
         return found
 
     def _upstream_table(self, context: dg.AssetExecutionContext, parameter: str) -> str:
-        """The table of a `Changes` parameter: what its asset says of itself, else the asset key as folders."""
+        """The table of a `Changes` parameter: from the asset's definition, else the asset key as a path."""
         upstream = self.inputs.changes[parameter]
         info = upstream.info or info_of(upstream.key, metadata_of_asset(context, upstream.key))
         return info.table if info is not None else table_name(upstream.key)
@@ -113,7 +113,7 @@ class HudiAsset:
         known = events.known_size(step.instance, key) if step.instance is not None else None
         said = events.report(self.info, written, step.partition_keys, known)
         for partition, entries in said.by_partition.items():
-            if step.run is not None:  # called directly, there is no event; the result has the last partition's entries
+            if step.run is not None:  # A direct call makes no event; its result has the entries of the last partition.
                 context.add_asset_metadata(entries, asset_key=key, partition_key=partition)
         report_late(self.info, written, step, context.log_event)
         return dg.MaterializeResult(
@@ -148,27 +148,27 @@ def hudi_asset(
     """Make an asset of a function that returns rows.
 
     The function returns a Spark DataFrame or Arrow data, or `HudiWrite` to choose the operation at run time, or None to skip: no
-    commit and no event. A parameter annotated with `Changes` gets what changed in that upstream table since this one's last commit.
+    commit and no event. A parameter annotated with `Changes` receives the changes of an upstream table since the last commit of this asset.
 
     Args:
-        key: asset key; the function's name if not given. ``key_prefix`` comes in front of it.
-        table: name of the table below the warehouse; the asset key if not given.
-        record_key, partition_by, ordering, table_type: used when the table has to be created. A table that is there has to have the same record
-            key, partition columns, ordering and table type, and a key generator that names folders by the values of the partition columns.
-        schema: used when the table has to be created; not compared with the table that is there.
-        options: Hudi's and this package's (docs/options.md), on top of the lake's, for every run. Those of the table count when it is created,
-            and are not compared with the table that is there.
+        key: asset key; default: the function's name. ``key_prefix`` is prepended.
+        table: name of the table below the warehouse; default: the asset key.
+        record_key, partition_by, ordering, table_type: used to create the table. An existing table must have the same record key,
+                partition columns, ordering and table type, and a key generator that names folders by the values of the partition columns.
+        schema: used to create the table; not compared with an existing table.
+        options: options of Hudi and of this package (docs/options.md) for every run; they override the lake's options. Table options
+                are used to create the table, and not compared with an existing table.
         operation: upsert, insert, bulk_insert, insert_overwrite, insert_overwrite_table, delete or delete_partitions.
-        partitions: how Dagster's partitions lie on the table's; also gives ``partition_by``.
-        backfill: ``"single_run"`` (the default: one commit for all partitions of a run), ``"per_partition"``, or ``chunked(n)``; or Dagster's own
-            ``backfill_policy``.
-        on_foreign_rows: what to do with rows outside the run's partitions: fail, drop, or allow.
-        changes_of: the upstream of `Changes` parameters that are not called like their asset: an asset, its spec or its key.
+        partitions: maps Dagster's partitions to the table's partitions; also sets ``partition_by``.
+        backfill: ``"single_run"`` (the default: one commit for all partitions of a run), ``"per_partition"``, or ``chunked(n)``;
+                alternatively pass Dagster's ``backfill_policy``.
+        on_foreign_rows: action for rows outside the run's partitions: fail, drop, or allow.
+        changes_of: maps a `Changes` parameter to its upstream asset (an asset, its spec or its key) if their names differ.
         lake: resource key of the `HudiLakeResource`.
-        translator: says what the asset is called and carries.
-        asset_arguments: all else that an asset or ``dagster.multi_asset`` takes.
+        translator: defines the asset's key, table name, group and other attributes.
+        asset_arguments: all other arguments of an asset or of ``dagster.multi_asset``.
 
-    Raises `InvalidOptionError` while the code location loads, for a definition that cannot work.
+    Raises `InvalidOptionError` for an invalid definition while the code location loads.
     """
     columns = names(partition_by) or (partitions.columns if partitions else ())
     settings = TableSettings(names(record_key), columns, ordering, table_type, schema, dict(options or {}))
@@ -192,7 +192,7 @@ def hudi_asset(
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """The arguments of the decorator, waiting for its function."""
+    """The arguments of the decorator, before it is applied to its function."""
 
     key: dg.CoercibleToAssetKey | None
     key_prefix: dg.CoercibleToAssetKeyPrefix | None
@@ -209,7 +209,7 @@ class _Declared:
     further: Mapping[str, Any]
 
     def asset_of(self, function: Callable[..., Any]) -> dg.AssetsDefinition:
-        """The asset of a function. Raises `InvalidOptionError` for a definition that cannot work."""
+        """The asset of a function. Raises `InvalidOptionError` for an invalid definition."""
         named = dg.AssetKey.from_coercible(self.key if self.key is not None else function.__name__)
         named = named.with_prefix(self.key_prefix) if self.key_prefix else named
         given = AssetArguments.of(named, self.further, self.backfill, self.partitions)
@@ -235,13 +235,13 @@ class _Declared:
     def _info(self, key: dg.AssetKey, table: str) -> HudiAssetInfo:
         if not self.settings.record_key:
             raise definition_error(
-                f"The asset of table {table} names no record key", "Give record_key='column' or a list."
+                f"The asset of table {table} has no record key", "Pass record_key='column' or a list."
             )
         partitions, columns = self.partitions, self.settings.partition_by
         if partitions and partitions.columns != columns:
             raise definition_error(
-                f"The asset of table {table} is partitioned by {partitions.columns}, its table by {columns}",
-                "Leave partition_by out, or give the same columns in the same order.",
+                f"The asset of table {table} is partitioned by {partitions.columns}, but its table by {columns}",
+                "Omit partition_by, or pass the same columns in the same order.",
             )
         if partitions and isinstance(self.settings.schema, pa.Schema):
             partitions.check_types(self.settings.schema)
@@ -253,17 +253,17 @@ def _upstream(lake: HudiLakeResource, name: str) -> hudi.HudiTable:
         return lake.table(name)
     except TableNotFoundError as error:
         raise UpstreamMissingError(
-            f"The upstream table {name} is not there yet",
+            f"The upstream table {name} does not exist yet",
             table=lake.location(name),
             hint="Materialize the upstream asset first, or name its table in changes_of if it has another one.",
         ) from error
 
 
 def _compute(asset: HudiAsset) -> Callable[..., Iterator[dg.MaterializeResult[Any]]]:
-    """The function that Dagster calls: the user's parameters without the `Changes`, and the lake."""
+    """The function that Dagster calls: it has the user's parameters without the `Changes`, and the lake."""
 
     def compute(context: dg.AssetExecutionContext | None = None, **inputs: Any) -> Iterator[dg.MaterializeResult[Any]]:
-        # Without a context of its own the function can be called without one, in a unit test.
+        # A function without a context parameter can be called without a context in a unit test.
         yield from asset.run(context or current_context(), inputs)
 
     own = inspect.signature(asset.function)

@@ -1,10 +1,10 @@
-"""When an asset runs by itself: after a commit to a table that it reads.
+"""Automation: an asset runs after a commit to a table that it reads.
 
 A commit is a new data version of the upstream asset, and so are late rows in a partition that has run before
-(`pyhudi_dagster.late_data`). A compaction, a repeated event of the same commit, or a commit that changes no rows is none.
+(`pyhudi_dagster.late_data`). A compaction, a repeated event of the same commit, or a commit without changed rows makes no new data version.
 
-Dagster's own ``eager()`` waits until no upstream partition is missing, which never happens below an asset with partitions for days to come,
-and looks at the latest time window only, so late data in old partitions passes unseen.
+Dagster's ``eager()`` does not fit. It waits until no upstream partition is missing, but an asset with partitions for future days always has
+missing ones. It also checks only the latest time window, so it misses late data in old partitions.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class HudiAutomation:
 
     @staticmethod
     def on_commit(*, wait_for_upstream: bool = True) -> dg.AutomationCondition[Any]:
-        """Run each partition whose upstream partitions got a commit since the last request; no commit is forgotten.
+        """Run each partition if its upstream partitions have a commit since the last request; no commit is missed.
 
-        An asset without partitions runs after a commit to any upstream partition. Upstream partitions that never ran do not hold
-        it back. A failed run is not repeated; the next commit requests it again.
+        An asset without partitions runs after a commit to any upstream partition. Upstream partitions that never ran do not delay it. A failed
+        run is not repeated; the next commit requests it again.
 
         Args:
-            wait_for_upstream: wait while an upstream asset is running; the commits of that time then cause one run. False for an
-                upstream asset that is always running.
+            wait_for_upstream: wait while an upstream asset is running, so that the commits of that time cause only one run. Use False for an
+                    upstream asset that is always running.
 
         Example:
             .. code-block:: python
@@ -43,13 +43,15 @@ class HudiAutomation:
 
 
 def _pending() -> dg.AutomationCondition[Any]:
-    """True from a commit until the run that is requested after it.
+    """True from a commit until the next request of a run.
 
-    Dagster's ``since_last_handled()`` forgets two kinds of commits: those that come while the asset runs, because the run's own event
-    resets it, and those between a request and the next tick, because a reset beats a trigger of the same tick. So only a request
-    resets here, and a commit of the same tick as the reset, which came after the request, is remembered by the second half.
+    Dagster's ``since_last_handled()`` misses two kinds of commits: commits during a run of the asset, because the run's event resets it; and
+    commits between a request and the next tick, because a reset overrides a trigger in the same tick. Therefore only a request resets this
+    condition, and its second half keeps a commit that came after the request in the same tick as the reset.
     """
-    elsewhere = ~_Condition.executed_with_root_target()  # a run of both assets has read its own upstream commit
+    elsewhere = (
+        ~_Condition.executed_with_root_target()
+    )  # A run of both assets has already read its own upstream commit.
     commit = _Condition.any_deps_match(_Condition.data_version_changed() & elsewhere)
     handled = _Condition.newly_requested() | _Condition.initial_evaluation()
     before_the_reset = commit.since(handled)

@@ -1,4 +1,5 @@
-"""How far an incremental asset is behind an input: commits, rows, and since when. Read from commits; no data file is opened."""
+"""The backlog of an incremental asset for one input: unread commits, their rows, and the oldest time. It is read from commits; no data file is
+opened."""
 
 from __future__ import annotations
 
@@ -16,18 +17,18 @@ from pyhudi_dagster.timeline_view import parsed
 _log = logging.getLogger(__name__)
 
 COUNTED = 500
-"""So many commits are counted, the newest ones; whoever is further behind is told "at least"."""
+"""Maximum number of commits that are counted, newest first; for a longer backlog the text says "at least"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What a table did after a completion time.
+    """The commits of a table after a completion time.
 
     Attributes:
-        commits: those that changed rows; services and checkpoints do not count.
-        rows: inserted, updated and deleted by them.
-        since: the completion time of the oldest of them; empty if there is none.
-        is_whole: False if there are more than were counted, or some cannot be read.
+        commits: number of commits that changed rows; table services and commits without rows do not count.
+        rows: number of rows that these commits inserted, updated and deleted.
+        since: completion time of the oldest of these commits; empty if there is none.
+        is_whole: False if more commits exist than were counted, or some cannot be read.
     """
 
     commits: int = 0
@@ -46,7 +47,7 @@ class Backlog:
 
 
 def backlog_of(upstream: hudi.HudiTable, after: str | None) -> Backlog:
-    """Count what was committed after a completion time; None: all. Commits that are archived and cannot be read are not counted."""
+    """Count the commits after a completion time; None: all. Archived commits that cannot be read are not counted."""
     commits = rows = 0
     since = ""
     try:
@@ -64,7 +65,7 @@ def backlog_of(upstream: hudi.HudiTable, after: str | None) -> Backlog:
 
 
 def backlog_metadata(backlogs: Sequence[Backlog]) -> dict[str, Any]:
-    """The entries of a materialization: the sums over its inputs before the run, and the oldest commit that was waiting."""
+    """The metadata entries of a materialization: sums over its inputs before the run, and the time of the oldest unread commit."""
     if not backlogs:
         return {}
     moments = [moment for moment in (parsed(one.since) for one in backlogs) if moment is not None]

@@ -1,12 +1,13 @@
-"""How far each asset, or each of its partitions, has read each input: kept in the commits of the table that the asset writes.
+"""The positions up to which each asset, or each of its partitions, has read each input. The commits of the asset's own table store them.
 
 A commit's extra metadata holds ``pyhudi.checkpoint.<input>``: for each reading asset a completion time of the input's table, or one for each
-partition key. ``pyhudi.checkpoints.seen`` is the completion time up to which the commit repeats what older ones said, so the newest such commit
-and those that completed after its ``seen`` tell everything: other writers' commits are passed over, and older ones are not read.
+partition key. ``pyhudi.checkpoints.seen`` is the completion time up to which the commit repeats the positions of older commits. Therefore a
+search reads the newest commit with positions and the commits that completed after its ``seen``. It skips commits of other writers and reads no
+older commits.
 
 Invariants
-- A position of an asset's partition only moves forward, and one run never moves the positions of partitions that it was not for.
-- Two commits that ran at the same time lose nothing of each other: positions are merged by the later time.
+- The position of an asset's partition only moves forward, and a run moves only the positions of its own partitions.
+- Two concurrent commits lose no position of each other: the later time of each position is kept.
 """
 
 from __future__ import annotations
@@ -17,44 +18,46 @@ from dataclasses import dataclass, field, replace
 
 import pyhudi_core as hudi
 from pyhudi_core import CommitMetadata
-from pyhudi_dagster import history
+from pyhudi_dagster import past_commits
 
 PREFIX = "pyhudi.checkpoint."
 SEEN = "pyhudi.checkpoints.seen"
 KEPT_PARTITIONS = 2_000
-"""So many partitions of an asset have a position of their own. Beyond, the oldest positions are let go: those partitions read everything again."""
+"""Maximum number of partitions of an asset with a position. Beyond it the oldest positions are dropped, and their partitions read everything
+again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far one asset has read one input: ``whole`` for runs without partitions, and by partition key. Completion times; empty for nothing."""
+    """The positions of one asset in one input: ``whole`` for runs without partitions, and one for each partition key. Completion times; empty if
+    nothing was read."""
 
     whole: str = ""
     partitions: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, key: str) -> str:
-        """For one partition key."""
+        """The position of one partition key."""
         return max(self.whole, self.partitions.get(key, ""))
 
     def after(self, keys: Sequence[str]) -> str | None:
-        """Where a run for these keys (none: the whole asset) has to begin, so that it misses nothing of any of them."""
+        """The position from which a run for these keys (none: the complete asset) must read, so that it misses no change of any key."""
         return (min(map(self.at, keys)) if keys else self.whole) or None
 
     def moved(self, keys: Sequence[str], until: str) -> Position:
-        """After a run for these keys has read up to ``until``."""
+        """The positions after a run for these keys has read up to ``until``."""
         if not keys:
             return self.merged(Position(until))
         return self.merged(Position(partitions=dict.fromkeys(keys, until)))
 
     def merged(self, other: Position) -> Position:
-        """The later of both, for each partition; only the latest ``KEPT_PARTITIONS`` are kept."""
+        """The later of both positions for each partition; only the latest ``KEPT_PARTITIONS`` are kept."""
         whole = max(self.whole, other.whole)
         later = {key: max(self.at(key), other.at(key)) for key in {**self.partitions, **other.partitions}}
         own = sorted(((time, key) for key, time in later.items() if time > whole), reverse=True)
         return Position(whole, {key: time for time, key in own[:KEPT_PARTITIONS]})
 
     def to_json(self) -> dict[str, object]:
-        """``{"watermark": time, "partitions": {time: [keys]}}``; keys of one time stand together, because a run moves many at once."""
+        """``{"watermark": time, "partitions": {time: [keys]}}``; keys are grouped by time, because a run moves many keys at once."""
         by_time: dict[str, list[str]] = {}
         for key, time in sorted(self.partitions.items()):
             by_time.setdefault(time, []).append(key)
@@ -63,7 +66,7 @@ class Position:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, object]) -> Position:
-        """Read it back."""
+        """Parse the positions; the inverse of ``to_dict``."""
         by_time = entry.get("partitions") or {}
         assert isinstance(by_time, dict)
         partitions = {key: time for time, keys in by_time.items() for key in keys}
@@ -75,21 +78,21 @@ _NOWHERE = Position()
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """All positions that the commits of a table tell, by (input, asset); ``seen`` is the completion time up to which they were looked at."""
+    """All positions in the commits of a table, by (input, asset); ``seen`` is the completion time up to which the commits were read."""
 
     known: Mapping[tuple[str, str], Position] = field(default_factory=dict)
     seen: str = ""
 
     def of(self, name: str, asset: str) -> Position:
-        """How far an asset has read an input."""
+        """The positions of an asset in an input."""
         return self.known.get((name, asset), _NOWHERE)
 
     def moved(self, name: str, asset: str, keys: Sequence[str], until: str) -> Positions:
-        """After a run of the asset for these keys has read the input up to ``until``."""
+        """The positions after a run of the asset for these keys has read the input up to ``until``."""
         return replace(self, known={**self.known, (name, asset): self.of(name, asset).moved(keys, until)})
 
     def extra(self) -> dict[str, str]:
-        """The entries of a commit; none if there is no position."""
+        """The entries for a commit's extra metadata; empty if there is no position."""
         by_input: dict[str, dict[str, object]] = {}
         for (name, asset), position in sorted(self.known.items()):
             by_input.setdefault(name, {})[asset] = position.to_json()
@@ -98,13 +101,13 @@ class Positions:
 
 
 def positions_of(table: hudi.HudiTable | None) -> Positions:
-    """The positions that a table's commits tell, archived commits included.
+    """The positions in a table's commits, including archived commits.
 
-    Reads back to the newest commit that tells some, and what completed after it had looked.
+    Reads the newest commit with positions, and the commits that completed after its ``seen``.
     """
     if table is None:
         return Positions()
-    # The newest first: what completes meanwhile is told once more rather than never.
+    # Newest first: a commit that completes during the search is read twice rather than never.
     seen = _newest(table)
     _, newest = next(iter(table.commits_with(PREFIX)), (None, None))
     if newest is None:
@@ -113,13 +116,13 @@ def positions_of(table: hudi.HudiTable | None) -> Positions:
 
 
 def carried(table: hudi.HudiTable) -> Positions:
-    """The positions that a write without inputs passes on: only if they stand on the active timeline, so that it never reads the history in vain."""
-    told = (commit for commit in history.commits_newest_first(table) if _tells(commit.metadata))
+    """The positions that a write without inputs repeats. Only the active timeline is searched, so that such a write never reads the history."""
+    told = (commit for commit in past_commits.commits_newest_first(table) if _tells(commit.metadata))
     return positions_of(table) if next(told, None) is not None else Positions()
 
 
 def moved_since(table: hudi.HudiTable, known: Positions) -> Positions:
-    """What commits say that completed after ``known`` was read."""
+    """The positions in commits that completed after ``known`` was read."""
     return Positions(_told_after(table, known.seen), known.seen)
 
 

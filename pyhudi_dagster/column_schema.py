@@ -1,4 +1,4 @@
-"""What Dagster's Columns tab shows of a table: types, nullability, and the role of each column as a tag."""
+"""The content of Dagster's Columns tab for a table: types, nullability, and the role of each column as a tag."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pyhudi_dagster.settings import TableSettings, names
 
 
 def column_schema(table: hudi.HudiTable) -> dg.TableSchema:
-    """The columns of a table that is there, with the roles that they have in it."""
+    """The columns of an existing table, with their roles."""
     config = table.config
     return _columns(table.schema, config.record_key_fields, config.partition_fields, config.ordering_fields)
 
 
 def declared_schema(settings: TableSettings) -> dg.TableSchema | None:
-    """The columns that an asset declares; None if it declares none."""
+    """The declared columns of an asset; None if it declares none."""
     if not isinstance(settings.schema, pa.Schema):
         return None
     return _columns(settings.schema, settings.record_key, settings.partition_by, names(settings.ordering))

@@ -1,7 +1,7 @@
-"""What Dagster has no public way for. Nothing else in the package reaches past ``import dagster as dg``.
+"""All uses of Dagster's private API. No other module of the package uses more than ``import dagster as dg``.
 
-Each function names what it uses; ``tests/dagster/test_dagster_contract.py`` calls each in a real run, so that a release of Dagster that changes one
-fails there, with the function's name.
+Each docstring names the private attributes that the function uses. ``tests/dagster/test_dagster_contract.py`` calls each function in a real run,
+so a change in a new release of Dagster fails there, with the function's name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import dagster as dg
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """The run that a step belongs to, and what it says about the step."""
+    """The run of a step, and the facts about the step."""
 
     instance: dg.DagsterInstance
     run: dg.DagsterRun
@@ -26,7 +26,7 @@ class RunFacts:
 
 
 def run_facts_of(context: dg.AssetExecutionContext | dg.OutputContext, key: dg.AssetKey) -> RunFacts | None:
-    """The facts of the step that runs; None if there is no run, because the asset was called directly, as in a unit test.
+    """The facts of the running step; None for a direct call without a run, for example in a unit test.
 
     ``get_step_execution_context()``, and ``OutputContext.step_context`` for an output; of it ``step.key``, ``previous_attempt_count`` and
     ``job_def.asset_layer``; of the run ``remote_job_origin``.
@@ -46,7 +46,7 @@ def run_facts_of(context: dg.AssetExecutionContext | dg.OutputContext, key: dg.A
 
 
 def is_called_directly(context: dg.AssetExecutionContext) -> bool:
-    """Whether it is a context of ``dg.build_asset_context``, which has no run: asking for one is an error of Dagster's."""
+    """Whether it is a context of ``dg.build_asset_context``. It has no run, and Dagster raises an error if its run is accessed."""
     try:
         return context.run is None
     except dg.DagsterError:
@@ -54,7 +54,7 @@ def is_called_directly(context: dg.AssetExecutionContext) -> bool:
 
 
 def current_context() -> dg.AssetExecutionContext:
-    """The context of the step that runs in this thread, or one without a run. ``AssetExecutionContext.get``."""
+    """The context of the step that runs in this thread, or a context without a run. ``AssetExecutionContext.get``."""
     try:
         return dg.AssetExecutionContext.get()
     except dg.DagsterInvariantViolationError:
@@ -62,7 +62,7 @@ def current_context() -> dg.AssetExecutionContext:
 
 
 def metadata_of_asset(context: dg.AssetExecutionContext, key: dg.AssetKey) -> Mapping[str, Any]:
-    """The definition metadata of any asset that the run's job knows, upstream ones included; empty for others. ``JobDefinition.asset_layer``."""
+    """The definition metadata of any asset in the run's job, including upstream assets; empty for other assets. ``JobDefinition.asset_layer``."""
     if is_called_directly(context):
         return {}
     layer = context.job_def.asset_layer

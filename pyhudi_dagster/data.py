@@ -1,4 +1,4 @@
-"""The kinds of data that an asset may return, as what a table takes: a Spark DataFrame or an Arrow stream."""
+"""Converts the data that an asset may return to the input of a table: a Spark DataFrame or an Arrow stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_spark(data: Any) -> bool:
 def normalised(data: Any, *, keep_empty: bool = False) -> Any:
     """A Spark DataFrame, or a ``pyarrow`` table or reader. Raises `SchemaMismatchError`.
 
-    None for nothing to write; with ``keep_empty`` a table without rows is kept, for operations to which it means something.
+    None if there is nothing to write. With ``keep_empty`` a table without rows is returned, for operations to which an empty batch has a meaning.
     """
     if data is None or is_spark(data):
         if data is not None:
@@ -45,13 +45,13 @@ def normalised(data: Any, *, keep_empty: bool = False) -> Any:
     if isinstance(data, pa.RecordBatchReader) or data is None:
         return data
     raise SchemaMismatchError(
-        f"The asset returned {type(data).__qualname__}, which holds no rows that can be read",
+        f"The asset returned {type(data).__qualname__}, which is not a supported type of data",
         hint="Return a Spark DataFrame, Arrow, pandas or polars data, HudiWrite(...), or None.",
     )
 
 
 def schema_of(data: Any) -> Any:
-    """The schema of data that may have no rows: pyarrow's, or Spark's; None where it has none, or columns without a type."""
+    """The schema of data, also of data without rows: pyarrow's or Spark's; None if the data has no schema, or columns without a type."""
     if data is None or is_spark(data):
         return None if data is None else data.schema
     whole = normalised(data, keep_empty=True)
@@ -60,10 +60,10 @@ def schema_of(data: Any) -> Any:
 
 
 def only_values(data: Any, columns: Sequence[str], values: Iterable[Value]) -> Any:
-    """The rows whose partition columns have one of the values."""
+    """Only the rows whose partition columns have one of the values."""
     allowed = ["/".join(value) for value in values]
     if is_spark(data):
-        from pyspark.sql import functions  # noqa: PLC0415 - the data is Spark's, so it is there
+        from pyspark.sql import functions  # noqa: PLC0415 - the data is a Spark DataFrame, so pyspark is installed
 
         parts = [functions.coalesce(functions.col(name).cast("string"), functions.lit(_NULL)) for name in columns]
         return data.where(functions.concat_ws("/", *parts).isin(allowed))

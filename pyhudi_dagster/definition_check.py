@@ -1,7 +1,7 @@
-"""Errors of plain ``@dg.asset`` definitions that only Hudi knows, found when the code location loads.
+"""Finds Hudi errors in plain ``@dg.asset`` definitions when the code location loads.
 
-``@hudi_asset`` checks itself. Dagster gives an IO manager no look at the assets that use it before a step has run, so a code location with
-`HudiIOManager` passes its definitions through `checked_definitions`. Without it the same errors come at the step, before anything is written.
+``@hudi_asset`` checks its own definition. Dagster does not show an IO manager its assets before a step runs, so a code location with
+`HudiIOManager` passes its definitions through `checked_definitions`. Otherwise the step raises the same errors, before anything is written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyhudi_dagster.io_manager import HudiIOManager
 
 
 def checked_definitions(definitions: dg.Definitions) -> dg.Definitions:
-    """The same definitions, if every asset that a `HudiIOManager` writes says how its table is organised.
+    """Return the definitions if the metadata of every asset with a `HudiIOManager` describes its table.
 
     Raises `InvalidOptionError` for an asset without a record key, and for one with partitions whose table has no partition columns.
 
@@ -35,6 +35,6 @@ def checked_definitions(definitions: dg.Definitions) -> dg.Definitions:
 def _check(spec: dg.AssetSpec) -> None:
     if info_of(spec.key, spec.metadata, spec.partitions_def) is None:
         raise definition_error(
-            f"The asset {spec.key.to_user_string()} does not say what its record key is",
-            "Give it metadata=hudi_metadata(record_key='column').",
+            f"The asset {spec.key.to_user_string()} has no record key in its metadata",
+            "Set metadata=hudi_metadata(record_key='column').",
         )

@@ -1,4 +1,4 @@
-"""What can go wrong between Dagster and a table, beside what the table itself refuses."""
+"""The errors of this package, in addition to those of `pyhudi_core`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class ForeignRowsError(DataError):
 
 
 class CheckpointGapError(HudiError):
-    """The upstream table was cleaned past the checkpoint, so the changes since then cannot be read any more."""
+    """The upstream table was cleaned past the checkpoint, so the changes since then can no longer be read."""
 
 
 class RunEndedError(CommitError):
@@ -18,13 +18,13 @@ class RunEndedError(CommitError):
 
 
 class TableMismatchError(TableError):
-    """The table is organised in another way than its asset says; nothing was written."""
+    """The settings of the table differ from those of its asset; nothing was written."""
 
 
 class UpstreamMissingError(TableError):
-    """The table of an upstream asset is not there yet."""
+    """The table of an upstream asset does not exist yet."""
 
 
 def definition_error(message: str, hint: str) -> InvalidOptionError:
-    """An asset that is defined in a way that cannot work; raised while the code location loads."""
+    """An asset has an invalid definition; raised while the code location loads."""
     return InvalidOptionError(message, hint=hint)

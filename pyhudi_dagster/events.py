@@ -1,10 +1,10 @@
-"""What Dagster records about a commit: the entries of a step's own commit, and events for any other, Hudi's included.
+"""The metadata entries of a step's own commit, and Dagster events for any other commit, including Hudi's.
 
-A commit of many partitions makes one event for each. What adds up (rows, files, bytes) is each partition's own share, so that sums over the
-events are the commit's totals. What is true once (the table's size, durations, the timeline, the columns) stands in the last event, which is
-the one that Dagster's overview reads.
+A commit to many partitions makes one event for each partition. Rows, files and bytes are those of the partition, so sums over the events are the
+commit's totals. Facts about the complete table or commit (size, durations, timeline, columns) are in the last event, because Dagster's overview
+shows this one.
 
-The table's size is counted on from the one in an earlier event, by what the commits in between did (`HudiTable.size`).
+The table's size is the size in an earlier event plus the changes of the commits since then (`HudiTable.size`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import dagster as dg
 import pyhudi_core as hudi
 from pyhudi_core import WriteStat
 from pyhudi_core.errors import HudiError, TableError
-from pyhudi_dagster import history, metadata
+from pyhudi_dagster import metadata, past_commits
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.partition_values import Value
 from pyhudi_dagster.partitions import HudiPartitions, value_of_path
@@ -35,7 +35,7 @@ Entries = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The entries for a commit: of the asset as a whole, or of each partition key."""
+    """The entries for a commit: for the complete asset, or for each partition key."""
 
     entries: Entries = field(default_factory=dict)
     by_partition: Mapping[str, Entries] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Report:
 def report(
     info: HudiAssetInfo, written: Written, keys: Sequence[str] = (), known: hudi.TableSize | None = None
 ) -> Report:
-    """What a step says about the commit that it made, for the partition keys of its run. ``known``: the table's size in an earlier event."""
+    """The entries for a commit of this step, for the partition keys of its run. ``known``: the table's size in an earlier event."""
     return _report(_Described(info, written, known), keys)
 
 
@@ -54,13 +54,13 @@ def _report(described: _Described, keys: Sequence[str]) -> Report:
         return Report(described.last())
     shares = shares_of(info.partitions, keys, written)
     by_partition = {key: described.plain(shares[key]) for key in keys}
-    # Dagster stores the events in the order of the keys, so that this one is the newest of the run.
+    # Dagster stores the events in the order of the keys, so this event is the newest of the run.
     by_partition[keys[-1]] = described.last(shares[keys[-1]])
     return Report(by_partition=by_partition)
 
 
 def late_entries(info: HudiAssetInfo, written: Written, keys: Sequence[str]) -> dict[str, Entries]:
-    """The entries for partitions outside the run that the commit touched as well."""
+    """The entries for partitions outside the run that the commit also changed."""
     if info.partitions is None:
         return {}
     described = _Described(info, written)
@@ -74,20 +74,20 @@ def commit_event(
     info: HudiAssetInfo,
     known: hudi.TableSize | None = None,
 ) -> dg.AssetMaterialization | dg.AssetObservation:
-    """One event for one commit, whoever made it, Hudi included: a materialization for rows, an observation for table services and empty commits.
+    """One event for a commit of any writer, including Hudi: a materialization for rows, an observation for table services and empty commits.
 
     Args:
         table: the commit's table.
-        commit: a completed instant of any action, what a write returned, or a requested time.
+        commit: a completed instant of any action, the result of a write, or a requested time.
         info: the asset of the table.
-        known: the table's size in an earlier event (`known_size`), from which this one is counted on.
+        known: the table's size in an earlier event (`known_size`), the start value for the new size.
 
     Raises `TableError` if the timeline has no such completed instant.
     """
     instant = _completed(table, commit)
     if instant.action not in _DATA_ACTIONS:
-        return _observation(info, table, history.PastCommit(instant, hudi.CommitMetadata(None)), {})
-    past = history.PastCommit(instant, table.commit_metadata(instant))
+        return _observation(info, table, past_commits.PastCommit(instant, hudi.CommitMetadata(None)), {})
+    past = past_commits.PastCommit(instant, table.commit_metadata(instant))
     if past.metadata.is_empty:
         return _observation(info, table, past, {})
     described = _Described(info, Written(table, past, adopted=True), known, is_own=False)
@@ -103,13 +103,13 @@ def commit_events(
     info: HudiAssetInfo,
     known: hudi.TableSize | None = None,
 ) -> list[dg.AssetMaterialization | dg.AssetObservation]:
-    """The same, with one event for each partition key whose rows the commit touched; the last one has what is true once."""
+    """The same, with one event for each partition key whose rows the commit changed. The last event has the facts about the complete table."""
     event = commit_event(table, commit, info, known)
     partitions = info.partitions
     if partitions is None or isinstance(event, dg.AssetObservation):
         return [event]
     instant = _completed(table, commit)
-    past = history.PastCommit(instant, table.commit_metadata(instant))
+    past = past_commits.PastCommit(instant, table.commit_metadata(instant))
     values = {value_of_path(path, partitions.columns) for path in past.metadata.partitions}
     keys = sorted({key for key in map(partitions.key_of, values) if key is not None})
     described = _Described(info, Written(table, past, adopted=True), known, is_own=False)
@@ -120,18 +120,18 @@ def commit_events(
     ] or [event]
 
 
-def data_tags(commit: history.PastCommit) -> dict[str, str]:
-    """The tags by which an event names its commit, and the data version that it stands for."""
+def data_tags(commit: past_commits.PastCommit) -> dict[str, str]:
+    """The tags that identify the commit of an event, and its data version."""
     return {**event_tags(commit), "dagster/data_version": commit.completion_time}
 
 
-def event_tags(commit: history.PastCommit) -> dict[str, str]:
-    """The tags by which an event names its commit."""
+def event_tags(commit: past_commits.PastCommit) -> dict[str, str]:
+    """The tags that identify the commit of an event."""
     return {"hudi/instant": commit.instant.requested_time, "hudi/completion": commit.completion_time}
 
 
 def known_size(instance: dg.DagsterInstance, key: dg.AssetKey) -> hudi.TableSize | None:
-    """The table's size in the newest event that has one."""
+    """The table's size in the newest event with a size."""
     for record in instance.fetch_materializations(key, limit=_EVENTS_READ).records:
         event = record.asset_materialization
         found = None if event is None else _size_in(event)
@@ -153,14 +153,14 @@ def _size_in(event: dg.AssetMaterialization) -> hudi.TableSize | None:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a commit did to some partitions, and how many rows these have now (None: not asked, or not known)."""
+    """The changes of a commit to some partitions, and the number of rows in these partitions after it (None: not requested or not known)."""
 
     rows: Entries
     count: int | None = None
 
     @classmethod
     def of(cls, stats: Iterable[WriteStat], dropped: int = 0, count: int | None = None) -> Share:
-        """From the write stats of the partitions, and the rows that went with them where they were dropped."""
+        """Sum the write stats of the partitions, and the removed rows of dropped partitions."""
         return cls(metadata.row_entries(stats, dropped), count)
 
     def counted(self) -> Entries:
@@ -168,14 +168,14 @@ class Share:
 
 
 def shares_of(partitions: HudiPartitions, keys: Sequence[str], written: Written) -> dict[str, Share]:
-    """The share of each partition key in a commit."""
+    """The changes of a commit for each partition key."""
     stats: dict[Value, list[WriteStat]] = {}
     for stat in written.commit.metadata.stats:
         stats.setdefault(value_of_path(stat.partition, partitions.columns), []).append(stat)
     owned = {key: sorted(partitions.values_of_key(key)) for key in keys}
     rows = _rows_of(written, [value for values in owned.values() for value in values])
     dropped: dict[Value, int] = {}
-    for path, count in history.dropped_rows(written.table, written.commit).items():
+    for path, count in past_commits.dropped_rows(written.table, written.commit).items():
         dropped[value_of_path(path, partitions.columns)] = count
     shares = {}
     for key, values in owned.items():
@@ -188,13 +188,13 @@ def shares_of(partitions: HudiPartitions, keys: Sequence[str], written: Written)
 
 
 def _rows_of(written: Written, values: Sequence[Value]) -> dict[Value, int | None]:
-    """How many rows each partition has after the commit."""
+    """The number of rows in each partition after the commit."""
     named: dict[Value, tuple[str | None, ...]] = {
         value: tuple(None if text == _NULL else text for text in value) for value in values
     }
     try:
         sizes = written.table.partition_sizes(list(named.values()), as_of=written.commit.instant)
-    except HudiError as error:  # the commit stands; figures about it are no reason to fail its step
+    except HudiError as error:  # the commit is done, so missing figures must not fail its step
         _log.warning("the rows of the partitions of %s are not known: %s", written.table.location, error)
         return {}
     return {value: sizes[name].rows for value, name in named.items()}
@@ -202,7 +202,7 @@ def _rows_of(written: Written, values: Sequence[Value]) -> dict[Value, int | Non
 
 @dataclass(slots=True)
 class _Described:
-    """The entries of one commit, in the order in which the UI shows them."""
+    """The entries of one commit, in the order of the UI."""
 
     info: HudiAssetInfo
     written: Written
@@ -210,7 +210,7 @@ class _Described:
     is_own: bool = True
 
     def plain(self, share: Share) -> Entries:
-        """Of one partition among several."""
+        """The entries of one partition among several."""
         commit = self.written.commit
         return {
             **share.counted(),
@@ -220,9 +220,9 @@ class _Described:
         }
 
     def last(self, share: Share | None = None) -> Entries:
-        """Of the last event of a commit, with this share; of its only one without."""
+        """The entries of the last event of a commit, with ``share``; without it, of the only event."""
         written, size = self.written, self._size()
-        dropped = history.dropped_rows(written.table, written.commit)
+        dropped = past_commits.dropped_rows(written.table, written.commit)
         share = share or Share.of(written.commit.metadata.stats, sum(dropped.values()))
         return {
             **share.counted(),
@@ -238,7 +238,7 @@ class _Described:
         }
 
     def of_service(self) -> Entries:
-        """Of a service that wrote files: it changes no rows, but how they lie."""
+        """The entries of a table service that wrote files: it changes the files but not the rows."""
         size, stats = self._size(), self.written.commit.metadata.stats
         rows = metadata.row_entries(stats)
         wrote = {name: rows[name] for name in ("hudi/files_written", "hudi/bytes_written")}
@@ -248,13 +248,13 @@ class _Described:
         table, instant = self.written.table, self.written.commit.instant
         try:
             return table.size(as_of=instant, known=self.known).size
-        except HudiError as error:  # the commit stands; figures about it are no reason to fail its step
+        except HudiError as error:  # the commit is done, so missing figures must not fail its step
             _log.warning("the size of %s is not known: %s", table.location, error)
             return None
 
 
 def _observation(
-    info: HudiAssetInfo, table: hudi.HudiTable, commit: history.PastCommit, wrote: Entries
+    info: HudiAssetInfo, table: hudi.HudiTable, commit: past_commits.PastCommit, wrote: Entries
 ) -> dg.AssetObservation:
     entries = {
         **metadata.operation_entry(commit),

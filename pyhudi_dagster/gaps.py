@@ -1,6 +1,7 @@
-"""A gap: changes of an input that cannot be read any more. Somebody has to accept it, and the commit says who did, and what was skipped.
+"""A gap: changes of an input that can no longer be read. A person must accept it; the commit records who accepted it and what was skipped.
 
-A run accepts gaps by two tags: ``hudi/accept_gap`` says how to go on (``read_all`` or ``skip``), ``hudi/accept_gap_by`` who says so, and why.
+A run accepts gaps with two tags: ``hudi/accept_gap`` says how to continue (``read_all`` or ``skip``), ``hudi/accept_gap_by`` names the person
+and the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ How = Literal["read_all", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Somebody's word that a gap may be passed over: by reading all rows of the input once, or by skipping what is lost."""
+    """A person's permission to continue after a gap: read all rows of the input once, or skip the lost changes."""
 
     how: How
     by: str
@@ -28,13 +29,13 @@ class Acceptance:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What a run passed over.
+    """The lost changes that a run skipped.
 
     Attributes:
         input: the table that was read.
-        after, until: the completion times between which changes were lost; ``after`` is empty for the beginning.
+        after, until: changes were lost between these completion times; ``after`` is empty for the beginning.
         how: ``read_all`` (all rows of the input were read, so only intermediate states are lost), ``skip``, or ``by_code`` (the asset's
-            function caught the error and went on).
+            function caught the error and continued).
         by: who accepted it.
         run_id: the run.
     """
@@ -47,23 +48,23 @@ class Gap:
     run_id: str
 
     def extra(self) -> dict[str, str]:
-        """The entry of the commit."""
+        """The entry for the commit's extra metadata."""
         return {PREFIX + self.input: json.dumps(asdict(self))}
 
 
 def gaps_in(extra: Mapping[str, str]) -> list[dict[str, str]]:
-    """The gaps that a commit says it passed over."""
+    """The gaps in a commit's extra metadata."""
     return [json.loads(text) for key, text in sorted(extra.items()) if key.startswith(PREFIX)]
 
 
 def acceptance_of(tags: Mapping[str, str]) -> Acceptance | None:
-    """What a run's tags accept. Raises `InvalidOptionError` if they do not say both, how and by whom."""
+    """The acceptance in a run's tags. Raises `InvalidOptionError` unless the tags say how to continue and who accepts it."""
     how, by = tags.get(HOW_TAG, ""), tags.get(BY_TAG, "").strip()
     return accepted(how, by) if how or by else None
 
 
 def accepted(how: str, by: str) -> Acceptance:
-    """The acceptance, if it says how and by whom. Raises `InvalidOptionError`."""
+    """The acceptance, if both values are valid. Raises `InvalidOptionError`."""
     if how == "read_all" and by:
         return Acceptance("read_all", by)
     if how == "skip" and by:
@@ -75,5 +76,5 @@ def accepted(how: str, by: str) -> Acceptance:
 
 
 def extras(gaps: Iterable[Gap]) -> dict[str, str]:
-    """The entries of a commit that passes over these gaps."""
+    """The extra metadata of a commit that skips these gaps."""
     return {key: text for gap in gaps for key, text in gap.extra().items()}

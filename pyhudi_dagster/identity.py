@@ -1,7 +1,7 @@
-"""Who made a commit, written into the commit, and read back to find out whether this attempt has made one already.
+"""The identity of a commit's step, stored in the commit. A retry reads it to find out whether this attempt has already committed.
 
-An attempt is this run and the runs it resumes: the parents that are reached through Dagster's resume tags. A retry of an op keeps
-its run id, an automatic retry of a run carries a resume tag, and "re-execute all" carries none: it writes anew on purpose.
+An attempt consists of this run and the runs that it resumes: its parents by Dagster's resume tags. A retry of an op keeps its run id, and an
+automatic retry of a run has a resume tag. "Re-execute all" has no resume tag, because it must write again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyhudi_dagster.dagster_internals import run_facts_of
 
 PREFIX = "dagster."
 WRITE = "write"
-"""The action of commits that name none: those that an asset's rows make."""
+"""The default action of a commit: it writes the rows of an asset."""
 _RESUME_TAGS = ("dagster/is_resume_retry", "dagster/is_asset_resume_retry")
 _PARENT_TAG = "dagster/parent_run_id"
 _BACKFILL_TAG = "dagster/backfill"
@@ -27,7 +27,7 @@ _LONGEST_LIST = 8
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The action of a step of a run on one table. ``partitions`` is a text that is equal for equal sets of keys."""
+    """The action of a step of a run on one table. ``partitions`` is a text; equal sets of keys have equal texts."""
 
     run_id: str
     asset_key: str
@@ -41,17 +41,17 @@ class Identity:
     backfill_id: str = ""
 
     def extra(self) -> dict[str, str]:
-        """The entries of the commit's ``extraMetadata``; empty ones are left out."""
+        """The entries for the commit's ``extraMetadata``, without empty values."""
         entries = {name: str(getattr(self, name)) for name in self.__dataclass_fields__}
         return {PREFIX + name: text for name, text in entries.items() if text}
 
     def made(self, extra: Mapping[str, str], attempt: frozenset[str]) -> bool:
-        """Whether a commit with this extra metadata was made by this step, in this run or one that it resumes."""
+        """Whether this step made a commit with this extra metadata, in this run or in a run that it resumes."""
         same_step = extra.get(PREFIX + "step_key", "") == self.step_key
         return self.concerns(extra) and same_step and extra.get(PREFIX + "run_id", "") in attempt
 
     def concerns(self, extra: Mapping[str, str]) -> bool:
-        """Whether a commit with this extra metadata is of this action of the asset for these partitions, in whatever run."""
+        """Whether a commit with this extra metadata belongs to this action of the asset for these partitions, in any run."""
         same = all(extra.get(PREFIX + name, "") == getattr(self, name) for name in ("asset_key", "partitions"))
         return same and extra.get(PREFIX + "action", WRITE) == self.action
 
@@ -59,7 +59,7 @@ class Identity:
 def identity_of(
     context: dg.AssetExecutionContext | dg.OutputContext, asset_key: dg.AssetKey, action: str = WRITE
 ) -> Identity:
-    """The identity of the step that runs, for an action on the table of the asset; without a run if the asset was called directly."""
+    """The identity of the running step, for an action on the asset's table; without a run if the asset was called directly."""
     facts, partitions = run_facts_of(context, asset_key), partitions_text(partition_keys_of(context))
     name = asset_key.to_user_string()
     if facts is None:
@@ -86,7 +86,7 @@ def partition_keys_of(context: dg.AssetExecutionContext | dg.OutputContext) -> S
 
 
 def partitions_text(keys: Sequence[str]) -> str:
-    """A few keys as a list, many as the first, the last, their number and a digest; the order does not matter."""
+    """A few keys as a list; many keys as the first, the last, their number and a digest. The order of the keys does not matter."""
     ordered = sorted(keys)
     if len(ordered) <= _LONGEST_LIST:
         return ",".join(ordered)
@@ -108,7 +108,7 @@ def attempt_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> frozenset[st
 
 
 def begun(instance: dg.DagsterInstance, attempt: frozenset[str]) -> datetime | None:
-    """When the first run of an attempt was created; None if Dagster does not know all of them any more."""
+    """The creation time of the first run of an attempt; None if Dagster no longer has all of its runs."""
     records = [instance.get_run_record_by_id(run_id) for run_id in attempt]
     times = [record.create_timestamp for record in records if record is not None]
     return min(times) if times and len(times) == len(records) else None

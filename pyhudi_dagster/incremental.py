@@ -1,8 +1,8 @@
-"""Reading what changed in an upstream table since the last commit of the table that is written.
+"""Reads the changes of an upstream table since the last commit of the asset's own table.
 
-The position is not kept in Dagster. It stands in the extra metadata of the commit that the changes went into (`checkpoints`), so that input
-position and output are one atomic write: a lost cursor, a failed run or a wiped Dagster database neither loses nor repeats anything. A run
-whose changes give no rows commits the position alone.
+The position is not stored in Dagster. The commit that processed the changes has it in its extra metadata (`checkpoints`), so input position and
+output are one atomic write: a lost cursor, a failed run or a lost Dagster database neither skips nor repeats a change. If the changes result in
+no rows, the run commits only the position.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who reads an input: the asset, the partitions of the run (none: the whole asset), the run, and what it accepts."""
+    """The reader of an input: the asset, the partitions of the run (none: the complete asset), the run, and the gaps that it accepts."""
 
     asset: str = ""
     keys: tuple[str, ...] = ()
@@ -42,8 +42,8 @@ class Reader:
 class Changes:
     """The rows of an upstream table that changed in (after, until], each in its latest state; completion times.
 
-    Annotate a parameter of an asset with it. It is falsy when no commit has changed rows. ``after`` belongs to the run's partitions: a run
-    for several begins at the one that is furthest behind. None means that one of them has read nothing yet.
+    Annotate a parameter of an asset with it. It is falsy if no commit has changed rows. ``after`` is the oldest position among the run's
+    partitions; None means that one of them has read nothing yet.
     """
 
     name: str
@@ -61,13 +61,13 @@ class Changes:
 
     @property
     def scan(self) -> Any:
-        """The incremental scan, meta columns included. Raises `CheckpointGapError`."""
+        """The incremental scan, including meta columns. Raises `CheckpointGapError`."""
         return self.read()
 
     def read(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
         """The incremental scan of some columns and rows; a condition on partition columns opens only those partitions.
 
-        Raises `CheckpointGapError` if changes were lost, unless that is accepted (`accept_gap`, or the run's tags).
+        Raises `CheckpointGapError` if changes were lost, unless the gap is accepted (`accept_gap`, or the run's tags).
         """
         try:
             return self.table.incremental(after=self.after, until=self.until, columns=columns, where=where)
@@ -83,7 +83,7 @@ class Changes:
         return self.table.incremental(after=self.until, columns=columns, where=where)
 
     def _all(self, columns: Sequence[str] | None, where: object) -> Any:
-        """All rows as of the end of the changes, or, where the history that this takes is damaged, as of now."""
+        """All rows as of the end of the changes; as of now, if the history that this needs is damaged."""
         try:
             return self.table.scan(columns=columns, where=where, as_of=self.until)
         except (SnapshotExpiredError, CorruptTimelineError) as error:
@@ -93,7 +93,8 @@ class Changes:
             return self.table.scan(columns=columns, where=where)
 
     def accept_gap(self, how: How, by: str) -> None:
-        """Go on where changes were lost: ``"read_all"`` reads all rows of the table once, ``"skip"`` none up to now; the commit keeps who said so."""
+        """Continue after lost changes: ``"read_all"`` reads all rows of the table once, ``"skip"`` reads no rows up to now. The commit records
+        ``by``."""
         self._accepted.append(gaps.accepted(how, by))
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: object = None) -> pa.Table:
@@ -107,27 +108,28 @@ class Changes:
         return rows.select(*[name for name in rows.columns if not name.startswith("_hoodie_")])
 
     def gaps(self) -> list[Gap]:
-        """The gaps that were met."""
+        """The gaps that were found and accepted."""
         return list(self._gaps.values())
 
     def _gap_error(self) -> CheckpointGapError:
         return CheckpointGapError(
-            f"The changes of {self.name} since {self.after} cannot be read any more",
+            f"The changes of {self.name} since {self.after} can no longer be read",
             table=self.table.location,
-            hint=f"Start the run with the tag {gaps.HOW_TAG}=read_all to read all rows once, or =skip to go on from now without what is lost, and "
-            f"{gaps.BY_TAG}=<who, and why>. The commit keeps that.",
+            hint=f"Start the run with the tag {gaps.HOW_TAG}=read_all to read all rows once, or =skip to continue from now without the "
+            "lost changes, and "
+            f"{gaps.BY_TAG}=<who, and why>. The commit records it.",
         )
 
 
 def changes_since(
     name: str, upstream: hudi.HudiTable, consumer: hudi.HudiTable | None, reader: Reader | None = None
 ) -> Changes:
-    """What the reader has not seen of the upstream table; all of it if its own table does not exist yet."""
+    """The unread changes of the upstream table; all rows if the asset's own table does not exist yet."""
     reader = reader or Reader()
     known = checkpoints.positions_of(consumer)
     after = known.of(name, reader.asset).after(reader.keys)
     backlog = backlog_of(upstream, after)
-    # The end after the count: a commit in between is read although it was not counted.
+    # Read the end after the count: a commit in between is then read, although it is not counted.
     until = max((instant.completion_time or "" for instant in upstream.timeline.commits), default="")
     return Changes(name, upstream, after, until, backlog, reader, known)
 
@@ -139,14 +141,14 @@ def refuse_if_consumed(changes: Changes, consumer: hudi.HudiTable) -> None:
     now = checkpoints.moved_since(consumer, changes.known).of(changes.name, reader.asset)
     if any(now.at(key) > mine.at(key) for key in reader.keys or ("",)):
         raise RunEndedError(
-            f"Another run has consumed the changes of {changes.name} meanwhile",
+            f"Another run has already consumed the changes of {changes.name}",
             table=consumer.location,
-            hint="Nothing was published; the next run goes on from there.",
+            hint="Nothing was published; the next run continues from the new position.",
         )
 
 
 def extra_of(table: hudi.HudiTable, changes: Sequence[Changes]) -> dict[str, str]:
-    """The entries of the commit that these changes go into: their new positions, the others' as they are, and the gaps that were accepted."""
+    """The extra metadata of the commit that processes these changes: their new positions, all other positions unchanged, and accepted gaps."""
     if not changes:
         return checkpoints.carried(table).extra()
     positions = checkpoints.positions_of(table)
@@ -156,11 +158,11 @@ def extra_of(table: hudi.HudiTable, changes: Sequence[Changes]) -> dict[str, str
 
 
 def facts_of(changes: Sequence[Changes]) -> dict[str, Any]:
-    """What a materialization says about its inputs: the backlog before the run."""
+    """The entries of a materialization about its inputs: the backlog before the run."""
     return backlog_metadata([each.backlog for each in changes])
 
 
 def gap_facts(extra: Mapping[str, str]) -> dict[str, Any]:
-    """What a materialization says about gaps that its commit passed over."""
+    """The entries of a materialization about the gaps that its commit skipped."""
     found = gaps.gaps_in(extra)
     return {"hudi/gap_accepted": found} if found else {}

@@ -1,7 +1,7 @@
-"""From an asset definition to its table: the one place that says which table an asset is, and how it is organised.
+"""Maps an asset definition to its table: the name of the table and its settings.
 
-The info object stands in the metadata of the asset's spec, as dagster-dbt keeps its manifest there. The decorator, the IO manager, inputs,
-`Changes` and events read it from there; nothing else looks into an asset's metadata. In Dagster's UI it shows as JSON.
+The info object is in the metadata of the asset's spec, as dagster-dbt stores its manifest there. The decorator, the IO manager, inputs,
+`Changes` and events use it; no other module reads an asset's metadata. Dagster's UI shows it as JSON.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class HudiAssetInfo:
     Attributes:
         key: the asset's key.
         table: the table's name below the warehouse.
-        settings: how the table is organised.
-        partitions: how the asset's partitions lie on the table's; None for an asset without partitions.
-        on_foreign_rows: what happens to rows outside the partitions of a run.
-        operation: how rows are written unless the asset chooses at run time.
+        settings: the organisation of the table.
+        partitions: maps the asset's partitions to the table's; None for an asset without partitions.
+        on_foreign_rows: action for rows outside the partitions of a run.
+        operation: the write operation, unless the asset returns another one at run time.
         lake: the key of the lake resource.
     """
 
@@ -51,16 +51,16 @@ class HudiAssetInfo:
         parts = self.table.split("/") if isinstance(self.table, str) else [""]
         if not all(parts) or {".", ".."} & set(parts):
             raise definition_error(
-                f"The asset {name} names the table {self.table!r}, which is not a path below the warehouse",
-                "Give a name such as 'orders' or 'sales/orders'.",
+                f"The asset {name} has the table name {self.table!r}, which is not a path below the warehouse",
+                "Use a name such as 'orders' or 'sales/orders'.",
             )
 
     def metadata(self) -> dict[str, Any]:
-        """The entry of the spec's metadata from which `info_of` gives this object back."""
+        """The entry for the spec's metadata from which `info_of` restores this object."""
         return {INFO: InfoEntry(self)}
 
     def facts(self) -> dict[str, Any]:
-        """The same as JSON, without what is not set."""
+        """The object as JSON, without unset values."""
         settings = self.settings
         entries = {
             "lake": self.lake,
@@ -76,7 +76,7 @@ class HudiAssetInfo:
 
 
 class InfoEntry(dict[str, Any]):
-    """The info object as a metadata value: JSON for Dagster, which must be able to store it, with the object itself in this process."""
+    """The info object as a metadata value. Dagster stores it as JSON; within this process it also contains the object."""
 
     def __init__(self, info: HudiAssetInfo) -> None:
         super().__init__(info.facts())
@@ -84,16 +84,16 @@ class InfoEntry(dict[str, Any]):
 
 
 def table_name(key: dg.AssetKey) -> str:
-    """The table of an asset that names none: the parts of its key as folders."""
+    """The default table name of an asset: the parts of its key as a path."""
     return "/".join(key.path)
 
 
 def info_of(
     key: dg.AssetKey, metadata: Mapping[str, Any] | None, partitions_def: dg.PartitionsDefinition[Any] | None = None
 ) -> HudiAssetInfo | None:
-    """What a definition's metadata says about its table; None if it describes no Hudi table.
+    """The table that a definition's metadata describes; None if it describes no Hudi table.
 
-    ``@hudi_asset`` and `hudi_metadata` leave the object itself; a plain ``@dg.asset`` may describe its table by plain entries: ``record_key``,
+    ``@hudi_asset`` and `hudi_metadata` store the object; a plain ``@dg.asset`` may describe its table with single entries: ``record_key``,
     ``partition_by``, ``ordering``, ``table_type``, ``table``, ``options``, ``schema``, ``operation``, ``on_foreign_rows``.
     """
     entries = metadata or {}
@@ -123,10 +123,10 @@ def info_of(
 
 
 def partitions_without_columns(key: dg.AssetKey) -> Exception:
-    """A partitioned asset whose table is not partitioned: each partition would overwrite or hide the others."""
+    """The error for a partitioned asset with an unpartitioned table: each partition would overwrite or hide the others."""
     return definition_error(
-        f"The asset {key.to_user_string()} has partitions, but does not say which columns of its table they are",
-        "Give hudi_metadata(partition_by='column') in its metadata, one column for each dimension, or use @hudi_asset(partitions=...).",
+        f"The asset {key.to_user_string()} has partitions, but its metadata does not name the partition columns of its table",
+        "Set hudi_metadata(partition_by='column') in its metadata, one column for each dimension, or use @hudi_asset(partitions=...).",
     )
 
 
@@ -142,7 +142,7 @@ def hudi_metadata(
     schema: Any = None,
     options: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The metadata of a plain ``@dg.asset`` whose output `HudiIOManager` writes: how its table is organised.
+    """The metadata of a plain ``@dg.asset`` whose output `HudiIOManager` writes. It describes the organisation of the table.
 
     Example:
         @dg.asset(metadata=hudi_metadata(record_key="id", partition_by="day"), partitions_def=DAYS, io_manager_key="hudi")

@@ -1,9 +1,9 @@
-"""Cancelling a step so that nothing of it goes on or becomes visible.
+"""Cancels a step, so that its work stops and nothing of it becomes visible.
 
-PySpark waits for a job in a socket read and puts its own handler on Ctrl-C, which talks to the JVM from inside a signal handler
-and leaves the job running. Therefore the work runs in a thread of its own while the step's thread waits in Python. When Dagster
-interrupts the step's thread, the work is marked as abandoned (it begins no commit and publishes none from then on), its own Spark jobs
-are cancelled, a Spark that is just starting is ended, and the interrupt goes on after the work has rolled back, or after 20 seconds.
+PySpark waits for a job in a socket read, and installs a handler for Ctrl-C that calls the JVM inside the signal handler and does not stop the
+job. Therefore the work runs in a separate thread, while the step's thread waits in Python. When Dagster interrupts the step's thread, the work
+is marked as abandoned: from then on it begins and publishes no commit. Its Spark jobs are cancelled, and a Spark session that is just starting
+is ended. The interrupt continues after the rollback of the work, or after 20 seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyhudi_dagster.errors import RunEndedError
 
 T = TypeVar("T")
 WAIT_FOR_ROLLBACK = 20
-WAIT_FOR_START = 6  # a start of Spark has nothing to roll back
+WAIT_FOR_START = 6  # a starting Spark session has nothing to roll back
 _AGAIN = 0.25
 _POLL = 0.05
 _log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ _current: contextvars.ContextVar[Work[Any] | None] = contextvars.ContextVar("pyh
 
 
 class Work(Generic[T]):
-    """One call in a thread of its own, with the Spark sessions that it uses."""
+    """One call in a separate thread, with the Spark sessions that it uses."""
 
     def __init__(self, call: Callable[[], T], name: str) -> None:
         self.name = name
@@ -43,11 +43,11 @@ class Work(Generic[T]):
         self._error: BaseException | None = None
 
     def run(self) -> T:
-        """Do the work, interruptibly; raises what it raised, or the interrupt."""
+        """Do the work so that it can be interrupted. Raises the error of the work, or the interrupt."""
         context = contextvars.copy_context()
         thread = threading.Thread(target=context.run, args=(self._work,), name=self.name, daemon=True)
         try:
-            # Starting waits until the thread runs, and the interrupt may come in that wait.
+            # ``start`` waits until the thread runs, and the interrupt may come during this wait.
             thread.start()
             while not self._done.wait(_POLL):
                 pass
@@ -59,7 +59,7 @@ class Work(Generic[T]):
         return self._result  # type: ignore[return-value]
 
     def claim(self, session: Any) -> None:
-        """Put the Spark jobs that this thread starts in the session under the work's own name."""
+        """Tag the Spark jobs that this thread starts in the session with the name of the work."""
         self.refuse_if_abandoned()
         if any(known is session for known in self._sessions):
             return
@@ -71,7 +71,7 @@ class Work(Generic[T]):
 
     @contextmanager
     def ended_by(self, end: Callable[[], None]) -> Iterator[None]:
-        """Have ``end`` called, again and again, while the thread is inside and the work is abandoned."""
+        """Inside this context, call ``end`` repeatedly if the work is abandoned."""
         self._endings.append(end)
         try:
             yield
@@ -79,7 +79,7 @@ class Work(Generic[T]):
             self._endings.remove(end)
 
     def refuse_if_abandoned(self) -> None:
-        """Raise `RunEndedError` once the step's thread has been interrupted."""
+        """Raise `RunEndedError` if the step's thread has been interrupted."""
         if self.abandoned.is_set():
             raise RunEndedError(
                 "The step was interrupted before its commit", hint="Nothing was published; run it again."
@@ -97,7 +97,7 @@ class Work(Generic[T]):
     def _abandon(self) -> None:
         self.abandoned.set()
         waited_since = time.monotonic()
-        # Again and again: the work may start its next job before it sees the first one fail.
+        # Repeatedly, because the work may start its next job before it sees that the first one failed.
         while not self._done.wait(_AGAIN):
             self._end()
             limit = WAIT_FOR_START if self._endings else WAIT_FOR_ROLLBACK
@@ -116,18 +116,18 @@ class Work(Generic[T]):
 
 
 def interruptibly(call: Callable[[], T], name: str) -> T:
-    """Run the call in a thread of its own, so that an interrupt of this thread ends it cleanly."""
+    """Run the call in a separate thread, so that an interrupt of this thread ends it cleanly."""
     return Work(call, name).run()
 
 
 def within_work(call: Callable[[], T], name: str) -> T:
-    """Call it in the work that this thread does, or in a work of its own where there is none."""
+    """Call it within the current work of this thread, or within a new work if there is none."""
     return call() if _current.get() is not None else interruptibly(call, name)
 
 
 @contextmanager
 def ended_by(end: Callable[[], None]) -> Iterator[None]:
-    """What is done inside is ended by ``end`` if the work of this thread is abandoned; outside of one nothing happens."""
+    """Inside this context, ``end`` is called if the work of this thread is abandoned. Without a current work it has no effect."""
     work = _current.get()
     if work is None:
         yield
@@ -143,14 +143,14 @@ def is_abandoned() -> bool:
 
 
 def claim(session: Any) -> None:
-    """Make the session's jobs of this thread part of the work that it does; outside of one nothing happens."""
+    """Make the session's jobs in this thread part of the current work. Without a current work it has no effect."""
     work = _current.get()
     if work is not None:
         work.claim(session)
 
 
 def refuse_if_abandoned() -> None:
-    """Before anything begins, and for commit gates: raise `RunEndedError` if the work of this thread has been abandoned."""
+    """Raise `RunEndedError` if the work of this thread has been abandoned. Called before each step of the work, and as a commit gate."""
     work = _current.get()
     if work is not None:
         work.refuse_if_abandoned()

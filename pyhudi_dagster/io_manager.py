@@ -1,7 +1,7 @@
 """Tables as inputs and outputs of ordinary ``@dg.asset`` functions.
 
-An asset says in its metadata how its table is organised (`hudi_metadata`). An input says in its metadata what to read: ``columns``, ``where``,
-``as_of``. The type annotation decides whether it comes as a Spark DataFrame, Arrow table or reader, or pandas DataFrame.
+The metadata of an asset describes the organisation of its table (`hudi_metadata`). The metadata of an input says what to read: ``columns``,
+``where``, ``as_of``. The type annotation selects a Spark DataFrame, an Arrow table or reader, or a pandas or Polars frame.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from pyhudi_dagster import events, history, polars_frames, runner, writer
+from pyhudi_dagster import events, past_commits, polars_frames, runner, writer
 from pyhudi_dagster.dagster_internals import add_output_entries, set_output_data_version
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
@@ -20,14 +20,14 @@ from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.settings import HudiWrite, checked_operation, names
 
 _NO_ROWS = "no-rows"
-"""The data version of partitions that no commit has changed yet."""
-_WHY_NOTHING = "There is no commit: the output has no rows, or none that changes the table."
+"""The data version of partitions without a commit."""
+_WHY_NOTHING = "The metadata entry of an output without a commit: it has no rows, or its rows do not change the table."
 
 
 class HudiIOManager(dg.ConfigurableIOManager):
     """Writes each output of an asset as one commit of its Hudi table, and reads tables as inputs of other assets.
 
-    The asset says in its metadata how its table is organised, at least what its record key is: hudi_metadata(record_key="id").
+    The metadata of the asset describes the organisation of its table. The record key is required: hudi_metadata(record_key="id").
     """
 
     lake: dg.ResourceDependency[HudiLakeResource]
@@ -47,7 +47,7 @@ class HudiIOManager(dg.ConfigurableIOManager):
             _report_nothing(context, info, step, self.lake)
 
     def load_input(self, context: dg.InputContext) -> Any:
-        """Read the upstream table, or the partitions of it that the run needs."""
+        """Read the upstream table, or only the partitions that the run needs."""
         info = _input_info(context)
         table = self.lake.table(info.table if info is not None else table_name(context.asset_key))
         wanted = context.definition_metadata or {}
@@ -77,7 +77,7 @@ def _as_type(scan: Any, wanted: Any, lake: HudiLakeResource) -> Any:
 
 
 def _module(wanted: Any) -> str:
-    """Where a type comes from, by which it is known without importing pandas or pyspark."""
+    """The full name of a type, to identify it without importing pandas or pyspark."""
     return str(getattr(wanted, "__module__", ""))
 
 
@@ -86,14 +86,14 @@ def _output_info(context: dg.OutputContext) -> HudiAssetInfo:
     info = info_of(context.asset_key, context.definition_metadata, definition)
     if info is None:
         raise definition_error(
-            f"The asset {context.asset_key.to_user_string()} does not say what its record key is",
-            "Give it metadata=hudi_metadata(record_key='column').",
+            f"The asset {context.asset_key.to_user_string()} has no record key in its metadata",
+            "Set metadata=hudi_metadata(record_key='column').",
         )
     return info
 
 
 def _input_info(context: dg.InputContext) -> HudiAssetInfo | None:
-    """What the upstream asset says about its table; None if its definition is in another code location."""
+    """The table of the upstream asset; None if its definition is in another code location."""
     upstream = context.upstream_output
     if upstream is None:
         return None
@@ -112,18 +112,21 @@ def _report(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, w
 
 
 def _report_nothing(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, lake: HudiLakeResource) -> None:
-    """Dagster stores a materialization all the same: it keeps the data version that the rows have, so that nothing downstream sees a change."""
+    """Dagster stores a materialization even without a commit. It gets the existing data version of the rows, so that nothing downstream sees a
+    change."""
     table, allowed = writer.existing(lake, info), writer.values_of(info, step)
     columns = info.partitions.columns if info.partitions is not None else ()
     newest = None
     if table is not None:
-        newest = history.newest_change(table, lambda path: allowed is None or value_of_path(path, columns) in allowed)
+        newest = past_commits.newest_change(
+            table, lambda path: allowed is None or value_of_path(path, columns) in allowed
+        )
     set_output_data_version(context, info.key, _NO_ROWS if newest is None else newest.completion_time)
     context.add_output_metadata({"hudi/nothing_written": _WHY_NOTHING})
 
 
 def _conditions(context: dg.InputContext, info: HudiAssetInfo | None, given: Any, schema: pa.Schema) -> dict[str, Any]:
-    """What a scan takes to read the rows of the input's condition, and of the partitions that it needs, as a set."""
+    """The scan arguments for the input's condition and for the set of partitions that it needs."""
     if not context.has_asset_partitions or info is None or info.partitions is None:
         return {"where": given}
     partitions = info.partitions
@@ -132,8 +135,8 @@ def _conditions(context: dg.InputContext, info: HudiAssetInfo | None, given: Any
         where = given if owned.expression is None else owned.expression
     elif isinstance(given, str):
         raise definition_error(
-            "A where in SQL text cannot go together with partitions of several columns or of nulls",
-            "Give a pyarrow expression.",
+            "A condition as SQL text cannot be combined with partitions of several columns or of nulls",
+            "Pass where= as a pyarrow expression.",
         )
     else:
         where = owned.expression & given

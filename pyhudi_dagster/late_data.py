@@ -1,9 +1,9 @@
-"""Late data: partitions outside a run that its commit changed as well, and what Dagster is told about them.
+"""Late data: reports partitions outside a run that its commit also changed.
 
-Dagster counts an event of a run as work of that run: a materialization of another partition raised a backfill above 100 %, and turned
-a partition green that never ran. So a late partition that ran before gets a materialization **outside of any run** (it has a new data version, so
-what is downstream runs again), and any other an observation in the run: it never ran, its run failed, or its run is still under way. When
-such a run succeeds, its own materialization announces the late rows too.
+Dagster counts an event of a run as work of that run: a materialization of another partition raised a backfill above 100 %, and marked a
+partition as successful that never ran. Therefore a late partition whose last run succeeded gets a materialization **outside any run**, whose new
+data version starts the downstream assets again. Any other late partition (it never ran, its run failed, or its run is still active) gets an
+observation in the run. If such a run succeeds, its own materialization announces the late rows too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import dagster as dg
 
 from pyhudi_dagster import events
 from pyhudi_dagster.info import HudiAssetInfo
-from pyhudi_dagster.reported import is_observed, reported_until
+from pyhudi_dagster.reported_commits import is_observed, reported_until
 from pyhudi_dagster.runner import Step
 from pyhudi_dagster.writer import Written
 
@@ -24,11 +24,11 @@ _NAMED = 10
 def report_late(
     info: HudiAssetInfo, written: Written, step: Step, log_event: Callable[[dg.AssetObservation], None]
 ) -> None:
-    """Tell Dagster which partitions outside the run the commit changed. Says nothing twice about a commit that a retry adopts."""
+    """Report the partitions outside the run that the commit changed. A retry that adopts the commit does not report them again."""
     partitions, instance, running = info.partitions, step.instance, step.run
     if partitions is None or not written.foreign:
         return
-    if instance is None or running is None:  # called directly: nobody to tell
+    if instance is None or running is None:  # a direct call has no instance to report to
         return
     owners = {value: partitions.key_of(value, instance) for value in written.foreign}
     if unowned := ["/".join(value) for value, key in owners.items() if key is None]:
@@ -51,10 +51,10 @@ def report_late(
 
 
 def _is_reported(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str, written: Written) -> bool:
-    """Whether Dagster knows of the late rows already: a crash came after that, and this is the retry.
+    """Whether the late rows were already reported, before a crash of an earlier attempt.
 
-    A materialization of a later commit counts too: the partition ran meanwhile, and an older version must not follow a newer one. A later
-    observation does not: it may be about a commit without rows.
+    A materialization of a later commit counts too: the partition ran in the meantime, and an older data version must not follow a newer one. A
+    later observation does not count, because it may belong to a commit without rows.
     """
     completion = written.commit.completion_time
     return reported_until(instance, asset, [partition]) >= completion or is_observed(

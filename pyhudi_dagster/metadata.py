@@ -1,8 +1,8 @@
-"""The entries that Dagster's UI shows about a commit. All figures come from the timeline and listings; no row is read and no JVM started.
+"""The metadata entries for a commit in Dagster's UI. All figures come from the timeline and listings; no row is read and no JVM is started.
 
-The order of the entries is that of the UI: how large the table is, what the commit did, when, how long it took; wide tables come last. Times are
+The entries have the order of the UI: size of the table, changes of the commit, its time, its durations; wide tables come last. Times are
 timestamps, bytes are plain numbers (the UI writes ``dagster/size_bytes`` as KB or MB), durations are seconds, operations are the words of
-`HudiWrite`. At most 30 entries and 16 KiB an event, the table's columns aside; where a list is cut, its title says so.
+`HudiWrite`. An event has at most 30 entries and, not counting the table's columns, 16 KiB; if a list is shortened, its title says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import dagster as dg
 
 import pyhudi_core as hudi
 from pyhudi_core import CommitMetadata, WriteStat
-from pyhudi_dagster import history, incremental
+from pyhudi_dagster import incremental, past_commits
 from pyhudi_dagster.column_schema import column_schema, declared_schema
 from pyhudi_dagster.identity import PREFIX
 from pyhudi_dagster.info import HudiAssetInfo
@@ -24,12 +24,12 @@ from pyhudi_dagster.writer import Written
 
 PARTITIONS_SHOWN = 30
 MOST_BYTES = 8 * 1024
-"""Of the chart and the rows of tables together; their headers, and the plain entries, take nearly as much again."""
+"""Maximum size of the chart and the table rows together. Table headers and plain entries need nearly as much again."""
 _RECORD_BYTES = 40
 
 
 def definition_metadata(info: HudiAssetInfo) -> dict[str, Any]:
-    """What stands at the asset itself: the keys by which the table is organised."""
+    """The entries of the asset itself: the columns that organise the table."""
     settings = info.settings
     entries: dict[str, Any] = {
         "hudi/record_key": ", ".join(settings.record_key),
@@ -44,7 +44,7 @@ def definition_metadata(info: HudiAssetInfo) -> dict[str, Any]:
 
 
 def size_entries(size: hudi.Size | None) -> dict[str, Any]:
-    """How large the table is. The row count is left out where only reading the rows would tell it."""
+    """The size of the table. The row count is omitted if it needs a read of the rows."""
     if size is None:
         return {}
     rows = {} if size.rows is None else {"dagster/row_count": size.rows}
@@ -52,19 +52,19 @@ def size_entries(size: hudi.Size | None) -> dict[str, Any]:
 
 
 def layout_entries(size: hudi.Size | None) -> dict[str, Any]:
-    """How the table's bytes lie in files."""
+    """The file groups and small files of the table."""
     return {} if size is None else {"hudi/file_groups": size.file_groups, "hudi/small_files": size.small_files}
 
 
 def input_entries(written: Written) -> dict[str, Any]:
-    """How far the run was behind its inputs, and the gaps that its commit passes over; nothing for an asset without `Changes`."""
+    """The backlog of the run's inputs, and the gaps that its commit skips; empty for an asset without `Changes`."""
     return {**written.facts, **incremental.gap_facts(written.commit.extra)}
 
 
 def row_entries(stats: Iterable[WriteStat], dropped: int = 0) -> dict[str, Any]:
-    """What a commit did to rows, and what it wrote for that. Of the partitions of a commit these add up to the commit's.
+    """The numbers of changed rows and written files. The sums over the partitions of a commit are the commit's totals.
 
-    ``dropped``: rows that went with dropped partitions.
+    ``dropped``: rows of dropped partitions.
     """
     written = [stat for stat in stats if stat.path]
     return {
@@ -77,28 +77,28 @@ def row_entries(stats: Iterable[WriteStat], dropped: int = 0) -> dict[str, Any]:
     }
 
 
-def name_entries(commit: history.PastCommit) -> dict[str, Any]:
-    """By what a commit can be found."""
+def name_entries(commit: past_commits.PastCommit) -> dict[str, Any]:
+    """The entries that identify a commit."""
     moment = parsed(commit.completion_time)
     when = {"hudi/completion_time": dg.MetadataValue.timestamp(moment)} if moment else {}
     return {**when, "hudi/instant": commit.instant.requested_time}
 
 
-def operation_entry(commit: history.PastCommit) -> dict[str, Any]:
-    """What kind of commit it was."""
+def operation_entry(commit: past_commits.PastCommit) -> dict[str, Any]:
+    """The operation of the commit."""
     return {"hudi/operation": operation_name(commit.metadata.operation, commit.instant.action)}
 
 
-def run_entry(commit: history.PastCommit) -> dict[str, Any]:
-    """The run that made the commit, if it was one of Dagster's."""
+def run_entry(commit: past_commits.PastCommit) -> dict[str, Any]:
+    """The Dagster run that made the commit, if any."""
     run_id = commit.extra.get(PREFIX + "run_id")
     return {"hudi/run": dg.MetadataValue.dagster_run(run_id)} if run_id else {}
 
 
 def duration_entries(written: Written) -> dict[str, Any]:
-    """How long it took: the total is the sum of the others. Of a commit that this step did not make itself only the total is known.
+    """The durations of a commit; the total is the sum of the others. For a commit that this step did not make, only the total is known.
 
-    ``write``: until the files were there; ``lock_wait``: for the table's lock; ``commit``: the rest, checks and publication.
+    ``write``: writing the files; ``lock_wait``: waiting for the table's lock; ``commit``: checks and publication.
     """
     if written.adopted:
         return total_entry(written.commit)
@@ -115,8 +115,8 @@ def duration_entries(written: Written) -> dict[str, Any]:
     }
 
 
-def total_entry(commit: history.PastCommit) -> dict[str, Any]:
-    """How long a commit took by its timeline."""
+def total_entry(commit: past_commits.PastCommit) -> dict[str, Any]:
+    """The duration of a commit, from its times on the timeline."""
     start, end = parsed(commit.instant.requested_time), parsed(commit.completion_time)
     return {"hudi/duration_total_s": round(_seconds(start, end), 3)} if start and end else {}
 
@@ -126,10 +126,10 @@ def _seconds(start: datetime, end: datetime) -> float:
 
 
 def wide_entries(
-    table: hudi.HudiTable, commit: history.PastCommit, dropped: Mapping[str, int] | None = None
+    table: hudi.HudiTable, commit: past_commits.PastCommit, dropped: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
-    """The tables and the chart; shorter ones where they would make the event too large."""
-    shown = history.entries(table, commit.instant)
+    """The tables and the chart, shortened if the event would become too large."""
+    shown = past_commits.entries(table, commit.instant)
     partitions = PARTITIONS_SHOWN
     while True:
         touched = partitions_touched(commit.metadata, partitions, dropped)
@@ -147,7 +147,7 @@ def wide_entries(
 
 
 def place_entries(info: HudiAssetInfo, table: hudi.HudiTable, instant: hudi.Instant) -> dict[str, Any]:
-    """Where the table and the commit are, and the table's columns."""
+    """The locations of the table and the commit, and the table's columns."""
     return {
         "hudi/commit_url": dg.MetadataValue.path(f"{table.location}/.hoodie/timeline/{instant.file_name()}"),
         "dagster/uri": table.location,
@@ -159,7 +159,7 @@ def place_entries(info: HudiAssetInfo, table: hudi.HudiTable, instant: hudi.Inst
 def partitions_touched(
     commit: CommitMetadata, shown: int = PARTITIONS_SHOWN, dropped: Mapping[str, int] | None = None
 ) -> dg.TableMetadataValue:
-    """What the commit did to each partition; of many only the first."""
+    """The changes of the commit to each partition; only the first ones if there are many."""
     paths = sorted(commit.partitions)
     title = "partition" if len(paths) <= shown else f"partition ({shown} of {len(paths)})"
     kinds = {title: "string", "inserted": "int", "updated": "int", "deleted": "int", "files": "int", "size": "string"}
@@ -184,7 +184,7 @@ def _partition_record(title: str, path: str, commit: CommitMetadata, dropped: in
 
 
 def readable_bytes(count: int) -> str:
-    """A number of bytes for people, as the UI writes them: 1000 B are 1 KB."""
+    """A number of bytes as text, in the format of the UI: 1000 B are 1 KB."""
     amount, units = float(count), ["B", "KB", "MB", "GB", "TB"]
     while amount >= 1000 and len(units) > 1:
         amount, units = amount / 1000, units[1:]

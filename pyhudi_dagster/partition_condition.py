@@ -1,7 +1,8 @@
-"""The rows of some partitions, as conditions by which files are left out: each column is compared in its own type, and no condition grows with the
-number of partitions.
+"""Conditions for the rows of some partitions. They skip files: each column is compared in its own type. Their depth does not grow with the number
+of partitions.
 
-Arrow follows a chain of conditions by recursion, and thousands of links end the process. So there are lists of values, and few groups of lists.
+Arrow evaluates a chain of conditions recursively, and thousands of links crash the process. Therefore the conditions are lists of values, in few
+groups.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ _MOST_GROUPS = 32
 
 @dataclass(frozen=True, slots=True)
 class PartitionCondition:
-    """What a scan takes to read some partitions: ``semi_join`` for their leading column, and an expression for what that does not say."""
+    """The scan arguments for some partitions: ``semi_join`` for their first column, and an expression for the other columns."""
 
     semi_join: tuple[pa.Array, str] | None
     expression: pc.Expression | None
 
 
 def condition_of(columns: Sequence[str], values: Collection[Value], schema: pa.Schema) -> PartitionCondition:
-    """The rows whose columns have one of these values, each a text for each column, in a table with this schema."""
+    """The condition for the rows with one of these values, in a table with this schema. A value has one text for each column."""
     typed = [_Column.of(name, {value[index] for value in values}, schema) for index, name in enumerate(columns)]
     leading, *others = typed
     parts = [each.is_one_of(each.texts) for each in (typed if leading.nulls else others)]
@@ -45,7 +46,7 @@ def condition_of(columns: Sequence[str], values: Collection[Value], schema: pa.S
 
 
 def _groups(values: Collection[Value]) -> list[tuple[list[str], frozenset[str]]]:
-    """The texts of the first column that go with the same texts of the second one, together."""
+    """Group the texts of the first column by their sets of texts in the second column."""
     rests: dict[str, set[str]] = {}
     for head, rest in values:
         rests.setdefault(head, set()).add(rest)
@@ -63,11 +64,11 @@ def _is_product(columns: Sequence[_Column], values: Collection[Value]) -> bool:
 
 
 def _joined_text(columns: Sequence[_Column], values: Collection[Value]) -> pc.Expression:
-    """The columns as one text, looked up in one list. It says nothing about files, so it stands beside a condition on each column."""
+    """A condition on the columns joined to one text. It cannot skip files, so it is combined with a condition on each column."""
     used = {character for column in columns for text in column.texts for character in text}
     between = next(character for character in map(chr, range(1, 0x10000)) if character not in used)
     texts = [pc.coalesce(pc.field(column.name).cast(pa.string()), pc.scalar(_NULL)) for column in columns]
-    # An empty text is in the folder of nulls.
+    # An empty text is stored in the folder of nulls.
     whole = [pc.if_else(pc.equal(text, pc.scalar("")), pc.scalar(_NULL), text) for text in texts]
     return pc.binary_join_element_wise(*whole, pc.scalar(between)).isin(
         pa.array([between.join(value) for value in values], pa.string())
@@ -76,7 +77,7 @@ def _joined_text(columns: Sequence[_Column], values: Collection[Value]) -> pc.Ex
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A partition column: the wanted texts, and the value that each stands for; texts that the column never has are left out."""
+    """A partition column: the wanted texts and their values; texts that the column cannot have are omitted."""
 
     name: str
     kind: pa.DataType
@@ -92,7 +93,7 @@ class _Column:
 
     @property
     def nulls(self) -> bool:
-        """Whether the folder of nulls is wanted."""
+        """Whether the folder of nulls is among the wanted folders."""
         return _NULL in self.texts
 
     def array(self, texts: Collection[str]) -> pa.Array:
@@ -105,13 +106,13 @@ class _Column:
         if _NULL not in texts:
             return field.isin(array)
         if pa.types.is_string(self.kind) or pa.types.is_large_string(self.kind):
-            # The folder of nulls has the rows with an empty text, or with its own name, as well.
+            # The folder of nulls also contains the rows with an empty text, or with the name of this folder.
             array = pa.concat_arrays([array, pa.array(["", _NULL], self.kind)])
         return field.is_null() | field.isin(array)
 
 
 def _values(texts: Sequence[str], kind: pa.DataType) -> dict[str, Any]:
-    """What texts of folders are in a column's type, where they are read back as they were: ``7`` is a number's text, ``07`` is not."""
+    """The values of folder texts in a column's type, if the value has exactly this text: ``7`` is the text of a number, ``07`` is not."""
     try:
         given = pa.array(texts, pa.string())
         typed = pc.cast(given, kind)

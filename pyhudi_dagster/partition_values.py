@@ -1,8 +1,8 @@
-"""Layouts: which partition values (folders) a partition key of Dagster owns, and which key owns a value.
+"""Layouts: map a Dagster partition key to its partition values (folders), and a value to its key.
 
-Invariants, checked on samples when a layout is made (`windows`), so that a definition that breaks one does not load:
+Invariants, checked on samples when a layout is created (`windows`), so that a definition that violates one does not load:
 - two keys never own one value;
-- ``layout.key(value)`` gives back the key for each value of ``layout.values(key)``.
+- ``layout.key(value)`` returns the key for each value of ``layout.values(key)``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BETWEEN = "|"
 
 
 class Layout(Protocol):
-    """From keys to values and back. ``instance`` knows which keys a dynamic definition has."""
+    """Maps keys to values and back. ``instance`` provides the keys of a dynamic definition."""
 
     def values(self, key: str) -> frozenset[Value]: ...
 
@@ -66,9 +66,9 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Time windows. Without a ``step`` a window owns the folder of its start; with one, a folder for each step inside it.
+    """Time windows. Without ``step`` a window owns the folder of its start; with ``step`` it owns one folder for each step inside it.
 
-    ``formats`` has one format for each column, as `datetime.strftime` knows them; ``%-H`` and the like write no leading zero.
+    ``formats`` has one `datetime.strftime` format for each column; formats such as ``%-H`` write no leading zero.
     """
 
     definition: dg.TimeWindowPartitionsDefinition
@@ -83,11 +83,11 @@ class Windows:
         return found if found is not None and self.definition.has_partition_key(found) else None
 
     def owner(self, value: Value) -> str | None:
-        """The key that owns a value, also before the first and after the last partition of the definition."""
+        """The key that owns a value, even before the first or after the last partition of the definition."""
         moment = self._parsed(value)
         if moment is None:
             return None
-        # A format may be coarser than the start of its windows (a month that begins on the 15th), so the next one is asked, too.
+        # A format may be coarser than the start of its windows (a month that begins on the 15th), so the next window is checked too.
         here = self.definition.get_partition_key_for_timestamp(moment.timestamp())
         end = self.definition.time_window_for_partition_key(here).end
         candidates = (here, self.definition.get_partition_key_for_timestamp(end.timestamp()))
@@ -157,13 +157,13 @@ def windows(
     formats: Sequence[str] = (),
     step: Granularity | None = None,
 ) -> Windows:
-    """The layout of time windows. Raises `InvalidOptionError` where two windows share a folder or a folder does not tell its window."""
+    """The layout of time windows. Raises `InvalidOptionError` if two windows share a folder or a folder does not identify its window."""
     samples = list(_samples(definition))
     given = tuple(formats) or _usual_formats(definition, samples[0], len(columns), step)
     if len(given) != len(columns):
         raise definition_error(
             f"{len(columns)} columns ({', '.join(columns)}) need as many formats, not {len(given)} ({', '.join(given)})",
-            "Give fmt= one format for each column, such as ['%Y-%m-%d', '%H'].",
+            "Pass one format for each column in fmt=, such as ['%Y-%m-%d', '%H'].",
         )
     layout = Windows(definition, given, step)
     for sample in samples:
@@ -172,7 +172,7 @@ def windows(
 
 
 def _samples(definition: dg.TimeWindowPartitionsDefinition) -> Iterator[list[str]]:
-    """Keys in a row, whether their time has come or not: from the start on, in another month and year, at changes of clocks."""
+    """Samples of consecutive keys, past and future: from the start, in another month and year, and at clock changes."""
     for days in _SPANS:
         first = _keys(definition, definition.start, days)
         if len(first) >= _ENOUGH:
@@ -210,7 +210,7 @@ def _clock_changes(definition: dg.TimeWindowPartitionsDefinition) -> Iterator[da
 def _usual_formats(
     definition: dg.TimeWindowPartitionsDefinition, keys: Sequence[str], columns: int, step: Granularity | None
 ) -> tuple[str, ...]:
-    """``%Y-%m`` for months and longer, ``%Y-%m-%d`` for days and weeks, for hours one column with both or one for each."""
+    """``%Y-%m`` for months and longer, ``%Y-%m-%d`` for days and weeks; for hours one column with day and hour, or one column for each."""
     starts = [definition.time_window_for_partition_key(key).start for key in keys]
     if step == "month" or (step is None and len({(each.year, each.month) for each in starts}) == len(starts)):
         return ("%Y-%m",)
@@ -219,8 +219,8 @@ def _usual_formats(
     if all(each.minute == 0 for each in starts):
         return ("%Y-%m-%d", "%H") if columns == 2 else ("%Y-%m-%d-%H",)
     raise definition_error(
-        f"There is no usual name for the folders of partitions by {definition.cron_schedule!r}",
-        "Give fmt=, such as '%Y-%m-%d-%H-%M'.",
+        f"Partitions by {definition.cron_schedule!r} have no default format for their folders",
+        "Pass fmt=, such as '%Y-%m-%d-%H-%M'.",
     )
 
 
@@ -245,7 +245,7 @@ def _check(layout: Windows, keys: Sequence[str]) -> None:
             raise definition_error(
                 f"The format {', '.join(layout.formats)} writes the partition {key} into the folder {'/'.join(value)!r}, "
                 f"which reads as {layout.owner(value) or 'no partition'}",
-                "Give a format that holds the full time of the partition's start, the year included.",
+                "Pass a format with the full time of the partition's start, including the year.",
             )
 
 
@@ -254,9 +254,9 @@ def _shared_folder(layout: Windows, one: str, other: str, value: Value) -> Excep
     starts = [layout.definition.time_window_for_partition_key(key).start for key in (one, other)]
     changed = starts[0].utcoffset() != starts[1].utcoffset()
     hint = (
-        f"The clocks of {zone} change there: add %z to the format, or use timezone='UTC'."
+        f"The clocks of {zone} change at this time: add %z to the format, or use timezone='UTC'."
         if changed
-        else "Give a format that tells them apart."
+        else "Pass a format that gives them different folders."
     )
     return definition_error(
         f"The format {', '.join(layout.formats)} writes the partitions {one} and {other} into one folder, {'/'.join(value)!r}",

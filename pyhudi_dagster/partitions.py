@@ -1,7 +1,7 @@
-"""Dagster's partition keys and the table's partition values, in both directions that a write needs.
+"""Maps Dagster's partition keys to the table's partition values, and back.
 
-A partition key stands for a **set** of partition values, never for a range: a monthly asset on a table with daily folders
-owns 28 to 31 of them, and a backfill over a range owns exactly the values of its keys. A value is a tuple with one text for each
+A partition key owns a **set** of partition values, never a range: a key of a monthly asset on a table with daily folders owns 28 to 31 values,
+and a backfill over a range owns exactly the values of its keys. A value is a tuple with one text for each
 partition column of the table, in the order of the folders.
 """
 
@@ -22,20 +22,20 @@ from pyhudi_dagster.partition_values import Granularity, Layout, Product, Texts,
 
 Columns = str | Sequence[str]
 ForeignRows = Literal["fail", "drop", "allow"]
-"""What to do with rows outside the partitions of the run: refuse the write, leave them out, or write them too."""
+"""The action for rows outside the partitions of the run: refuse the write, omit the rows, or write them."""
 
 _CHECKED = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """How many partitions one run, and so one commit, covers; None means all of them."""
+    """The number of partitions in one run, and therefore in one commit; None means all."""
 
     partitions_per_run: int | None = None
 
     @property
     def policy(self) -> dg.BackfillPolicy:
-        """The same for Dagster."""
+        """The equivalent backfill policy of Dagster."""
         if self.partitions_per_run is None:
             return dg.BackfillPolicy.single_run()
         return dg.BackfillPolicy.multi_run(self.partitions_per_run)
@@ -46,14 +46,16 @@ PER_PARTITION = Backfill(1)
 
 
 def chunked(partitions: int) -> Backfill:
-    """One commit for each ``partitions`` partitions of a backfill."""
+    """A backfill makes one run and one commit for every ``partitions`` partitions."""
     if partitions < 1:
-        raise definition_error(f"chunked({partitions}) has no partitions in a chunk", "Give a number from 1 on.")
+        raise definition_error(
+            f"chunked({partitions}) must have at least one partition in a chunk", "Pass a number of 1 or more."
+        )
     return Backfill(partitions)
 
 
 def backfill_of(mode: Backfill | str) -> Backfill:
-    """Read ``"single_run"`` or ``"per_partition"``."""
+    """The mode for ``"single_run"`` or ``"per_partition"``."""
     if isinstance(mode, Backfill):
         return mode
     known = {"single_run": SINGLE_RUN, "per_partition": PER_PARTITION}
@@ -66,10 +68,10 @@ def backfill_of(mode: Backfill | str) -> Backfill:
 
 @dataclass(frozen=True, slots=True)
 class HudiPartitions:
-    """A Dagster partitions definition, the table's partition columns, and the values that belong to a key.
+    """A Dagster partitions definition, the table's partition columns, and the mapping between keys and values.
 
-    Make one with `hourly`, `daily`, `weekly`, `monthly`, `static`, `multi` or `dynamic`, or with `of` for any definition of Dagster's.
-    Columns hold text; a date column holds ``%Y-%m-%d``, a number is written with ``%-H`` (no leading zero).
+    Create one with `hourly`, `daily`, `weekly`, `monthly`, `static`, `multi` or `dynamic`, or with `of` for any Dagster definition.
+    Partition columns hold text; a date column needs ``%Y-%m-%d``, and a number column a format without a leading zero such as ``%-H``.
     """
 
     definition: dg.PartitionsDefinition
@@ -86,13 +88,13 @@ class HudiPartitions:
         path_granularity: Granularity = "day",
         **dagster: object,
     ) -> HudiPartitions:
-        """Days; the column holds the day as text of ``fmt``. ``path_granularity="hour"`` for a folder per hour, with a ``fmt`` for it."""
+        """Days; the column holds the day as text of ``fmt``. ``path_granularity="hour"`` makes one folder per hour and needs a ``fmt``."""
         definition = dg.DailyPartitionsDefinition(start_date=start, **dagster)  # type: ignore[arg-type]
         return cls._of_windows(definition, column, fmt, path_granularity, "day")
 
     @classmethod
     def hourly(cls, columns: Columns, start: str, *, fmt: Columns | None = None, **dagster: object) -> HudiPartitions:
-        """Hours; either two columns (day and hour), or one that holds ``%Y-%m-%d-%H``."""
+        """Hours; either two columns (day and hour), or one column with ``%Y-%m-%d-%H``."""
         definition = dg.HourlyPartitionsDefinition(start_date=start, **dagster)  # type: ignore[arg-type]
         return cls._of_windows(definition, columns, fmt, "hour", "hour")
 
@@ -131,12 +133,12 @@ class HudiPartitions:
 
     @classmethod
     def dynamic(cls, column: str, name: str) -> HudiPartitions:
-        """Values that Dagster learns at run time, under the name of a dynamic partitions definition."""
+        """Values that are added at run time, under the name of a dynamic partitions definition."""
         return cls.of(dg.DynamicPartitionsDefinition(name=name), column)
 
     @classmethod
     def multi(cls, dimensions: Mapping[str, HudiPartitions]) -> HudiPartitions:
-        """Two dimensions by name; the folders have the order in which the dimensions are given here."""
+        """Two dimensions by name; the folders have the order of the dimensions in this mapping."""
         definition = dg.MultiPartitionsDefinition({name: part.definition for name, part in dimensions.items()})
         return cls._product(definition, dimensions)
 
@@ -149,35 +151,35 @@ class HudiPartitions:
         fmt: Columns | None = None,
         path_granularity: Granularity | None = None,
     ) -> HudiPartitions:
-        """For a definition that is there already, of any kind.
+        """Use an existing definition of any kind.
 
         Args:
             definition: Dagster's definition.
-            columns: the table's partition columns, in the order of the folders. For a multi-partitions definition a mapping from dimension to
-                column, unless the columns are called like the dimensions.
-            fmt: for time windows, a format for each column. Usual ones are ``%Y-%m`` for months, ``%Y-%m-%d`` for days and weeks,
+            columns: the table's partition columns, in the order of the folders. For a multi-partitions definition, a mapping
+                from dimension to column, unless the columns have the names of the dimensions.
+            fmt: for time windows, a format for each column. The defaults are ``%Y-%m`` for months, ``%Y-%m-%d`` for days and weeks,
                 ``%Y-%m-%d-%H`` for windows of hours, or two columns ``%Y-%m-%d`` and ``%H``.
-            path_granularity: for time windows that own several folders: what one folder holds. None: a folder per window.
+            path_granularity: for time windows with several folders, the time span of one folder. None: one folder per window.
 
-        Raises `InvalidOptionError` if two partitions would share a folder, or a folder does not say which partition it belongs to.
+        Raises `InvalidOptionError` if two partitions would share a folder, or a folder does not identify its partition.
         """
         if isinstance(definition, dg.MultiPartitionsDefinition):
             if fmt or path_granularity:
                 raise definition_error(
-                    "fmt and path_granularity belong to one dimension of a multi-partitions definition",
+                    "fmt and path_granularity apply to one dimension of a multi-partitions definition",
                     "Use HudiPartitions.multi({dimension: HudiPartitions.of(..., fmt=...), ...}).",
                 )
             parts = _by_dimension(definition, columns)
             return cls._product(definition, {name: cls.of(part, own) for name, (part, own) in parts.items()})
         if isinstance(columns, Mapping):
-            raise definition_error("Only a multi-partitions definition has dimensions", "Name the columns alone.")
+            raise definition_error("Only a multi-partitions definition has dimensions", "Pass only the column names.")
         if isinstance(definition, dg.TimeWindowPartitionsDefinition):
             return cls._of_windows(definition, columns, fmt, path_granularity, None)
         names = _names(columns)
         if len(names) != 1 or fmt or path_granularity:
             raise definition_error(
-                f"Partitions of {type(definition).__name__} lie on one column, as they are, not on {', '.join(names)}",
-                "Name one column, without fmt and path_granularity.",
+                f"Partitions of {type(definition).__name__} need exactly one column, without a format, but got {', '.join(names)}",
+                "Pass one column, without fmt and path_granularity.",
             )
         return cls(definition, names, Texts(definition))
 
@@ -198,24 +200,26 @@ class HudiPartitions:
     def _product(cls, definition: dg.MultiPartitionsDefinition, parts: Mapping[str, HudiPartitions]) -> HudiPartitions:
         columns = tuple(column for part in parts.values() for column in part.columns)
         if len(set(columns)) != len(columns):
-            raise definition_error(f"Two dimensions use one column: {', '.join(columns)}", "Give each its own.")
+            raise definition_error(
+                f"Two dimensions use one column: {', '.join(columns)}", "Give each dimension its own column."
+            )
         layouts = tuple((name, len(part.columns), part.layout) for name, part in parts.items())
         return cls(definition, columns, Product(definition, layouts))
 
     def values_of_key(self, key: str) -> frozenset[Value]:
-        """The partition values that belong to a key."""
+        """The partition values of a key."""
         return self.layout.values(key)
 
     def values(self, keys: Iterable[str]) -> frozenset[Value]:
-        """The partition values that belong to any of the keys."""
+        """The partition values of all the keys."""
         return frozenset[Value]().union(*map(self.layout.values, keys))
 
     def key_of(self, value: Value, instance: dg.DagsterInstance | None = None) -> str | None:
-        """The partition key that owns a value, or None for a value outside the definition. ``instance`` knows the dynamic keys."""
+        """The partition key that owns a value, or None for a value outside the definition. ``instance`` provides the dynamic keys."""
         return self.layout.key(value, instance) if len(value) == len(self.columns) else None
 
     def check_types(self, schema: pa.Schema) -> None:
-        """Raise `InvalidOptionError` if a partition column has a type whose text is not what the partitions expect."""
+        """Raise `InvalidOptionError` if the type of a partition column cannot have the texts of the partitions."""
         keys = self._sample()
         for index, column in enumerate(self.columns):
             if (position := schema.get_field_index(column)) >= 0:
@@ -241,7 +245,7 @@ def _names(columns: Columns) -> tuple[str, ...]:
 def _by_dimension(
     definition: dg.MultiPartitionsDefinition, columns: Columns | Mapping[str, Columns]
 ) -> dict[str, tuple[dg.PartitionsDefinition, tuple[str, ...]]]:
-    """The columns of each dimension, in the order of the folders: as they are mapped, or by name."""
+    """The columns of each dimension, in the order of the folders: from the mapping, or by name."""
     parts = {part.name: part.partitions_def for part in definition.partitions_defs}
     if isinstance(columns, Mapping):
         found = {name: _names(own) for name, own in columns.items()}
@@ -258,14 +262,15 @@ def _by_dimension(
             found = {**own, **found} if given[0] in others else {**found, **own}
     if set(found) != set(parts):
         raise definition_error(
-            f"It is not clear which of the columns {', '.join(map(str, columns))} hold which dimension: {', '.join(parts)}",
-            f"Give a mapping, such as {{{', '.join(f'{name!r}: <column>' for name in parts)}}}, in the order of the folders.",
+            f"The columns {', '.join(map(str, columns))} do not match the dimensions {', '.join(parts)}",
+            f"Pass a mapping, such as {{{', '.join(f'{name!r}: <column>' for name in parts)}}}, in the order of the folders.",
         )
     return {name: (parts[name], own) for name, own in found.items()}
 
 
 def _arrow_text(text: str) -> pa.Array:
-    """One text as an Arrow array. From its bytes: turning Python values into Arrow imports pandas, which loading definitions must not."""
+    """One text as an Arrow array, built from its bytes, because converting Python values to Arrow imports pandas, and loading definitions must
+    not do that."""
     data = text.encode()
     offsets = struct.pack("=ii", 0, len(data))
     return pa.StringArray.from_buffers(1, pa.py_buffer(offsets), pa.py_buffer(data))
@@ -274,7 +279,7 @@ def _arrow_text(text: str) -> pa.Array:
 def _check_type(column: str, kind: pa.DataType, texts: Sequence[str]) -> None:
     if pa.types.is_timestamp(kind):
         raise definition_error(
-            f"The partition column {column} is a {kind}, whose folder would depend on its writer",
+            f"The partition column {column} is a {kind}; the name of its folder would depend on the writer",
             "Partition by a string or date column made from it.",
         )
     for text in texts:
@@ -284,6 +289,6 @@ def _check_type(column: str, kind: pa.DataType, texts: Sequence[str]) -> None:
             same = False
         if not same:
             raise definition_error(
-                f"The partition column {column} is a {kind}, which never reads {text!r}",
-                "Make fmt write what the column holds (%Y-%m-%d for a date, %-H for a number), or make it a string.",
+                f"The partition column {column} is a {kind}, which cannot have the value {text!r}",
+                "Use a fmt that matches the column's type (%Y-%m-%d for a date, %-H for a number), or make the column a string.",
             )

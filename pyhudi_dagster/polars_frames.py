@@ -1,4 +1,4 @@
-"""Polars frames and lazy frames as data of an asset and as inputs. Users bring their own Polars; nothing imports it before a frame is seen."""
+"""Polars frames and lazy frames as results and inputs of assets. Polars is not a dependency; it is imported only if an asset uses a frame."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pyhudi_core.errors import ConfigError
 
 
 def is_polars(kind: Any) -> bool:
-    """Whether a type is one of Polars'; imports nothing."""
+    """Whether a type belongs to Polars; imports nothing."""
     return str(getattr(kind, "__module__", "")).startswith("polars.")
 
 
 def to_arrow(frame: Any) -> pa.Table:
-    """The rows of a frame; a lazy one is collected. Raises `ConfigError` for other objects of Polars."""
+    """The rows of a frame; a lazy frame is collected. Raises `ConfigError` for other Polars objects."""
     collected = frame.collect() if hasattr(frame, "collect") else frame
     if not hasattr(collected, "to_frame") and hasattr(collected, "to_arrow"):
         return collected.to_arrow()
@@ -24,7 +24,7 @@ def to_arrow(frame: Any) -> pa.Table:
 
 
 def from_arrow(table: pa.Table, wanted: Any) -> Any:
-    """The rows as the type that an input is annotated with: ``polars.DataFrame`` or ``polars.LazyFrame``."""
+    """The rows as the annotated type of an input: ``polars.DataFrame`` or ``polars.LazyFrame``."""
     try:
         polars = importlib.import_module("polars")
     except ImportError as error:
@@ -39,4 +39,4 @@ def from_arrow(table: pa.Table, wanted: Any) -> Any:
 
 
 def _unreadable(name: str) -> ConfigError:
-    return ConfigError(f"A Polars {name} holds no table", hint="Use a polars.DataFrame or a polars.LazyFrame.")
+    return ConfigError(f"A Polars {name} is not a frame", hint="Use a polars.DataFrame or a polars.LazyFrame.")

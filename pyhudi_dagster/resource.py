@@ -1,7 +1,7 @@
-"""The lake as a Dagster resource: a warehouse of tables, and a Spark session that starts when it is first used.
+"""The lake as a Dagster resource: a warehouse of tables, and a Spark session that starts on first use.
 
-Everything that only looks (sensors, checks, plans, loading the code location) goes through `HudiLakeResource.table` and never starts a
-JVM. The session comes from `SparkResource` by default, or from any other resource with a ``spark_session``, such as dagster-pyspark's.
+Read-only work (sensors, checks, plans, loading the code location) uses `HudiLakeResource.table` and never starts a JVM. The session comes from
+`SparkResource` by default, or from any other resource with a ``spark_session``, such as dagster-pyspark's.
 """
 
 import threading
@@ -27,11 +27,11 @@ _STOP_LIMIT = 10.0
 class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """A folder or bucket of Hudi tables. The table of an asset is in the folder of its asset key, unless the asset names another one.
 
-    Tables are opened without a JVM. A Spark session starts when an asset first uses one, and ends with the run.
+    Tables are opened without a JVM. A Spark session starts when an asset first uses it, and ends with the run.
     """
 
-    warehouse: str = Field(description="Where the tables are: a folder or an s3:// address.")
-    storage_options: dict[str, str] = Field(default={}, description="How to reach the storage, for every table.")
+    warehouse: str = Field(description="Location of the tables: a folder or an s3:// address.")
+    storage_options: dict[str, str] = Field(default={}, description="Storage options for every table.")
     options: dict[str, str] = Field(default={}, description="Hudi options (hoodie.*) for every table.")
     pyspark: dg.ResourceDependency[Any]
     _started: bool = PrivateAttr(default=False)
@@ -41,29 +41,29 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         super().__init__(**data)
 
     def location(self, name: str) -> str:
-        """Where the table of this name is; relative warehouses count from the working directory."""
-        whole = "://" in self.warehouse or self.warehouse.startswith("~")  # a '~' is refused where the table is opened
+        """The location of the table with this name; a relative warehouse starts at the working directory."""
+        whole = "://" in self.warehouse or self.warehouse.startswith("~")  # opening the table refuses a '~'
         root = self.warehouse if whole else str(Path(self.warehouse).resolve())
         return f"{root.rstrip('/')}/{name}"
 
     def table(self, name: str, settings: TableSettings | None = None) -> hudi.HudiTable:
         """Open a table by its name, such as ``sales/orders``; starts no JVM. Raises `TableNotFoundError`.
 
-        ``settings`` are those of the table's own asset: the table is opened with its options too, as every run that writes it does.
+        ``settings`` are those of the table's asset: their options also apply, as in every run that writes the table.
         """
         options = self._options(settings) if settings is not None else dict(self.options)
         return hudi.open_table(self.location(name), storage_options=dict(self.storage_options), options=options)
 
     def _options(self, settings: TableSettings) -> dict[str, object]:
-        """The lake's options and the asset's, which come first. What an asset says of a new table counts for its creation alone."""
+        """The options of the lake, overridden by those of the asset. Table options of the asset apply only to the creation of the table."""
         own = dict(settings.options)
         return {**{key: value for key, value in self.options.items() if key not in own}, **hudi.options_for_open(own)}
 
     def table_or_new(self, name: str, settings: TableSettings, schema: Any) -> hudi.HudiTable:
-        """Open the table, or create it with these settings and this schema (pyarrow or Spark) if there is none.
+        """Open the table, or create it with these settings and this schema (pyarrow or Spark) if it does not exist.
 
-        Raises `TableMismatchError` if there is one that is organised in another way, and `RunEndedError` in a step that was interrupted: it
-        begins nothing any more.
+        Raises `TableMismatchError` if the existing table has other settings, and `RunEndedError` in an interrupted step, because such a step
+        must not create a table.
         """
         interrupts.refuse_if_abandoned()
         try:
@@ -81,7 +81,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
                 options={**self.options, **settings.options},
                 storage_options=dict(self.storage_options),
             )
-        except TableExistsError:  # another run was first
+        except TableExistsError:  # another run created it first
             return self._matching(name, settings)
 
     def _matching(self, name: str, settings: TableSettings) -> hudi.HudiTable:
@@ -91,7 +91,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @property
     def spark(self) -> "SparkSession":
-        """The Spark session; started on first use, in this process only. Raises `RunEndedError` in a step that was interrupted."""
+        """The Spark session; started on first use, in this process only. Raises `RunEndedError` in an interrupted step."""
         session = interrupts.within_work(self._session, "the start of Spark")
         interrupts.claim(session)
         return cast("SparkSession", session)
@@ -102,7 +102,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return session
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Stop the session if this resource started it; a session that hangs is left to the end of the process."""
+        """Stop the session if this resource started it. If stopping hangs, the session ends with the process."""
         if not self._started:
             return
         stopper = threading.Thread(target=self.pyspark.spark_session.stop, daemon=True)

@@ -1,8 +1,8 @@
 """Runs one action of a Dagster step on one table: writes today, table services and checks later.
 
-What every action needs stands here once: who acts (`Identity`, with the action), adoption of what this attempt has committed already, work in a
-thread that Terminate can end, gates before the commit, the core's retry loop, errors that Dagster does not retry in vain, and progress in the
-run's log (began, planned, published, rolled back).
+This module has everything that all actions share: the identity of the step (`Identity`, with the action), adoption of an earlier commit of this
+attempt, work in a thread that Terminate can end, gates before the commit, the core's retry loop, the decision which errors Dagster may retry,
+and progress in the run's log (began, planned, published, rolled back).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import dagster as dg
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, ConfigError, DataError, UnsupportedTableError
-from pyhudi_dagster import history, interrupts
+from pyhudi_dagster import interrupts, past_commits
 from pyhudi_dagster.dagster_internals import run_facts_of
 from pyhudi_dagster.errors import CheckpointGapError, RunEndedError, TableMismatchError, UpstreamMissingError
 from pyhudi_dagster.identity import Identity, attempt_of, begun, identity_of, partition_keys_of
 
 T = TypeVar("T")
 Gate = Callable[[hudi.HudiTable], None]
-"""Raises to refuse the commit. Asked once per attempt, just before the commit is decided."""
+"""Raises an error to refuse the commit. Called once per attempt, just before the commit is decided."""
 
 NOT_RETRIED = (
     DataError,
@@ -34,14 +34,14 @@ NOT_RETRIED = (
     CheckpointGapError,
     UpstreamMissingError,
 )
-"""Errors that come again however often the step is tried."""
+"""Errors that a retry of the step cannot fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The running step: who it is, which partitions it is for, where it reports, and what must hold for its commit.
+    """The running step: its identity, its partitions, its Dagster instance and log, and the gates of its commit.
 
-    An asset that is called directly, as in a unit test, has no instance and no run: nothing to adopt, and nobody who could cancel it.
+    A directly called asset, as in a unit test, has no instance and no run: it adopts no commit, and it cannot be cancelled.
     """
 
     instance: dg.DagsterInstance | None
@@ -58,7 +58,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A commit that this step has just made. ``write_seconds``: until its files were staged; ``commit_seconds``: from then on."""
+    """A commit that this step has just made. ``write_seconds``: time until its files were staged; ``commit_seconds``: time after that."""
 
     commit: hudi.Commit
     write_seconds: float
@@ -66,7 +66,7 @@ class Published:
 
 
 def step_of(context: dg.AssetExecutionContext | dg.OutputContext, key: dg.AssetKey, action: str = "write") -> Step:
-    """The step that runs, for an action on the table of the asset."""
+    """The running step, for an action on the asset's table."""
     facts = run_facts_of(context, key)
     instance, run = (None, None) if facts is None else (facts.instance, facts.run)
     identity = identity_of(context, key, action)
@@ -74,7 +74,7 @@ def step_of(context: dg.AssetExecutionContext | dg.OutputContext, key: dg.AssetK
 
 
 def run(step: Step, call: Callable[[], T]) -> T:
-    """Do the work of a step so that Terminate ends it, and tell Dagster which of its errors are worth another try."""
+    """Do the work of a step so that Terminate can end it, and mark the errors that Dagster must not retry."""
     try:
         return interrupts.interruptibly(call, step.identity.asset_key)
     except NOT_RETRIED as error:
@@ -85,14 +85,14 @@ def run(step: Step, call: Callable[[], T]) -> T:
         ) from error
 
 
-def adopted(step: Step, table: hudi.HudiTable) -> history.PastCommit | None:
-    """The commit that this attempt has made already: a crash came between the commit and its event."""
+def adopted(step: Step, table: hudi.HudiTable) -> past_commits.PastCommit | None:
+    """The commit that this attempt has already made, if a crash came between the commit and its event."""
     if step.instance is None or step.run is None:
         return None
     attempt = attempt_of(step.instance, step.run)
-    found = history.find_made(table, step.identity, attempt, begun(step.instance, attempt))
+    found = past_commits.find_made(table, step.identity, attempt, begun(step.instance, attempt))
     if found is not None:
-        step.log.info("the commit %s of this attempt is there already; adopted", found.instant.requested_time)
+        step.log.info("this attempt has already made the commit %s; adopted", found.instant.requested_time)
     return found
 
 
@@ -103,9 +103,9 @@ def publish(
     fill: Callable[[], object],
     look: Callable[[], object] | None = None,
 ) -> Published:
-    """Make the commit of a begun write: fill it, look at what is staged, pass the gates, publish.
+    """Make the commit of a begun write: fill it, inspect the staged rows, pass the gates, publish.
 
-    ``fill`` gives the write its rows; ``look`` may raise to refuse what is staged. An error, an interrupt included, rolls the write back.
+    ``fill`` writes the rows; ``look`` may raise an error to refuse the staged rows. Any error or interrupt rolls the write back.
     """
     name = step.identity.asset_key
     started = staged = time.monotonic()
@@ -119,7 +119,7 @@ def publish(
             step.log.info("%s: planned as instant %s: %s", name, write.instant, _amount(write.stats))
 
     def lost(conflict: CommitConflictError) -> None:
-        step.log.info("%s: rolled back, because another commit came first; planning anew. %s", name, conflict)
+        step.log.info("%s: rolled back, because another commit came first; planning again. %s", name, conflict)
 
     step.log.info("%s: began", name)
     instant = None
@@ -141,7 +141,7 @@ def publish(
 
 
 def gate(step: Step, table: hudi.HudiTable) -> Callable[[], bool]:
-    """All gates of the step as the one that the core asks just before the commit is decided."""
+    """All gates of the step as one function, which the core calls just before the commit is decided."""
 
     def wanted() -> bool:
         for each in (_refuse_if_unwanted(step), *step.gates):
@@ -152,7 +152,7 @@ def gate(step: Step, table: hudi.HudiTable) -> Callable[[], bool]:
 
 
 def _refuse_if_unwanted(step: Step) -> Gate:
-    """Refuse the commit of a step that was interrupted, or whose run has ended in Dagster's eyes."""
+    """Refuse the commit of an interrupted step, and of a step whose run is no longer STARTED in Dagster."""
 
     def check(table: hudi.HudiTable) -> None:
         interrupts.refuse_if_abandoned()
@@ -164,7 +164,7 @@ def _refuse_if_unwanted(step: Step) -> Gate:
             raise RunEndedError(
                 f"Dagster's run {step.run.run_id} is {status}, not STARTED",
                 table=table.location,
-                hint="Nothing was published. Run it again if the result is wanted after all.",
+                hint="Nothing was published. Start a new run if you still need the result.",
             )
 
     return check

@@ -1,4 +1,4 @@
-"""What an asset says about its table."""
+"""The settings of an asset for its table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPERATIONS: tuple[str, ...] = get_args(Operation)
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
-    """How to create the table when it is not there. An existing table is never altered by these; ``options`` also say how each run writes it."""
+    """The settings for creating the table. They never change an existing table; ``options`` also apply to every write."""
 
     record_key: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
@@ -28,9 +28,9 @@ class TableSettings:
 
 @dataclass(frozen=True, slots=True)
 class HudiWrite:
-    """What an asset returns to choose the operation at run time: ``HudiWrite(rows, operation="delete")``.
+    """The return value of an asset that selects the operation at run time: ``HudiWrite(rows, operation="delete")``.
 
-    ``data`` is a Spark DataFrame or anything that speaks Arrow; for ``delete_partitions`` a list of partition paths, or None for the
+    ``data`` is a Spark DataFrame or any object with ``__arrow_c_stream__``; for ``delete_partitions`` a list of partition paths, or None for the
     partitions of the run.
     """
 
@@ -40,7 +40,7 @@ class HudiWrite:
 
 
 def checked_operation(operation: str) -> Operation:
-    """The operation, if there is one of that name."""
+    """Return the operation if it exists."""
     if operation not in OPERATIONS:
         raise definition_error(f"{operation!r} is not an operation", f"Use one of {', '.join(OPERATIONS)}.")
     return cast("Operation", operation)

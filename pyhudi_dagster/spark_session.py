@@ -1,9 +1,9 @@
-"""A Spark session: which one, and a start that can be given up in the middle.
+"""A Spark session whose start can be cancelled.
 
-Loading this module imports no pyspark. Starting Spark takes seconds, on a cluster minutes, and nothing in PySpark ends a start: the thread
-waits for a file or a socket. Therefore an interrupt ends the JVM that is being started, which wakes the thread. PySpark goes on believing
-in that JVM, and every later session of the process would fail; so what it remembers of a dead JVM is forgotten, before and after a start.
-PySpark has no public way to that: the names with an underscore that are used here are held by ``tests/dagster/test_spark_start.py``.
+Loading this module imports no pyspark. Starting Spark takes seconds, on a cluster minutes, and PySpark cannot cancel a start: its thread waits
+for a file or a socket. Therefore an interrupt ends the starting JVM, and the waiting thread gets an error. PySpark keeps its reference to the
+dead JVM, so every later session of the process would fail. Therefore this module removes references to a dead JVM, before and after a start.
+PySpark has no public function for this; ``tests/dagster/test_spark_start.py`` tests the private names that are used here.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _log = logging.getLogger(__name__)
 
 
 class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """A Spark session with these settings, made when it is first asked for.
+    """A Spark session with these settings, created on first use.
 
-    It takes the settings of dagster-pyspark's lazy resource, which imports pyspark when definitions are loaded; this one does not.
+    It has the settings of dagster-pyspark's lazy resource. That resource imports pyspark when definitions are loaded; this one does not.
     """
 
     spark_config: dict[str, Any] = Field(default={}, description="Settings of the session, such as spark.master.")
@@ -41,21 +41,21 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def spark_session(self) -> Any:
         """The session; started on first use."""
         if self._lazy is None:
-            from dagster_pyspark import LazyPySparkResource  # noqa: PLC0415 - imports pyspark, which only runs need
+            from dagster_pyspark import LazyPySparkResource  # noqa: PLC0415 - imports pyspark, and only runs need it
 
             self._lazy = LazyPySparkResource(spark_config=self.spark_config)
         return self._lazy.spark_session
 
 
 def started(session_of: Callable[[], Any]) -> tuple[Any, bool]:
-    """The session, and whether this call started it. Raises `RunEndedError` if the step was interrupted meanwhile."""
+    """The session, and whether this call started it. Raises `RunEndedError` if the step was interrupted during the start."""
     from pyspark import SparkContext  # noqa: PLC0415 - only here, where Spark is wanted
 
     interrupts.refuse_if_abandoned()
     forget_dead_jvm()
     if SparkContext._active_spark_context is not None:
         return session_of(), False
-    # Workers would take the `python3` of the PATH, which need not be this environment's.
+    # Otherwise workers would use the `python3` of the PATH, which may belong to another environment.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     launch = _Launch()
@@ -74,7 +74,7 @@ def started(session_of: Callable[[], Any]) -> tuple[Any, bool]:
 
 
 def forget_dead_jvm(patience: float = 0.0) -> None:
-    """Let PySpark start a new JVM if the one that it knows has ended, or does so within some seconds."""
+    """Let PySpark start a new JVM if its current JVM has ended, or ends within some seconds."""
     from pyspark import SparkContext  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -92,20 +92,20 @@ def forget_dead_jvm(patience: float = 0.0) -> None:
 
 
 class _Launch:
-    """The JVM that a session is being started in, from now on."""
+    """The JVM of the session that is starting, from now on."""
 
     def __init__(self) -> None:
         from pyspark import SparkContext  # noqa: PLC0415
 
         idle = getattr(
             SparkContext._gateway, "proc", None
-        )  # a stopped session leaves its JVM, and the next one starts in it
+        )  # a stopped session keeps its JVM, and the next session starts in it
         others = psutil.Process().children(recursive=True)
         self._others = frozenset(child for child in others if idle is None or child.pid != idle.pid)
         self._asked: dict[psutil.Process, float] = {}
 
     def end(self) -> None:
-        """Ask the JVM to end, and end it if it has not done so some seconds later; to be called again until the start has ended."""
+        """Ask the JVM to end, and kill it if it is still alive some seconds later. Called repeatedly until the start has ended."""
         for child in psutil.Process().children(recursive=True):
             if child in self._others or not _is_sparks(child):
                 continue
@@ -122,7 +122,7 @@ class _Launch:
 def _is_sparks(process: psutil.Process) -> bool:
     try:
         command = " ".join(process.cmdline())
-    except psutil.Error:  # it has just ended, or is not ours
+    except psutil.Error:  # it has just ended, or belongs to another user
         return False
     return any(name in command for name in _SPARKS_OWN)
 

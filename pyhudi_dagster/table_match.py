@@ -1,4 +1,5 @@
-"""An existing table against the settings of its asset. A difference would write rows under another key, or let another row win."""
+"""Compares an existing table with the settings of its asset. With a difference, rows would get another key, or another version of a row would
+win."""
 
 from __future__ import annotations
 
@@ -18,17 +19,17 @@ def refuse_mismatch(table: hudi.HudiTable, settings: TableSettings) -> None:
     found = list(differences(table, settings))
     if found:
         lines = "; ".join(
-            f"{what}: the asset says {asset or 'none'}, the table has {has or 'none'}" for what, asset, has in found
+            f"{what}: the asset has {asset or 'none'}, the table has {has or 'none'}" for what, asset, has in found
         )
         raise TableMismatchError(
-            f"The table exists already and is organised in another way than its asset says. {lines}",
+            f"The existing table differs from the settings of its asset. {lines}",
             table=table.location,
-            hint="Give the asset what the table has. To organise the rows in another way, write them to a new table (table='...').",
+            hint="Change the asset to the table's settings. For other settings, write the rows to a new table (table='...').",
         )
 
 
 def differences(table: hudi.HudiTable, settings: TableSettings) -> Iterator[tuple[str, str, str]]:
-    """What differs: its name, what the asset says, what the table has."""
+    """The differences: the name of the setting, its value in the asset, its value in the table."""
     config = table.config
     wanted = settings.table_type.strip().lower()
     compared = (
@@ -42,6 +43,6 @@ def differences(table: hudi.HudiTable, settings: TableSettings) -> Iterator[tupl
 
 
 def _key_generator(config: hudi.TableConfig) -> str:
-    """`_BY_VALUE` where a row's folder is the plain value of its partition columns, as an asset's partitions need it; else the generator."""
+    """`_BY_VALUE` if a row's folder is the plain value of its partition columns, as an asset's partitions need; else the generator."""
     plain = config.keygenerator_type.value in _PLAIN_GENERATORS and set(config.partition_types) <= {"SIMPLE"}
     return _BY_VALUE if plain else f"{config.keygenerator_type.value} ({', '.join(config.partition_types)})"

@@ -1,6 +1,6 @@
 """The newest instants of a timeline for Dagster's UI: a table, and a chart drawn as SVG inside Markdown.
 
-The UI allows images with a ``data:`` address in Markdown, so the chart needs no server. An event should stay small: at most 20 instants.
+The UI allows images with a ``data:`` address in Markdown, so the chart needs no server. It shows at most 20 instants, to keep the event small.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _WIDTH, _ROW, _LABELS, _TOP = 760, 16, 250, 22
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One instant: its times, what it did, and how much. Times are of the timeline (17 digits), the operation is of `operation_name`."""
+    """One instant: its times, its operation, and its numbers of rows. Times have the format of the timeline (17 digits); the operation comes
+    from `operation_name`."""
 
     requested: str
     completed: str | None
@@ -41,13 +42,13 @@ class Entry:
 
 
 def operation_name(operation: str | None, action: str) -> str:
-    """What a commit did, in the words of `HudiWrite`; for other instants, and commits that do not say, the action."""
+    """The operation of a commit, in the words of `HudiWrite`; the action for other instants, and for commits without an operation."""
     word = (operation or str(action)).lower().removesuffix("_prepped")
     return _OTHER_WORDS.get(word, word)
 
 
 def timeline_table(entries: Sequence[Entry]) -> dg.TableMetadataValue:
-    """The newest entries, newest first; narrow enough for the UI's panel. The instant is the requested time, UTC."""
+    """The newest entries as a table, newest first, narrow enough for the UI's panel. The instant is the requested time in UTC."""
     records = [
         dg.TableRecord(
             {
@@ -77,7 +78,7 @@ def timeline_markdown(entries: Sequence[Entry]) -> dg.MarkdownMetadataValue:
 
 
 def timeline_svg(entries: Sequence[Entry]) -> str:
-    """The chart as SVG. Gaps between commits are cut, so that a bar's length can be compared with its neighbours'."""
+    """The chart as SVG. Times without a commit are not drawn, so that the lengths of the bars can be compared."""
     shown = entries[-SHOWN:]
     seconds = [_seconds(entry) for entry in shown]
     longest = max([span for span in seconds if span is not None], default=0.0) or 1.0
@@ -114,7 +115,7 @@ def _seconds(entry: Entry) -> float | None:
 
 
 def parsed(time: str) -> datetime | None:
-    """A time of a UTC timeline, or None for other text."""
+    """The time of a UTC timeline, or None for other text."""
     if len(time) not in (14, 17) or not time.isdigit():
         return None
     moment = datetime.strptime(time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)

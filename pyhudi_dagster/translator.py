@@ -1,6 +1,6 @@
-"""How a table becomes an asset: names, group, tags, owners and the rest, each one method that a project may override.
+"""The attributes of a table's asset: names, group, tags, owners and others. Each is a method that a project may override.
 
-The same idea as dagster-dbt's translator: override a method, and every asset that is made with the translator follows.
+It works as dagster-dbt's translator: an overridden method applies to every asset with this translator.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pyhudi_dagster.settings import TableSettings
 
 @dataclass(frozen=True, slots=True)
 class HudiTableDefinition:
-    """What is known of a table when its asset is defined.
+    """The facts about a table when its asset is defined.
 
     Attributes:
-        key: the asset key that was given, else the function's name; with ``key_prefix`` in front.
-        table: the table's name, if one was given.
-        settings: how the table is organised.
-        partitions: how the asset's partitions lie on the table's.
+        key: the given asset key, else the function's name, with ``key_prefix`` prepended.
+        table: the table's name, if it was given.
+        settings: the settings for creating the table.
+        partitions: maps the asset's partitions to the table's.
         description: the function's docstring.
-        arguments: the arguments of `dagster.AssetSpec` that were given: ``group_name``, ``tags``, ``owners``, ...
+        arguments: the given arguments of `dagster.AssetSpec`: ``group_name``, ``tags``, ``owners``, ...
     """
 
     key: dg.AssetKey
@@ -38,7 +38,7 @@ class HudiTableDefinition:
 
 
 class HudiTranslator:
-    """Says what the asset of a table is called and what it carries. By default what the definition says.
+    """Defines the attributes of a table's asset. The default methods return the values of the definition.
 
     Example:
         class ErpTranslator(HudiTranslator):
@@ -54,7 +54,7 @@ class HudiTranslator:
         return definition.key
 
     def get_table_name(self, definition: HudiTableDefinition) -> str:
-        """The table's name below the warehouse: the one that was given, else the asset key as folders."""
+        """The table's name below the warehouse: the given name, else the asset key as a path."""
         return definition.table or table_name(self.get_asset_key(definition))
 
     def get_group_name(self, definition: HudiTableDefinition) -> str | None:
@@ -62,7 +62,7 @@ class HudiTranslator:
         return definition.arguments.get("group_name")
 
     def get_tags(self, definition: HudiTableDefinition) -> Mapping[str, str]:
-        """The asset's tags, without those of its kinds."""
+        """The asset's tags, without the tags of its kinds."""
         return dict(definition.arguments.get("tags") or {})
 
     def get_owners(self, definition: HudiTableDefinition) -> Sequence[str]:
@@ -70,24 +70,24 @@ class HudiTranslator:
         return list(definition.arguments.get("owners") or [])
 
     def get_description(self, definition: HudiTableDefinition) -> str | None:
-        """The asset's description: the one that was given, else the function's docstring."""
+        """The asset's description: the given text, else the function's docstring."""
         given: str | None = definition.arguments.get("description", definition.description)
         return given
 
     def get_kinds(self, definition: HudiTableDefinition) -> set[str]:
-        """The badges on the asset."""
+        """The kinds of the asset, shown as badges."""
         return set(definition.arguments.get("kinds") or {"hudi"})
 
     def get_metadata(self, definition: HudiTableDefinition) -> Mapping[str, Any]:
-        """Entries beside those of the table itself."""
+        """Metadata entries in addition to those of the table."""
         return dict(definition.arguments.get("metadata") or {})
 
     def get_automation_condition(self, definition: HudiTableDefinition) -> dg.AutomationCondition[Any] | None:
-        """When the asset materializes by itself."""
+        """The automation condition: when Dagster starts the asset automatically."""
         return definition.arguments.get("automation_condition")
 
     def get_asset_spec(self, definition: HudiTableDefinition) -> dg.AssetSpec:
-        """The asset's spec: all methods above, and what else was given. Dependencies are added by the decorator."""
+        """The asset's spec: the values of all methods above, and the other given arguments. The decorator adds the dependencies."""
         by_method = {"group_name", "tags", "owners", "description", "kinds", "metadata", "automation_condition"}
         rest = {name: value for name, value in definition.arguments.items() if name not in by_method}
         return dg.AssetSpec(

@@ -1,4 +1,4 @@
-"""The rows of an asset into its table: one commit, or none for an empty batch. Used by the decorator and the IO manager alike."""
+"""Writes the rows of an asset into its table: one commit, or none for an empty batch. Used by the decorator and the IO manager."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import pyhudi_core as hudi
 from pyhudi_core.errors import TableNotFoundError
 from pyhudi_dagster import data as data_kinds
-from pyhudi_dagster import history, incremental, runner
+from pyhudi_dagster import incremental, past_commits, runner
 from pyhudi_dagster.errors import ForeignRowsError
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.partition_values import Value
 from pyhudi_dagster.partitions import value_of_path
-from pyhudi_dagster.reported import reported_until
+from pyhudi_dagster.reported_commits import reported_until
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.runner import Step
 from pyhudi_dagster.settings import HudiWrite
@@ -26,13 +26,13 @@ _BEGUN_AS = {"delete_partitions": "delete_partition"}
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A commit that stands on the timeline, made by this attempt, or by an earlier run that died before its event.
+    """A completed commit of this attempt, or of an earlier run that died before its event.
 
-    Times in seconds; lock figures only for fresh commits.
+    Times are in seconds; lock figures exist only for commits of this step.
     """
 
     table: hudi.HudiTable
-    commit: history.PastCommit
+    commit: past_commits.PastCommit
     adopted: bool = False
     write_seconds: float = 0.0
     commit_seconds: float = 0.0
@@ -44,12 +44,12 @@ class Written:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is a checkpoint alone: no materialization, and no new data version."""
+        """Whether the commit contains only positions: no materialization, and no new data version."""
         return self.commit.metadata.is_empty
 
 
 def adopted(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Written | None:
-    """The commit that this attempt has made already."""
+    """The commit that this attempt has already made."""
     table = existing(lake, info)
     found = runner.adopted(step, table) if table is not None else None
     if table is None or found is None:
@@ -58,27 +58,27 @@ def adopted(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Written 
 
 
 def unreported(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Written | None:
-    """The newest commit of the asset for the step's partitions, if no event tells of it: an earlier run died between the two.
+    """The newest commit of the asset for the step's partitions, if no event reports it, because an earlier run died before the event.
 
-    Only commits that completed after the one in the newest event are read.
+    Only commits after the one in the newest event are read.
     """
     table = existing(lake, info)
     if table is None or step.instance is None or step.run is None:
         return None
     after = reported_until(step.instance, info.key, step.partition_keys)
-    found = history.newest_with_rows(table, step.identity, after)
+    found = past_commits.newest_with_rows(table, step.identity, after)
     if found is None:
         return None
-    step.log.info("no event tells of the commit %s of an earlier run; adopted", found.instant.requested_time)
+    step.log.info("no event reports the commit %s of an earlier run; adopted", found.instant.requested_time)
     return _found(table, info, step, found)
 
 
-def _found(table: hudi.HudiTable, info: HudiAssetInfo, step: Step, commit: history.PastCommit) -> Written:
+def _found(table: hudi.HudiTable, info: HudiAssetInfo, step: Step, commit: past_commits.PastCommit) -> Written:
     return Written(table, commit, adopted=True, foreign=_foreign(info, step, commit.metadata.partitions))
 
 
 def existing(lake: HudiLakeResource, info: HudiAssetInfo) -> hudi.HudiTable | None:
-    """The table of the asset, with the asset's options, or None where there is none yet."""
+    """The table of the asset, with the asset's options, or None if it does not exist yet."""
     try:
         return lake.table(info.table, info.settings)
     except TableNotFoundError:
@@ -92,13 +92,13 @@ def write(
     step: Step,
     changes: Sequence[incremental.Changes] = (),
 ) -> Written | None:
-    """Make one commit, with the positions of the changes that went into it.
+    """Make one commit, with the positions of the changes that it processes.
 
-    An empty batch makes one with the positions alone if the inputs have moved, and else none: returns None.
+    For an empty batch, make a commit with only the positions if the inputs have new commits; otherwise make none and return None.
     """
     if request.operation == "delete_partitions":
         return _delete_partitions(lake, info, request, step, changes)
-    empties = request.operation == "insert_overwrite_table"  # an empty batch empties the table, as in the core
+    empties = request.operation == "insert_overwrite_table"  # as in the core, an empty batch empties the table
     rows = data_kinds.normalised(request.data, keep_empty=empties)
     if rows is None:
         return _advance(lake, info, request, step, changes)
@@ -108,7 +108,9 @@ def write(
         rows = data_kinds.normalised(found, keep_empty=empties)
         if rows is None:
             own = ", ".join(sorted("/".join(value) for value in allowed)[:_NAMED])
-            step.log.warning("%s: no row is of the run's partitions (%s), so all were left out", info.table, own)
+            step.log.warning(
+                "%s: no row belongs to the run's partitions (%s), so all rows were omitted", info.table, own
+            )
         if rows is None:
             return _advance(lake, info, request, step, changes)
     table = lake.table_or_new(info.table, info.settings, rows.schema)
@@ -117,7 +119,7 @@ def write(
 
 
 def values_of(info: HudiAssetInfo, step: Step) -> frozenset[Value] | None:
-    """The partition values that the step may write; None where it may write all."""
+    """The partition values that the step may write; None if it may write all."""
     if info.partitions is None or not step.partition_keys:
         return None
     return info.partitions.values(step.partition_keys)
@@ -151,7 +153,7 @@ def _advance(
     step: Step,
     changes: Sequence[incremental.Changes],
 ) -> Written | None:
-    """The changes gave no rows: a commit that holds their positions and changes nothing, so that they are not read again."""
+    """Make a commit with only the positions of changes that gave no rows, so that they are not read again."""
     if not any(changes):
         return None
     schema = info.settings.schema if info.settings.schema is not None else data_kinds.schema_of(request.data)
@@ -160,10 +162,11 @@ def _advance(
         table = lake.table_or_new(info.table, info.settings, schema)
     if table is None:
         step.log.info(
-            "%s: no rows, and no table yet to keep the position in; the next run reads them again", info.table
+            "%s: no rows, and no table yet that could store the position; the next run reads the changes again",
+            info.table,
         )
         return None
-    step.log.info("%s: no rows to write; the commit holds the position alone", info.table)
+    step.log.info("%s: no rows to write; the commit contains only the position", info.table)
     nothing = HudiWrite(None, "upsert", request.extra_metadata)
     return _commit(table, info, nothing, step, changes, lambda begun: begun.write(None), allow_empty=True)
 
@@ -194,7 +197,7 @@ def _commit(
         return None
     return Written(
         table,
-        history.commit_of(table, made.commit.instant),
+        past_commits.commit_of(table, made.commit.instant),
         write_seconds=made.write_seconds,
         commit_seconds=made.commit_seconds,
         lock_wait=made.commit.lock_wait,
@@ -208,7 +211,7 @@ def _commit(
 def _extra(
     table: hudi.HudiTable, request: HudiWrite, step: Step, changes: Sequence[incremental.Changes]
 ) -> Mapping[str, str]:
-    """Identity, checkpoints (those of other inputs are carried forward) and what the asset adds."""
+    """The extra metadata: identity, checkpoints (including those of other inputs) and the entries of the asset."""
     return {**incremental.extra_of(table, changes), **step.identity.extra(), **request.extra_metadata}
 
 
@@ -231,6 +234,7 @@ def _foreign_error(
     return ForeignRowsError(
         f"The data of partition {step.identity.partitions} has rows of other partitions: {columns} is {named}{more}",
         table=table.location,
-        hint=f"Rows of the run have {columns} = {', '.join(own[:_NAMED])}{' ...' * (len(own) > _NAMED)}; HudiPartitions takes another fmt=. "
-        "Filter the others in the asset, or set on_foreign_rows='drop' to leave them out or 'allow' to write them (late data).",
+        hint=f"Rows of the run have {columns} = {', '.join(own[:_NAMED])}{' ...' * (len(own) > _NAMED)}; "
+        "set fmt= of HudiPartitions if the format differs. "
+        "Filter the other rows in the asset, or set on_foreign_rows='drop' to omit them or 'allow' to write them (late data).",
     )

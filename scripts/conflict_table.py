@@ -25,17 +25,18 @@ PAGE = ROOT / "docs" / "conflicts.md"
 _LETTERS = {Verdict.COMMUTES: "·", Verdict.REPLAN: "R", Verdict.ABORT: "A"}
 
 _HEAD = """\
-# What may run at the same time
+# Which operations may run at the same time
 
-Written by `scripts/conflict_table.py` from `pyhudi_core/transaction/conflict_matrix.py`, which is the table that runs: `find_conflict` looks every
-pair up there.
+Written by `scripts/conflict_table.py` from `pyhudi_core/transaction/conflict_matrix.py`; `find_conflict` uses the same table.
 
-Two operations that overlap in time and meet one of their pair's conditions are in conflict. Whoever completes first stands. The later one is either
-**planned anew**: a write at once, from the state that the other one left (`pyhudi.commit.retries` times, with a random pause), a table service
-when it is scheduled next; or it is **given up** (abort): what it was planned from is not there any more. Everything else commutes. An operation
-that is not one of the sixteen (a newer writer's, for example) conflicts with everything.
+Two operations conflict if they overlap in time and one of their pair's conditions holds. The operation that completes first succeeds. The later
+operation is either **planned again** (replan) or **aborted** (abort). A write is planned again at once, from the new state (up to
+`pyhudi.commit.retries` times, with a random pause); a table service is planned again when it is scheduled next. An operation is aborted if the
+files that it was planned from no longer exist. All other operations commute. An operation outside the sixteen (for example of a newer writer)
+conflicts with every operation.
 
-`table.explain_conflict(mine, theirs)` shows the line, the verdict and what two instants share; `write.would_commit()` asks beforehand.
+`table.explain_conflict(mine, theirs)` shows the line, the verdict and the shared file groups or keys of two instants. `write.would_commit()` runs
+the check before the commit.
 """
 
 
@@ -45,7 +46,8 @@ def render() -> str:
     parts += [
         "## At a glance",
         "",
-        "What becomes of the row's operation if it completes after the column's and a condition holds: `R` planned anew, `A` given up, `·` nothing.",
+        "The verdict for the operation of the row if it completes after the operation of the column and a condition holds: `R` planned again,",
+        "`A` aborted, `·` no conflict.",
         "",
         *_overview(),
         "",
@@ -54,7 +56,7 @@ def render() -> str:
         *_lines(),
         "",
     ]
-    parts += ["## Where it departs from the specification, and why", ""]
+    parts += ["## Notes: differences from the specification", ""]
     parts += [f"{number}. {NOTES[note]}" for number, note in enumerate(NOTES, 1)]
     parts += ["", *_STRATEGIES]
     return "\n".join(parts) + "\n"
@@ -63,15 +65,18 @@ def render() -> str:
 _STRATEGIES = """\
 ## Strategies
 
-`hoodie.write.lock.conflict.resolution.strategy` turns the table a little:
+`hoodie.write.lock.conflict.resolution.strategy` changes some of these rules:
 
-| word | Hudi's class | what changes |
+| value | Hudi's class | change |
 |---|---|---|
-| `simple` | `SimpleConcurrentFileWritesConflictResolutionStrategy` | nothing |
-| `prefer_writer` | `PreferWriterConflictResolutionStrategy` | services also yield to running writes; writes yield to no pending plan |
-| `bucket` | `BucketIndexConcurrentFileWritesConflictResolutionStrategy` | file ids with one bucket number in front (8 digits) are one file group |
+| `simple` | `SimpleConcurrentFileWritesConflictResolutionStrategy` | none |
+| `prefer_writer` | `PreferWriterConflictResolutionStrategy` | services also yield to running writes; writes do not yield to pending plans |
+| `bucket` | `BucketIndexConcurrentFileWritesConflictResolutionStrategy` | file ids with the same 8-digit bucket number count as one group |
 
-A change of columns beside another write is refused under each of them (Hudi: `SimpleSchemaConflictResolutionStrategy`).
+Every strategy refuses a change of columns during another write (Hudi: `SimpleSchemaConflictResolutionStrategy`).
+
+Each strategy here compares with every commit that completed after the write read the timeline, and with every commit of a later requested time.
+Hudi's default strategy does not, so a Hudi writer of the same table needs [another one](spec-deviations.md#hudis-default-conflict-strategy).
 """.splitlines()
 
 
@@ -90,7 +95,7 @@ def _overview() -> list[str]:
 
 def _lines() -> list[str]:
     numbers = {note: number for number, note in enumerate(NOTES, 1)}
-    rows = ["| pair | conditions | the later one | departs |", "|---|---|---|---|"]
+    rows = ["| pair | conditions | the later operation | note |", "|---|---|---|---|"]
     for line in MATRIX:
         conditions = ", ".join(_name(condition) for condition in line.conditions) or "-"
         notes = ", ".join(str(numbers[note]) for note in line.notes)

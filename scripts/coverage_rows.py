@@ -105,7 +105,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "F8": Row("The total length at a block's end"),
         "G0": Row("Command blocks"),
         "G1": Row("Delete blocks", "written"),
-        "G2": Row("Damaged blocks are passed over, counted and told"),
+        "G2": Row("Damaged blocks are skipped, counted and reported"),
         "G3": Row("Avro data blocks", "written"),
         "G4": Row("HFile data blocks", "written"),
         "G5": Row("Parquet data blocks", "written"),
@@ -241,13 +241,13 @@ ROWS: dict[str, dict[str, Row]] = {
     "Versions and neighbours": {
         "Q1": Row("The gate on the table's version"),
         "Q2": Row(
-            "Tables of other versions are neither upgraded nor downgraded: the refusal says how Hudi is told to do it or to leave it"
+            "Tables of other versions are neither upgraded nor downgraded: the error names the Hudi option that does it, or prevents it"
         ),
         "Q3": Row(
             "Tables go both ways: what Hudi 1.0, 1.1 and 1.2 wrote is read, what is written here they read and continue",
             "merge-on-read and the metadata table, written",
         ),
-        "Q4": Row("", "Catalogs are told of tables"),
+        "Q4": Row("", "Tables are registered in catalogs"),
     },
     "The critique's stories": {
         "R1": Row("Two writers at one instant, in the timeline"),

@@ -1,4 +1,4 @@
-"""Why docs/reliability.md shows violations: they are looked for, with a protection switched off on purpose."""
+"""Explain the violations in docs/reliability.md: tests switch a protection off and expect them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 EXPLORED_NOTE = """\
-"Violations found" is what must be found: a test switches a protection off on purpose, and fails if the explorer does **not** find what
-goes wrong without it. A violation that nobody looked for fails its test. For the eleven configurations the column "switched off"
-below says which protection it was; for two writers it was the conflict check, the commit record with the lock, and the roll-forward.
+"Violations found" counts expected violations: a test switches a protection off, and fails if the explorer does **not** find the resulting
+error. An unexpected violation fails its test. For the eleven configurations, the column "switched off" below names the protection; for
+two writers it was the conflict check, the commit record with the lock, and the roll-forward.
 """
 _LETTERS = {
     "put_if_absent": "create if absent",
@@ -19,18 +19,18 @@ _LETTERS = {
 
 
 def switched_off(row: Mapping[str, Any]) -> str:
-    """The protections that a configuration does without."""
+    """The protections that a configuration switches off."""
     off = [words for name, words in _LETTERS.items() if row.get(name) == "no"]
     return ", ".join((["lock and conflict check"] if row["locking"] == "none" else []) + off) or "nothing"
 
 
 def must_fail(row: Mapping[str, Any]) -> bool:
-    """Whether the configuration is there to show a violation."""
+    """Whether the configuration must show a violation."""
     return str(row["expected"]) != "OK"
 
 
 def expected(row: Mapping[str, Any]) -> str:
-    """What must be found, in words."""
+    """The expected result in words."""
     return f"violation: {row['expected']}" if must_fail(row) else "none"
 
 
@@ -41,7 +41,7 @@ def summary(rows: Mapping[str, Mapping[str, Any]]) -> str:
     others = [row for row in rows.values() if not must_fail(row)]
     unwanted = sum(row["failure"] != "none" for row in others)
     return (
-        f"Of {len(rows)} runs {len(wanted)} must show a violation, because what would prevent it is switched off on purpose; {shown} of them did.\n"
+        f"Of {len(rows)} runs {len(wanted)} must show a violation, because the protection against it is switched off; {shown} of them did.\n"
         f'The other {len(others)} must show none; {unwanted} of them did. Rows that are not "as shipped"\n'
-        "also do without the reservation and the commit record, which the model does not know."
+        "also switch off the reservation and the commit record, because the model does not have them."
     )

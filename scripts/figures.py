@@ -43,15 +43,18 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "benchmarks/results/load-*": WRITE,
     "benchmarks/results/delete-*": WRITE,
     "benchmarks/results/memory": (*WRITE, *READ),
+    "benchmarks/results/many_groups": (*WRITE, *READ),
     "benchmarks/results/*": READ,
     "docs/reliability/mutants": (*ALL, "tests"),
     "docs/reliability/*": COMMIT,
     "docs/nightly/*": (*ALL, "tests"),
 }
 """What each file of figures depends on; the first pattern that fits."""
-PROMISED = ("benchmarks/results/upsert-1m", "benchmarks/results/snapshot_read-10m", "benchmarks/results/merge_on_read", "benchmarks/results/planning",
-            "benchmarks/results/memory", "docs/reliability/crash_points", "docs/reliability/interleavings", "docs/reliability/eleven_rows",
-            "docs/reliability/processes")  # fmt: skip
+PROMISED = (
+    "benchmarks/results/upsert-1m", "benchmarks/results/snapshot_read-10m", "benchmarks/results/merge_on_read", "benchmarks/results/planning",
+    "benchmarks/results/many_groups", "benchmarks/results/memory", "docs/reliability/crash_points", "docs/reliability/interleavings",
+    "docs/reliability/eleven_rows", "docs/reliability/processes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class Part:
         command: what is run.
         environment: beside the usual one.
         paths, left_out: which tests it runs, as paths below the repository; nothing for measurements.
-        slow: whether only tests that are marked slow.
+        slow, quick: whether only tests that are marked slow, or only the others.
         keyword: of these only the ones whose names hold it (`-k`).
     """
 
@@ -38,6 +38,7 @@ class Part:
     paths: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     slow: bool = False
+    quick: bool = False
     keyword: str = ""
 
     def words(self) -> list[str]:
@@ -51,7 +52,7 @@ class Part:
     def runs(self, test: Test) -> bool:
         """Whether the test is among those of the part, whatever the keyword says."""
         inside = test.path.startswith(self.paths) and not test.path.startswith(self.left_out) if self.paths else False
-        return inside and (test.slow or not self.slow)
+        return inside and (test.slow or not self.slow) and not (test.slow and self.quick)
 
 
 def _slow(name: str, what: str, keyword: str = "") -> Part:
@@ -63,11 +64,13 @@ def _bench(what: str, *words: str) -> Part:
 
 
 def _make(what: str, *words: str, paths: tuple[str, ...] = (), **environment: str) -> Part:
-    return Part(what, ("make", "--no-print-directory", *words), environment, paths)
+    return Part(what, ("make", "--no-print-directory", *words), environment, paths, quick=True)
 
 
 PARTS: dict[str, Part] = {
     "interop": _make("Apache Hudi 1.0.2, 1.1.1, 1.2.0 and hudi-rs read and continue our tables", "interop", paths=("tests/interop/",)),
+    "side-by-side": Part("Apache Hudi 1.0.2 and this project write one table at the same time, for long",
+                         environment={"HUDI_VERSIONS": "1.0.2"}, paths=("tests/interop/",), slow=True),
     "smoke35": _make("the Spark tests on PySpark 3.5", "smoke35"),
     "fuzz": _make("damaged input for every parser: 50,000 cases each, within bounds of time and memory", "fuzz"),
     "explore": _make("two writers: every order and every crash, with three times the quick suite's bounds", "explore", PYHUDI_EXPLORE="3"),
@@ -92,7 +95,7 @@ PARTS: dict[str, Part] = {
     "bench-writes-10m": _bench("upsert, load and delete, 10M rows", "upsert", "load", "delete", "--sizes", "10m"),
     "bench-reads-1m": _bench("reads and look-ups, 1M rows", "snapshot_read", "point_lookup", "--sizes", "1m"),
     "bench-reads-10m": _bench("reads and look-ups, 10M rows", "snapshot_read", "point_lookup", "--sizes", "10m"),
-    "bench-logs": _bench("merge-on-read, record index, planning", "merge_on_read", "planning"),
+    "bench-logs": _bench("merge-on-read, record index, planning, small upserts", "merge_on_read", "planning", "many_groups"),
     "bench-memory": _bench("memory", "memory"),
 }  # fmt: skip
 

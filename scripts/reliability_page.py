@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.picture import Bar, bars  # noqa: E402
 from scripts import expected_violations  # noqa: E402
 from scripts.mutants.page import render as mutants  # noqa: E402
+from scripts.reliability_text import GAPS, OPENING  # noqa: E402
 
 DOCS = ROOT / "docs"
 KEPT = DOCS / "reliability"
@@ -27,64 +28,6 @@ PAGE = "reliability.md"
 RATES_PICTURE, HOLD_PICTURE = "images/commits.svg", "images/lock-hold.svg"
 GOAL_MS = 50
 Result = Mapping[str, Any]
-
-OPENING = """# Reliability
-
-Written by `make reliability` (`scripts/reliability_page.py`) from the files beside it in `reliability/`; do not edit. Every number comes from a run
-of the code in this repository.
-
-## What is promised
-- **P1** A commit that was reported as done is in every later state of the table, until cleaning removes that state.
-- **P2** A commit that was reported as failed is in none.
-- **P3** A commit whose outcome could not be told has a token; `table.commit_status(token)` answers for it, and a definite answer never changes.
-- **P4** Two visible rows never have the same record key where the kind of index looks for it, unless that check was switched off by name:
-  - the simple index, the only kind that writes use now, looks in the partition of the row. A table without partitions has each key once; **the same
-    key in two partitions is two rows**, as with Hudi's simple index;
-  - global kinds look in the whole table. They are not written yet, and refused by name.
-
-  It holds for every operation: `insert` and `bulk_insert` of a key that is there are errors, also if two of them run at once
-  (`pyhudi.commit.allow.duplicate.keys` switches that off); `upsert` replaces the row; `insert_overwrite` leaves one row of each key of its batch in
-  the partitions that it replaces. What another writer has doubled before stays until that key is written: `pyhudi check` finds it.
-- **P5** Reading a state of the table again gives the same rows, or says that they were cleaned.
-- **P6** A consumer that follows the table by completion time gets every commit, once.
-- **P7** After a crash at any moment the next writer repairs the table; nobody has to be called.
-- **P8** Nothing outside the table's folder is read, written or deleted, whatever the table's own files say.
-- **P9** Damaged or hostile files cost a bounded amount of memory.
-- **P10** P1 to P7 hold while clocks differ by up to the configured bound. Beyond it nothing becomes wrong on a storage with conditional writes;
-  writers may be refused.
-
-Next to a writer of Apache Hudi's own on the same table, P1 and P2 are Hudi's guarantee: see the known gaps below.
-
-## How a commit works
-1. Reserve a requested time that is above all others, an even millisecond, by creating its heartbeat file if it is absent.
-2. Announce it: the requested and the inflight file, each created if absent.
-3. Write data files under names that no other attempt can have; announce each by a marker first.
-4. Stage the bytes of the completed file. Nothing of this is visible yet.
-5. Take the table's lock.
-6. Publish what the commit record still names, so that nobody's decided commit is left behind.
-7. Load the timeline, and see that nothing that completed since step 2 is in conflict; if it is, plan anew.
-8. Choose a completion time above all others (an odd one), and swap the intent into the commit record by compare-and-swap. This is the decision.
-9. Create the completed file from the staged bytes. A file of the table counts only if a completed commit names it.
-10. Give the lock back; remove heartbeat, markers and staged bytes.
-
-Safety rests on the swap of step 8, not on the lock. In detail, with what is on disk at every step: [How a write works](how-a-write-works.md).
-"""
-
-GAPS = """## Known gaps
-- **Writers of Apache Hudi's own on the same table.** They do not know the commit record. A Hudi writer whose lock expired while it was stopped can
-  still complete its commit on top of others, and its file-system lock provider removes a lock file without asking whose it is. With such a
-  writer on the table P1 and P2 are what Hudi gives.
-- **Storages without conditional writes.** On a storage that can neither create an object only if it is absent nor swap it, several writers are
-  refused; one writer (`concurrency="single_writer"`) is what is left.
-- **A restore and a stopped Hudi writer.** A commit that a restore took away can be created once more by a Hudi writer that was stopped in between;
-  Hudi's own readers then show it.
-- **Many writers of one file group.** A commit that loses is planned and written anew, so more writers of the same rows are slower together than
-  one alone (see the tables above). Give writers partitions of their own, or put more rows into a commit.
-- **Small commits wait for the disk.** Each is on the disk before the next step counts, four times under the lock alone; a few to some tens of
-  commits per second is what the tables above show, not hundreds.
-- **No real object store was measured.** The runs on one use an emulator: what they show is that nothing is lost, not how fast it is.
-- **Load.** Times were taken on a machine with other work whenever the load average beside them is above the number of cores.
-"""
 
 LONG_RUNS = ("disk_2x1000", "disk_8x250", "store_2x1000", "store_8x250")
 
@@ -134,7 +77,7 @@ def _hold_bar(name: str, held: Mapping[str, float]) -> Bar:
 
 
 def page(kept: Mapping[str, Result]) -> str:
-    """The whole page."""
+    """The complete page."""
     parts = [OPENING]
     known: dict[str, Callable[[Any], str]] = {
         "eleven_rows": _eleven_rows,
@@ -156,7 +99,7 @@ def page(kept: Mapping[str, Result]) -> str:
 
 
 def _explored(others: Mapping[str, Result]) -> str:
-    """Whatever tests have recorded: one table a file, one row for each entry that is a mapping, the other entries above it."""
+    """All other recordings of tests: one table for each file, one row for each entry that is a mapping, the other entries above the table."""
     parts: list[str] = []
     for name, result in others.items():
         lines = [f"### {name.replace('_', ' ').capitalize()}", _taken(result), ""]
@@ -233,9 +176,9 @@ def _eleven_rows(result: Result) -> str:
     ]
     lines = [
         "## Eleven configurations",
-        "The configurations of the published model of Hudi's concurrency control, run on this code with protections switched off as each row says:",
-        "those that must fail are seen to fail. A row with several entries stands for several settings of what it leaves open. The four",
-        "letters say yes or no to: create if absent, salted names, times that only grow, key check.",
+        "The configurations of the published model of Hudi's concurrency control, run on this code. Each row switches off the protections that it",
+        "names, and a configuration that must fail has to fail. If the model leaves a setting open, the row has one entry for each value. The four",
+        "letters (y or n) are: create if absent, salted names, times that only grow, key check.",
         expected_violations.summary(named),
         _taken(result),
         "",
@@ -248,9 +191,9 @@ def _eleven_rows(result: Result) -> str:
 def _rates(result: Result) -> str:
     lines = [
         "## Commits per second",
-        "Commits of one row, each writer a process of its own, on a local disk with fsync. Apart: each writer inserts into a partition of its own.",
-        "Same: all insert into one file group, so every two commits at once are in conflict, and one of them is planned anew. The median of the",
-        "rounds, with the slowest and the fastest; lock times in milliseconds: median, 95th percentile, longest.",
+        "Commits of one row on a local disk with fsync; each writer is a separate process. Apart: each writer inserts into its own partition.",
+        "Same: all writers insert into one file group, so every two concurrent commits conflict, and one of them is planned again. The table shows",
+        "the median of the rounds, with the slowest and the fastest; lock times are in milliseconds: median, 95th percentile, longest.",
         _taken(result),
         "",
         f"![Commits per second]({RATES_PICTURE})",
@@ -281,9 +224,9 @@ HOLD_BY = {
 def _lock_hold(result: Result) -> str:
     lines = [
         "## How long the lock is held",
-        f"A commit of one row by one writer, in milliseconds: median, 95th percentile, longest; the goal is {GOAL_MS}. Archival keeps the active",
-        "timeline at 20 to 30 commits by itself; where a table below shows longer ones, it was switched off. The tables of each comparison were",
-        "written to in turn. The processor's share is what the code costs; the rest is four waits for the disk, and for other processes.",
+        f"A commit of one row by one writer, in milliseconds: median, 95th percentile, longest; the goal is {GOAL_MS}. Archival normally",
+        "keeps the active timeline at 20 to 30 commits; it was switched off for longer timelines in a table below. The commits of a comparison",
+        "alternate between its tables. The processor time is the cost of the code; the rest is four waits for the disk, and for other processes.",
         _taken(result),
         "",
         f"![How long the lock is held]({HOLD_PICTURE})",
@@ -298,7 +241,7 @@ def _lock_hold(result: Result) -> str:
             ]
             for row in result[f"by_{key}"]
         ]
-        lines += [*table([words, "lock held", "of it the processor", "whole commit", "commits"], body), ""]
+        lines += [*table([words, "lock held", "processor time of it", "complete commit", "commits"], body), ""]
     return "\n".join(lines)
 
 
@@ -306,10 +249,10 @@ def _lock_calls(result: Result) -> str:
     stores = {key.replace("_", " "): value for key, value in result.items() if key != "taken"}
     first = next(iter(stores.values()))
     lines = [
-        "## What is done under the lock",
-        "Calls of the storage while the lock is held, by what they are about. A test counts them for a small table, for one with",
-        f"{first['commits']} commits (most of them archived) and for one with {first['files']} files, and fails if they are not the same. No data",
-        "file and no folder of data files is among them.",
+        "## Storage calls under the lock",
+        "Storage calls while the lock is held, by purpose. A test counts them for a small table, for a table with",
+        f"{first['commits']} commits (most of them archived) and for a table with {first['files']} files, and fails if the counts differ. None of",
+        "the calls touches a data file or a folder of data files.",
         _taken(result),
         "",
     ]
@@ -322,7 +265,7 @@ def _lock_calls(result: Result) -> str:
 def _conflicts(result: Result) -> str:
     lines = [
         "## Conflicts",
-        "Each commit updates one random row of 240, which lie in more or fewer file groups. Lost: the share of attempts that had to be planned anew.",
+        "Each commit updates one random row of 240; the number of file groups varies. Lost: the share of attempts that had to be planned again.",
         _taken(result),
         "",
     ]
@@ -342,10 +285,10 @@ def _conflicts(result: Result) -> str:
 
 def _processes(result: Result) -> str:
     lines = [
-        "## Writers that share nothing but the table",
-        "Processes with caches of their own; every tenth commit also adds one to a shared counter. Nothing was lost or doubled, the counter is",
-        "the number of commits that moved it, the doctor found nothing, and archival kept the timeline short. On the disk all writers insert into",
-        "one partition; the object store is an emulator in the test's own process, so its times say nothing about a real one.",
+        "## Writers in separate processes",
+        "The processes share only the table; every tenth commit also adds one to a shared counter. Nothing was lost or duplicated, the counter",
+        "equals the number of commits that changed it, the doctor found nothing, and archival kept the timeline short. On the disk all writers",
+        "insert into one partition. The object store is an emulator in the test's process, so its times do not apply to a real object store.",
         "",
     ]
     head = ["", "acknowledged", "rows found", "counter", "retries", "s", "commits/s", "load", "date", "commit"]
@@ -356,7 +299,7 @@ def _processes(result: Result) -> str:
 
 
 def _shape(key: str) -> str:
-    """`disk_2x1000` for people."""
+    """`disk_2x1000` in words."""
     kind, _, shape = key.partition("_")
     writers, commits = map(int, shape.split("x"))
     return f"{kind}, {writers} writers with {commits:,} commits each"
@@ -380,11 +323,11 @@ def _process(key: str, run: Result) -> list[str]:
 def _soak(result: Result) -> str:
     text = (
         f"{result['writers']} writers on a local disk for {result['seconds']:,} s, one of them killed every {result['every_s']:g} s: "
-        f"{result['kills']:,} kills, {result['acknowledged']:,} acknowledged commits, none lost; {result['unheard']:,} commits were decided "
-        f"before their writer could hear of it and stand, {result['given_up']:,} were not and left nothing. The counter says "
-        f"{result['counter']:,}, as it must."
+        f"{result['kills']:,} kills, {result['acknowledged']:,} acknowledged commits, none lost. Of the killed commits, {result['unheard']:,} were "
+        f"already decided and are in the table; {result['given_up']:,} were not decided and left nothing. The counter is "
+        f"{result['counter']:,}, as expected."
     )
-    return f"## Writers that are killed\n{text}\n{_taken(result)}\n"
+    return f"## Killed writers\n{text}\n{_taken(result)}\n"
 
 
 def _times(spread: Mapping[str, float]) -> str:
@@ -392,9 +335,9 @@ def _times(spread: Mapping[str, float]) -> str:
 
 
 def _taken(result: Result) -> str:
-    """Where and when; a load above the number of cores says that the machine had other work, so times are longer than they need be."""
+    """Machine and date of a run. A load above the number of cores means that the machine had other work, so times are too long."""
     if _runs(result):
-        return "\n_The last column says when each line was run, and at which commit._"
+        return "\n_The last column shows the date and the commit of each run._"
     entries = [entry["taken"] for entry in result.values() if isinstance(entry, dict) and "taken" in entry]
     taken = entries[-1] if entries else result.get("taken", {})
     load = [str(taken[name]) for name in ("load_before", "load") if name in taken]
@@ -412,7 +355,7 @@ def _taken(result: Result) -> str:
 
 
 def _runs(result: Mapping[str, Any]) -> dict[str, str]:
-    """When and of what commit each entry is, by name; nothing if all are of one run."""
+    """Date and commit of each entry, by name; empty if all entries belong to one run."""
     taken = {name: entry["taken"] for name, entry in result.items() if isinstance(entry, dict) and "taken" in entry}
     said = {name: f"{one.get('date')}, {one.get('commit')}" for name, one in taken.items()}
     return said if len(set(said.values())) > 1 else {}

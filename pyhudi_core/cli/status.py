@@ -1,6 +1,6 @@
-"""``pyhudi status``: what became of a write whose outcome nobody knows.
+"""``pyhudi status``: report a write whose outcome is unknown.
 
-It publishes a commit that was decided and not yet published, as every writer does.
+As every writer does, it publishes a commit that was decided and not yet published.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyhudi_core.transaction.status import CommitStatus
 @click.argument("token")
 @click.pass_context
 def status(context: click.Context, location: str, storage_options: dict[str, str], token: str) -> None:
-    """Say whether the write with this TOKEN is committed. Exit code 0: committed; 1: not committed, or not decided yet."""
+    """Report whether the write with this TOKEN is committed. Exit code 0: committed; 1: not committed, or not decided yet."""
     with ending_well(context):
         found = open_table(location, storage_options).commit_status(token)
     click.echo(str(found))

@@ -6,18 +6,25 @@ and keep no state between tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
+
+TASK = "_pyhudi_task"
+"""Column (int32) of the task that a shuffle sends a row to."""
+
+SORT = "_pyhudi_sort"
+"""Column (int64) by which a shuffle sorts the rows of a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
-    """Which task a function runs in: a number from 0, the same for every attempt at the same task."""
+    """Which task a function runs in: a number from 0, the same for every attempt at the same task, and what `Dataset.map` was given for it."""
 
     number: int
+    payload: Any = None
 
 
 TaskFunction = Callable[[TaskInfo, Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
@@ -29,8 +36,11 @@ class Dataset(Protocol):
     @property
     def schema(self) -> pa.Schema: ...
 
-    def map(self, fn: TaskFunction, schema: pa.Schema) -> Dataset:
-        """Apply a function to each task's batches; the result has the given schema."""
+    def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
+        """Apply a function to each task's batches; the result has the given schema.
+
+        ``payloads`` has one picklable value for each task, after a shuffle. A task unpickles its own payload only; none is in the function's closure.
+        """
         ...
 
     def shuffle(self, by: str, tasks: int, sort_by: str) -> Dataset:
@@ -45,11 +55,11 @@ class Dataset(Protocol):
         ...
 
     def release(self) -> None:
-        """Give back what `persist` keeps; safe to call on any dataset, and twice."""
+        """Give back what `persist` keeps and what payloads took; safe to call on any dataset, and twice. The dataset is not used afterwards."""
         ...
 
-    def count_by(self, column: str) -> dict[str, int]:
-        """How many rows have each value of a string column, sorted by value. Raises as `collect`."""
+    def count_by(self, *columns: str) -> dict[tuple[str | None, ...], int]:
+        """How many rows have each combination of values of string columns, sorted, nulls first. Raises as `collect`."""
         ...
 
     def collect(self) -> pa.Table:
@@ -73,3 +83,8 @@ class Engine(Protocol):
     def dataset(self, data: object) -> Dataset:
         """The data as a dataset. Raises `ConfigError` for data it cannot take."""
         ...
+
+
+def sorted_counts(counts: Iterable[tuple[tuple[str | None, ...], int]]) -> dict[tuple[str | None, ...], int]:
+    """The result of `Dataset.count_by` in its order."""
+    return dict(sorted(counts, key=lambda item: [(value is not None, value or "") for value in item[0]]))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import Dataset, TaskFunction, TaskInfo
+from pyhudi_core.engine.base import Dataset, TaskFunction, TaskInfo, sorted_counts
 from pyhudi_core.errors import ConfigError, SchemaMismatchError
 from pyhudi_core.runtime.base import Executor
 
@@ -52,12 +53,11 @@ class LocalDataset:
     _kept: list[Part] | None = field(default=None)
     _keep: bool = False
 
-    def map(self, fn: TaskFunction, schema: pa.Schema) -> Dataset:
+    def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
         def run(item: tuple[int, Part]) -> Part:
             number, part = item
-            return [
-                batch.cast(schema) if batch.schema != schema else batch for batch in fn(TaskInfo(number), iter(part))
-            ]
+            task = TaskInfo(number, payloads[number] if payloads else None)
+            return [batch.cast(schema) if batch.schema != schema else batch for batch in fn(task, iter(part))]
 
         return LocalDataset(self.executor, schema, lambda: self.executor.map(run, list(enumerate(self.parts()))))
 
@@ -81,9 +81,11 @@ class LocalDataset:
     def release(self) -> None:
         self._kept = None
 
-    def count_by(self, column: str) -> dict[str, int]:
-        counts = pc.value_counts(self.collect().column(column))
-        return dict(sorted((entry["values"], entry["counts"]) for entry in counts.to_pylist()))
+    def count_by(self, *columns: str) -> dict[tuple[str | None, ...], int]:
+        rows = self.collect().select(list(columns))
+        counts = rows.group_by(list(columns), use_threads=False).aggregate([([], "count_all")])
+        *values, numbers = (counts.column(name).to_pylist() for name in (*columns, "count_all"))
+        return sorted_counts(zip(zip(*values, strict=True), numbers, strict=True))
 
     def collect(self) -> pa.Table:
         return pa.Table.from_batches([batch for part in self.parts() for batch in part], self.schema)

@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import pyarrow as pa
-from pyspark import StorageLevel, TaskContext
+from pyspark import Broadcast, StorageLevel, TaskContext
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyhudi_core.engine import spark_types
-from pyhudi_core.engine.base import Dataset, TaskFunction, TaskInfo
+from pyhudi_core.engine.base import Dataset, TaskFunction, TaskInfo, sorted_counts
 from pyhudi_core.engine.local import LocalDataset, LocalEngine
 from pyhudi_core.engine.spark_gathered import GatheredDataset
 from pyhudi_core.engine.task_errors import driver_errors, raised_in_task
@@ -80,31 +82,55 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 
 
 @dataclass(slots=True)
+class _Payloads:
+    """One pickled value for each task. A broadcast is fetched once by each executor, and a task unpickles its own value only."""
+
+    broadcast: Broadcast[list[bytes]]
+    released: bool = False
+
+    @classmethod
+    def of(cls, spark: SparkSession, values: Sequence[Any]) -> _Payloads:
+        return cls(spark.sparkContext.broadcast([CloudPickleSerializer().dumps(value) for value in values]))
+
+    def release(self) -> None:
+        if not self.released:
+            self.released = True
+            self.broadcast.destroy()
+
+
+@dataclass(slots=True)
 class SparkDataset:
-    """A DataFrame and the Arrow schema that functions see."""
+    """A DataFrame and the Arrow schema that functions see. ``sent`` has the payloads of the functions that it comes from."""
 
     frame: DataFrame
     schema: pa.Schema
+    sent: tuple[_Payloads, ...] = ()
 
-    def map(self, fn: TaskFunction, schema: pa.Schema) -> Dataset:
-        return SparkDataset(self.frame.mapInArrow(_in_task(fn, schema), spark_types.to_spark(schema)), schema)
+    def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
+        own = _Payloads.of(self.frame.sparkSession, payloads) if payloads else None
+        run = _in_task(fn, schema, own.broadcast if own is not None else None)
+        sent = self.sent if own is None else (*self.sent, own)
+        return SparkDataset(self.frame.mapInArrow(run, spark_types.to_spark(schema)), schema, sent)
 
     def shuffle(self, by: str, tasks: int, sort_by: str) -> Dataset:
         salts = F.array(*[F.lit(salt) for salt in salts_for(tasks)])
         routed = self.frame.withColumn(_TARGET, F.element_at(salts, F.col(by) + 1))
         exchanged = routed.repartition(tasks, _TARGET).drop(_TARGET)
-        return SparkDataset(exchanged.sortWithinPartitions(sort_by), self.schema)
+        return SparkDataset(exchanged.sortWithinPartitions(sort_by), self.schema, self.sent)
 
     def persist(self) -> Dataset:
-        return SparkDataset(self.frame.persist(StorageLevel.DISK_ONLY), self.schema)
+        return SparkDataset(self.frame.persist(StorageLevel.DISK_ONLY), self.schema, self.sent)
 
     def release(self) -> None:
         self.frame.unpersist()
+        for payloads in self.sent:
+            payloads.release()
 
-    def count_by(self, column: str) -> dict[str, int]:
+    def count_by(self, *columns: str) -> dict[tuple[str | None, ...], int]:
         # The counting stays in the JVM: another function in Python would cost another worker for each core.
         with driver_errors():
-            return {row[0]: row[1] for row in sorted(self.frame.groupBy(column).count().collect())}
+            counts = self.frame.groupBy(*columns).count().collect()
+        return sorted_counts((tuple(row[: len(columns)]), row[len(columns)]) for row in counts)
 
     def collect(self) -> pa.Table:
         with driver_errors(), _no_coalescing(self.frame.sparkSession):
@@ -131,10 +157,14 @@ def _no_coalescing(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(key, str(before))
 
 
-def _in_task(fn: TaskFunction, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _in_task(
+    fn: TaskFunction, schema: pa.Schema, payloads: Broadcast[list[bytes]] | None = None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()
-        info = TaskInfo(task.partitionId() if task is not None else 0)
+        number = task.partitionId() if task is not None else 0
+        own = CloudPickleSerializer().loads(payloads.value[number]) if payloads is not None else None
+        info = TaskInfo(number, own)
         with raised_in_task():
             for batch in fn(info, iter(batches)):
                 yield batch.cast(schema) if batch.schema != schema else batch

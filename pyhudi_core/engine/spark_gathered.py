@@ -7,8 +7,9 @@ writing files) runs in the executors, which get their rows with the task. Same f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -32,10 +33,10 @@ class GatheredDataset:
     def schema(self) -> pa.Schema:
         return self.local.schema
 
-    def map(self, fn: TaskFunction, schema: pa.Schema) -> Dataset:
+    def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
         if not self.scattered:
-            return self._with(self.local.map(fn, schema))
-        run = LocalDataset(self.executor, schema, lambda: self._in_executors(fn, schema))
+            return self._with(self.local.map(fn, schema, payloads))
+        run = LocalDataset(self.executor, schema, lambda: self._in_executors(fn, schema, payloads))
         # Whatever follows needs the result more than once at most by asking for it; keep it from running twice.
         run.persist()
         return self._with(run)
@@ -50,8 +51,8 @@ class GatheredDataset:
     def release(self) -> None:
         self.local.release()
 
-    def count_by(self, column: str) -> dict[str, int]:
-        return self.local.count_by(column)
+    def count_by(self, *columns: str) -> dict[tuple[str | None, ...], int]:
+        return self.local.count_by(*columns)
 
     def collect(self) -> pa.Table:
         return self.local.collect()
@@ -60,21 +61,26 @@ class GatheredDataset:
         assert isinstance(local, LocalDataset)
         return GatheredDataset(self.spark, self.executor, local, scattered)
 
-    def _in_executors(self, fn: TaskFunction, schema: pa.Schema) -> list[Part]:
-        parts = [_to_bytes(part, self.schema) for part in self.local.parts()]
+    def _in_executors(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> list[Part]:
+        rows = [_to_bytes(part, self.schema) for part in self.local.parts()]
+        parts = list(zip(rows, payloads or [None] * len(rows), strict=True))
         context = self.spark.sparkContext
         with driver_errors():
             results = context.parallelize(parts, len(parts)).mapPartitionsWithIndex(_runner(fn, schema)).collect()
         return [_from_bytes(result) for result in results]
 
 
-def _runner(fn: TaskFunction, schema: pa.Schema) -> Callable[[int, Iterable[bytes]], Iterator[bytes]]:
-    def run(number: int, parts: Iterable[bytes]) -> Iterator[bytes]:
-        for part in parts:
+Sent = tuple[bytes, Any]
+"""What travels to a task: its rows, and its payload."""
+
+
+def _runner(fn: TaskFunction, schema: pa.Schema) -> Callable[[int, Iterable[Sent]], Iterator[bytes]]:
+    def run(number: int, parts: Iterable[Sent]) -> Iterator[bytes]:
+        for rows, payload in parts:
             with raised_in_task():
                 made = [
                     batch.cast(schema) if batch.schema != schema else batch
-                    for batch in fn(TaskInfo(number), iter(_from_bytes(part)))
+                    for batch in fn(TaskInfo(number, payload), iter(_from_bytes(rows)))
                 ]
             yield _to_bytes(made, schema)
 

@@ -1,1 +1,1 @@
-"""File groups and their slices."""
+"""File groups and their slices: which files exist, and which of them a reader may see."""

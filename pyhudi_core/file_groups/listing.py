@@ -1,37 +1,46 @@
-"""Where the names of data files come from: the storage itself (the metadata table is another source, on a floor above).
+"""Names of data files, listed from the storage. (The metadata table is another source, in a higher layer.)
 
-A folder is a partition if it holds ``.hoodie_partition_metadata`` (in any of its forms), at whatever depth, also below another partition;
-the root is the only partition of a table without partition fields, and needs no such file. This is how Hudi's Spark finds partitions.
+A folder is a partition if it holds ``.hoodie_partition_metadata`` (in any of its forms), at any depth, also below another partition. The root is
+the only partition of a table without partition fields, and needs no such file. Hudi's Spark finds partitions by the same rules.
+
+Folders are listed with as many calls at once as the storage is worth (`Capabilities.parallel_calls`), by the executor that is passed in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from pyhudi_core.model.file_names import PARTITION_METAFILE
-from pyhudi_core.storage.base import ObjectInfo, Storage
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.storage.base import Folder, ObjectInfo, Storage
 
 
 class FileListing(Protocol):
-    """Names partitions and the files in them."""
+    """Lists partitions and the files in them."""
 
     def partitions(self) -> tuple[str, ...]:
         """All partition paths, sorted."""
         ...
 
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
-        """All files that lie directly in a partition; empty where there is none."""
+        """Return all files directly in a partition; empty if it does not exist."""
+        ...
+
+    def prepare(self, partitions: Iterable[str]) -> None:
+        """Say that `files` will be asked for these: what is not known yet of them is listed now, together."""
         ...
 
 
 @dataclass(slots=True)
 class StorageListing:
-    """Lists folders; each at most once, so that one snapshot sees one state of each."""
+    """Lists folders, each at most once, so that one snapshot sees one state of each."""
 
     storage: Storage
     partitioned: bool
+    executor: Executor = SerialExecutor()
     _files: dict[str, tuple[ObjectInfo, ...]] = field(default_factory=dict)
     _partitions: tuple[str, ...] | None = None
 
@@ -45,22 +54,36 @@ class StorageListing:
             self._files[partition] = self.storage.list_folder(partition).objects
         return self._files[partition]
 
+    def prepare(self, partitions: Iterable[str]) -> None:
+        unknown = [partition for partition in dict.fromkeys(partitions) if partition not in self._files]
+        for partition, folder in zip(unknown, list_folders(self.storage, self.executor, unknown), strict=True):
+            self._files[partition] = folder.objects
+
     def _walk(self) -> list[str]:
         found: list[str] = []
-        waiting = [name for name in self.storage.list_folder("").folders if name != ".hoodie"]
-        while waiting:
-            path = waiting.pop()
-            folder = self.storage.list_folder(path)
-            if any(info.path.rpartition("/")[2].startswith(PARTITION_METAFILE) for info in folder.objects):
-                self._files.setdefault(path, folder.objects)
-                found.append(path)
-            waiting.extend(folder.folders)
+        level = [name for name in self.storage.list_folder("").folders if name != ".hoodie"]
+        while level:
+            following: list[str] = []
+            for path, folder in zip(level, list_folders(self.storage, self.executor, level), strict=True):
+                if any(info.path.rpartition("/")[2].startswith(PARTITION_METAFILE) for info in folder.objects):
+                    self._files.setdefault(path, folder.objects)
+                    found.append(path)
+                following.extend(folder.folders)
+            level = following
         return found
+
+
+def list_folders(storage: Storage, executor: Executor, folders: Sequence[str]) -> list[Folder]:
+    """The children of several folders, in their order."""
+    calls = storage.capabilities.parallel_calls
+    if calls <= 1:
+        return [storage.list_folder(folder) for folder in folders]
+    return executor.at_least(calls).map(storage.list_folder, folders)
 
 
 @dataclass(frozen=True, slots=True)
 class FixedListing:
-    """A listing that is known already."""
+    """A listing that is already known."""
 
     known: Mapping[str, tuple[ObjectInfo, ...]]
 
@@ -69,3 +92,6 @@ class FixedListing:
 
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
         return self.known.get(partition, ())
+
+    def prepare(self, partitions: Iterable[str]) -> None:
+        return

@@ -1,15 +1,15 @@
-"""A listing that shows at least the files which the newest commits name.
+"""A listing completed by the files that the newest commits name.
 
-Listings of a storage may be old; a completed commit says which files there are. What the newest visible commits name and a listing leaves out is
-therefore asked for by its own path, which every storage answers truthfully. So neither a reader nor a writer starts from an older slice of a file
-group than its snapshot's commits say, and no writer takes a partition for new that is not.
+A storage may list an old state; a completed commit names the files that exist. A file that the newest visible commits name and a listing omits is
+requested by its own path, which every storage answers correctly. So no reader and no writer starts from an older slice of a file group than the
+commits of its snapshot say, and no writer treats an existing partition as new.
 
-A listing that is older than the latest `NEWEST` commits is not made up for.
+Only the latest `NEWEST` commits are used; an older listing is not completed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyhudi_core.errors import SnapshotExpiredError
@@ -24,23 +24,24 @@ NEWEST = 20
 
 @dataclass(slots=True)
 class NamedFiles:
-    """A listing, made up for by what commits name. ``head`` gives an object's facts, or None."""
+    """A listing with the files that commits name added. ``head`` returns an object's facts, or None."""
 
     listing: FileListing
     visibility: Visibility
     head: Callable[[str], ObjectInfo | None]
-    _named: dict[str, frozenset[str]] | None = None
+    _commits: list[Mapping[str, Sequence[WriteStat]]] | None = None
 
     def partitions(self) -> tuple[str, ...]:
         """All partition paths, sorted."""
         listed = self.listing.partitions()
-        new = self._by_partition().keys() - set(listed)
+        known = set(listed)
+        new = {path for path in self._partitions_written() - known if self._named_in(path)}
         return tuple(sorted([*listed, *new])) if new else listed
 
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
-        """All files that lie directly in a partition. Raises `SnapshotExpiredError` if the newest state has lost one of its own."""
+        """Return all files directly in a partition. Raises `SnapshotExpiredError` if a file of the newest state is missing."""
         listed = self.listing.files(partition)
-        named = self._by_partition().get(partition, frozenset())
+        named = self._named_in(partition)
         hidden = named - {info.path for info in listed} if named else frozenset()
         asked = {path: self.head(path) for path in sorted(hidden)}
         found = [info for info in asked.values() if info is not None]
@@ -48,31 +49,44 @@ class NamedFiles:
             self._refuse(next(path for path, info in asked.items() if info is None))
         return tuple(sorted([*listed, *found], key=lambda info: info.path)) if found else listed
 
+    def prepare(self, partitions: Iterable[str]) -> None:
+        self.listing.prepare(partitions)
+
     def _refuse(self, path: str) -> None:
         raise SnapshotExpiredError(
-            "A file that the newest state of the table consists of is gone",
+            "A file of the table's newest state is missing",
             path=path,
-            hint="Read again, if writers and cleans were faster than this read; else somebody deleted it: the doctor tells more.",
+            hint="Read again, if writers and cleans were faster than this read; else the file was deleted by other means: run the doctor.",
         )
 
-    def _by_partition(self) -> dict[str, frozenset[str]]:
-        """The files of the newest slices, as far as the newest commits name them; older slices may have been cleaned."""
-        if self._named is None:
-            newest: dict[tuple[str, str], list[str]] = {}
-            for instant in sorted(self.visibility.commits[-NEWEST:]):
-                for stat in self.visibility.read_commit(instant).stats:
-                    _take(newest, stat)
-            paths: dict[str, set[str]] = {}
-            for (partition, file_id), files in newest.items():
-                if (partition, file_id) not in self.visibility.replaced:
-                    paths.setdefault(partition, set()).update(files)
-            self._named = {partition: frozenset(files) for partition, files in paths.items()}
-        return self._named
+    def _partitions_written(self) -> set[str]:
+        """The partitions that the newest commits wrote to."""
+        return {path for commit in self._newest() for path in commit}
+
+    def _named_in(self, partition: str) -> frozenset[str]:
+        """The files of the partition's newest slices, as far as the newest commits name them; older slices may have been cleaned."""
+        newest: dict[str, list[str]] = {}
+        for commit in self._newest():
+            for stat in commit.get(partition, ()):
+                _take(newest, stat)
+        replaced = self.visibility.replaced
+        return frozenset(
+            path for file_id, files in newest.items() if (partition, file_id) not in replaced for path in files
+        )
+
+    def _newest(self) -> list[Mapping[str, Sequence[WriteStat]]]:
+        """What the newest commits wrote, by partition; in the order of their requested times."""
+        if self._commits is None:
+            newest = sorted(self.visibility.commits[-NEWEST:])
+            self._commits = [self.visibility.read_commit(instant).by_folder for instant in newest]
+        return self._commits
 
 
-def _take(newest: dict[tuple[str, str], list[str]], stat: WriteStat) -> None:
-    partition, name = split(stat.path)
-    known = newest.setdefault((partition, stat.file_id), []) if name else []
+def _take(newest: dict[str, list[str]], stat: WriteStat) -> None:
+    name = split(stat.path)[1]
+    if not name:
+        return
+    known = newest.setdefault(stat.file_id, [])
     if not isinstance(parse_data_file(name), LogFileName):
-        known.clear()  # a new base file: what came before belongs to an older slice
+        known.clear()  # a new base file: all earlier files belong to an older slice
     known.append(stat.path)

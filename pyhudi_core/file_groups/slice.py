@@ -1,10 +1,9 @@
-"""File slices: what one file group holds at one time (specification, sections "File Groups" and "File Slices")."""
+"""File slices: the files of one file group at one time (specification, sections "File Groups" and "File Slices")."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, join
 
@@ -38,30 +37,30 @@ class LogFile:
 
     @property
     def order(self) -> tuple[str, int, str]:
-        """The place among the logs of a slice."""
+        """The sort key among the logs of a slice."""
         return (self.name.requested_time, self.name.version, self.name.write_token)
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """One slice of a file group: its base file if it has one, and the logs that lie on it, in their order.
+    """One slice of a file group: its base file, if it has one, and the logs on top of it, in order. It has at least one file.
 
-    ``stat`` is what the commit that wrote the base file says about it; None when that commit has been archived. A slice has a base file
-    or a log.
+    ``stat`` is the base file's entry in the commit that wrote it; None if that commit is archived.
     """
 
-    base_file: BaseFile | None
+    base: BaseFile | None
     stat: WriteStat | None = None
     logs: tuple[LogFile, ...] = ()
 
     @property
-    def base(self) -> BaseFile:
-        """The base file. Raises `UnsupportedTableError` if there are only logs, which copy-on-write tables never have."""
-        if self.base_file is None:
-            raise UnsupportedTableError(
-                "A file group has logs and no base file", path=self._any.path, hint="Compact the table with Hudi first."
-            )
-        return self.base_file
+    def path(self) -> str:
+        """The base file, or the first log where there is none; relative to the table."""
+        return self._any.path
+
+    @property
+    def size(self) -> int:
+        """Bytes of the base file and the logs."""
+        return (0 if self.base is None else self.base.size) + sum(log.size for log in self.logs)
 
     @property
     def partition(self) -> str:
@@ -73,13 +72,13 @@ class FileSlice:
 
     @property
     def requested_time(self) -> str:
-        """The requested time of the instant that wrote the base file, or the first log where there is none."""
+        """The requested time of the instant that wrote the base file, or the first log if it has no base file."""
         return self._any.name.requested_time
 
     @property
     def requested_times(self) -> frozenset[str]:
-        """The requested times of all instants that wrote something of it."""
-        own = {self.base_file.name.requested_time} if self.base_file is not None else set()
+        """The requested times of all instants that wrote a file of the slice."""
+        own = {self.base.name.requested_time} if self.base is not None else set()
         return frozenset(own | {log.name.requested_time for log in self.logs})
 
     @property
@@ -89,4 +88,4 @@ class FileSlice:
 
     @property
     def _any(self) -> BaseFile | LogFile:
-        return self.logs[0] if self.base_file is None else self.base_file
+        return self.logs[0] if self.base is None else self.base

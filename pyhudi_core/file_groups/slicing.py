@@ -1,14 +1,14 @@
-"""Put the files of one file group together to slices. Pure.
+"""Order the files of one file group into slices. Pure.
 
-Specification, "File Slices", and RFC-66 (non-blocking concurrency control), corrected by what releases 1.0 to 1.2 do:
+Specification, "File Slices", and RFC-66 (non-blocking concurrency control), corrected by the behaviour of releases 1.0 to 1.2:
 - every base file opens a slice, named by its requested time;
-- a log file belongs to the newest slice whose name is not later than the time at which the log's commit completed. So a log that was begun
-  before a compaction and completed after it lies on top of the compaction's base file;
-- a log that no slice is old enough for opens one, named by its own requested time;
-- inside of a slice logs are in the order of requested time, version and write token.
+- a log file belongs to the newest slice whose name is not later than the completion time of the log's commit. So a log that began before
+  a compaction and completed after it is on top of the compaction's base file;
+- a log that is older than every slice opens one, named by its own requested time;
+- within a slice, logs are ordered by requested time, version and write token.
 
-A pending compaction opens a slice of its own for writers, but a reader reads it together with the one before it, all logs in their order; so
-readers need not know of it. Files must be visible ones: filtering them is ``visibility``'s work.
+A pending compaction opens a slice of its own for writers. A reader reads that slice together with the one before it, all logs in order, so
+readers need no special rule. The files must be visible; ``visibility`` filters them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyhudi_core.file_groups.slice import BaseFile, LogFile
 
 @dataclass(slots=True)
 class Piece:
-    """A slice in the making: its name, its base file if it has one, and its logs in their order."""
+    """A slice under construction: its name, its base file if it has one, and its logs in order."""
 
     time: str
     base: BaseFile | None
@@ -30,17 +30,17 @@ class Piece:
 
     @property
     def file_id(self) -> str:
-        """The file group that it belongs to."""
+        """The file group of the slice."""
         return self.logs[0].name.file_id if self.base is None else self.base.name.file_id
 
 
 def slices_of(bases: Iterable[BaseFile], logs: Iterable[LogFile], completed: Callable[[str], str]) -> list[Piece]:
-    """The slices of one file group, oldest first.
+    """Return the slices of one file group, oldest first.
 
     Args:
         bases: visible base files.
-        logs: visible log files, change logs left out.
-        completed: the completion time of an instant by its requested time.
+        logs: visible log files, without change logs.
+        completed: returns the completion time of an instant, given its requested time.
     """
     found = [Piece(base.name.requested_time, base) for base in sorted(bases, key=lambda b: b.name.requested_time)]
     for log in sorted(logs, key=lambda log: log.order):
@@ -53,7 +53,7 @@ def slices_of(bases: Iterable[BaseFile], logs: Iterable[LogFile], completed: Cal
 
 
 def newest_base(pieces: list[Piece]) -> Piece | None:
-    """What a read-optimized query reads: the newest base file; ``logs`` are those that it leaves out."""
+    """Return the slice of a read-optimized query: the newest base file; ``logs`` are the logs that the query omits."""
     for number in range(len(pieces) - 1, -1, -1):
         if pieces[number].base is not None:
             left_out = [log for piece in pieces[number:] for log in piece.logs]

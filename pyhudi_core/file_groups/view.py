@@ -17,7 +17,7 @@ from pyhudi_core.runtime.collection import collector_paused
 
 @dataclass(slots=True)
 class FileGroupView:
-    """Slices by partition, worked out when first asked for and then kept. ``table`` is for messages."""
+    """Slices by partition, computed at the first request and then kept. ``table`` is for messages."""
 
     listing: FileListing
     visibility: Visibility
@@ -25,23 +25,28 @@ class FileGroupView:
     _slices: dict[str, tuple[FileSlice, ...]] = field(default_factory=dict)
 
     def partitions(self) -> tuple[str, ...]:
-        """Every partition folder, also those without visible files; sorted."""
+        """Return every partition folder, also those without visible files; sorted."""
         return self.listing.partitions()
 
     def slices(self, partition: str) -> tuple[FileSlice, ...]:
-        """The newest visible slice of each file group of one partition, sorted by file id."""
+        """Return the newest visible slice of each file group of one partition, sorted by file id."""
         if partition not in self._slices:
             self._slices[partition] = self._assemble(partition)
         return self._slices[partition]
 
     def all_slices(self, partitions: Iterable[str] | None = None) -> list[FileSlice]:
-        """The same for several partitions (all by default)."""
+        """Return the slices of several partitions (default: all)."""
         with collector_paused():
-            chosen = self.partitions() if partitions is None else partitions
+            chosen = self.partitions() if partitions is None else tuple(partitions)
+            self.prepare(chosen)
             return [piece for partition in chosen for piece in self.slices(partition)]
 
+    def prepare(self, partitions: Iterable[str]) -> None:
+        """Say that `slices` will be asked for these partitions: on a network storage their folders are listed together, not one after the other."""
+        self.listing.prepare(partition for partition in partitions if partition not in self._slices)
+
     def base_slices(self, partition: str) -> tuple[FileSlice, ...]:
-        """For read-optimized queries: the newest visible base file of each group; ``logs`` are those that such a query leaves out."""
+        """Return the newest visible base file of each group, for read-optimized queries; ``logs`` are the logs that the query omits."""
         return self._built(partition, newest_base)
 
     def _assemble(self, partition: str) -> tuple[FileSlice, ...]:
@@ -85,7 +90,7 @@ class FileGroupView:
         return FileSlice(base, stat, tuple(found.logs))
 
     def _alone(self, base: BaseFile) -> FileSlice | None:
-        """The slice of a group that has one base file and nothing else, which most groups of a large table are."""
+        """The slice of a group that has a single base file, as most groups of a large table have."""
         time = base.name.requested_time
         if not self.visibility.is_active(time):
             return FileSlice(base) if self.visibility.is_archived(time) else None

@@ -1,11 +1,11 @@
-"""Which instants, files and file groups a reader at one completion time may see. Pure but for reading commits on demand.
+"""Which instants, files and file groups a reader at one completion time sees. Pure, except that commits are read when needed.
 
-Rules (specification, "Reader Expectations" 2 and 3, and the facts about real writers):
-- an instant is visible if it completed at or before the bound; one that is not on the active timeline any more counts as completed when
-  it is older than the first active write and the table has a history. Under a bound, and for times among the active ones, the history itself is
-  asked for the completion time;
-- a file of an active instant is visible only if the completed commit names it, so what a dead task or a zombie leaves never shows;
-- a file group named by a visible replacecommit is gone.
+Rules (specification, "Reader Expectations" 2 and 3, and the behaviour of real writers):
+- an instant is visible if it completed at or before the bound. One that is not on the active timeline counts as completed if it is older than the
+  first active write and the table has an archived timeline. If there is a bound, or if its time is among the active ones, the archived timeline is
+  asked for its completion time;
+- a file of an active instant is visible only if the completed commit names it, so files of failed tasks and writers are never seen;
+- a file group that a visible replacecommit replaced is not visible.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.file_names import split
 from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.history import History
@@ -21,7 +22,9 @@ from pyhudi_core.timeline.history import History
 
 @dataclass(slots=True)
 class Visibility:
-    """One reader's view of a timeline. ``bound`` is a completion time, or None for everything completed; ``by_name`` is off in tests only."""
+    """One reader's view of a timeline. ``bound`` is a completion time, or None for all completed instants; only tests
+    switch ``by_name`` off.
+    """
 
     timeline: Timeline
     bound: str | None
@@ -29,7 +32,7 @@ class Visibility:
     has_history: Callable[[], bool]
     _visible: dict[str, Instant]
     _first_write: str | None
-    _stats: dict[str, dict[str, WriteStat]]
+    _stats: dict[tuple[str, str], dict[str, WriteStat]]
     _replaced: frozenset[tuple[str, str]] | None = None
     _history: bool | None = None
     by_name: bool = True
@@ -68,7 +71,7 @@ class Visibility:
 
     @property
     def completed_until(self) -> str:
-        """The bound; without one the greatest completion time that the timeline shows."""
+        """The bound; without one, the greatest completion time on the timeline."""
         if self.bound is not None:
             return self.bound
         return max((instant.completion_time or "" for instant in self.timeline), default="")
@@ -82,7 +85,8 @@ class Visibility:
 
     def _is_archived(self, requested_time: str) -> bool:
         if self._first_write is not None and requested_time >= self._first_write:
-            # Archived although later than an active write: one of a process that slept, or one that a savepoint keeps.
+            # Archived although later than an active write: the instant of a delayed process, or one that a savepoint
+            # keeps.
             known = any(i.requested_time == requested_time and i.action in WRITE_ACTIONS for i in self.timeline)
             return not known and self.timeline.has_history and self._was_completed(requested_time)
         if self._history is None:
@@ -106,31 +110,32 @@ class Visibility:
         return self.is_archived(requested_time)
 
     def completed_at(self, requested_time: str) -> str:
-        """The completion time of an instant that a reader sees; of an archived one from the history, else its requested time."""
+        """Return the completion time of an instant; of an archived one from the archived timeline, else its requested time."""
         instant = self._visible.get(requested_time)
         if instant is None and self.history is not None:
             instant = self.history.find(requested_time)
         return requested_time if instant is None else instant.completion_time or requested_time
 
     def stat(self, requested_time: str, path: str) -> WriteStat | None:
-        """What the visible instant's commit says about the file, if it names it."""
+        """Return the file's entry in its visible commit; None if the commit does not name it."""
         instant = self._visible.get(requested_time)
         if instant is None:
             return None
-        stats = self._stats.get(requested_time)
+        place = (requested_time, split(path)[0])
+        stats = self._stats.get(place)
         if stats is None:
-            stats = {stat.path: stat for stat in self.read_commit(instant).stats}
-            self._stats[requested_time] = stats
+            stats = {stat.path: stat for stat in self.read_commit(instant).by_folder.get(place[1], ())}
+            self._stats[place] = stats
         return stats.get(path)
 
     def schema_of(self, requested_time: str) -> str | None:
-        """Avro JSON of the schema in a visible instant's commit."""
+        """Return the Avro JSON of the schema in a visible instant's commit."""
         instant = self._visible.get(requested_time)
         return self.read_commit(instant).schema if instant is not None else None
 
     @property
     def replaced(self) -> frozenset[tuple[str, str]]:
-        """(partition, file id) of every group that a visible replacecommit took away."""
+        """(partition, file id) of every group that a visible replacecommit replaced."""
         if self._replaced is None:
             self._replaced = frozenset(
                 (partition, file_id)

@@ -1,15 +1,18 @@
-"""Bloom filters of record keys, as they are in the footers of base files.
+"""Bloom filters of record keys, as stored in the footers of base files.
 
 The bytes are those of Hudi's ``SimpleBloomFilter`` and ``HoodieDynamicBoundedBloomFilter`` (the specification,
-"Base Files", only names the footer keys; the layout was checked byte for byte against files of Hudi 1.0.2 and 1.2.0),
+"Base Files", only names the footer keys; the layout was compared byte for byte with files of Hudi 1.0.2 and 1.2.0),
 big endian:
 
     row      int -1, int hashes, byte 1 (Murmur), int bits, then the bits, the first one lowest in the first byte
     SIMPLE   one row
     DYNAMIC  int -1, int hashes, byte 1, int bits; int entries a row, int keys in the last row, int rows; rows
 
-Invariant: a key that was added is contained, whatever is added later. A key that was not may be contained as well,
-with about the probability that the filter was made for while it has no more keys than it was made for.
+Invariant: an added key is always contained. A key that was not added may be contained too, with about the filter's error rate while
+it holds no more keys than it was sized for.
+
+Hudi sizes every filter for the same number of keys (430 KB by default, even in a file with one row). `BloomBuilder` sizes the filter of a
+small file for about twice its keys; all releases of Hudi read it, since the bytes contain the size.
 """
 
 from __future__ import annotations
@@ -18,14 +21,14 @@ import base64
 import binascii
 import math
 import struct
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi_core.errors import CorruptBaseFileError, InvalidRecordKeyError
-from pyhudi_core.formats.murmur import Block, Ints, Keys, blocks
+from pyhudi_core.errors import CorruptBaseFileError
+from pyhudi_core.formats.key_hash import Block, Keys, blocks, key_chunks
 
 DYNAMIC = "DYNAMIC_V0"
 SIMPLE = "SIMPLE"
@@ -35,12 +38,13 @@ _DYNAMIC = struct.Struct(">iii")
 _VERSION = -1
 _MURMUR = 1
 _MAX_HASHES = 1024
+_LEAST_ENTRIES = 128
 
 Bits = npt.NDArray[np.bool_]
 
 
 class BloomFilter:
-    """A set of record keys that may answer yes for keys it does not hold. Made by `empty` or `from_footer`."""
+    """A set of record keys that can report a key it does not hold. Created by `empty` or `from_footer`."""
 
     __slots__ = ("_bits", "_full", "_hashes", "_max_entries", "_next_row", "_row_entries", "_row_keys", "_rows")
 
@@ -58,12 +62,12 @@ class BloomFilter:
     def empty(
         cls, entries: int = 60_000, fpp: float = 1e-9, max_entries: int = 100_000, *, type_code: str = DYNAMIC
     ) -> BloomFilter:
-        """A filter without keys.
+        """Return a filter without keys.
 
         Args:
-            entries: how many keys a row is made for.
-            fpp: share of absent keys that may be answered with yes, when there are so many.
-            max_entries: a dynamic filter grows by rows until it is made for so many keys.
+            entries: number of keys that a row is sized for.
+            fpp: share of absent keys reported as contained, at that number of keys.
+            max_entries: a dynamic filter grows by rows until it is sized for this many keys.
             type_code: `DYNAMIC` or `SIMPLE`, which has one row for all keys.
         """
         if entries < 1 or not 0 < fpp < 1 or type_code not in (DYNAMIC, SIMPLE):
@@ -78,12 +82,12 @@ class BloomFilter:
     def from_footer(
         cls, text: str, type_code: str | None, *, max_entries: int = 100_000, path: str | None = None
     ) -> BloomFilter:
-        """The filter of a footer.
+        """Return the filter of a footer.
 
         Args:
             text: value of ``org.apache.hudi.bloomfilter``.
-            type_code: value of ``hoodie_bloom_filter_type_code``; absent for SIMPLE.
-            max_entries: as in `empty`; the bytes do not say it.
+            type_code: value of ``hoodie_bloom_filter_type_code``; missing for SIMPLE.
+            max_entries: as in `empty`; the bytes do not contain it.
             path: the file, for errors.
 
         Raises:
@@ -108,7 +112,7 @@ class BloomFilter:
             ) from error
 
     def to_footer(self) -> tuple[str, str | None]:
-        """Value of ``org.apache.hudi.bloomfilter``, and of ``hoodie_bloom_filter_type_code`` (None: leave it out)."""
+        """Return the values of ``org.apache.hudi.bloomfilter`` and of ``hoodie_bloom_filter_type_code`` (None: omit it)."""
         header = _HEADER.pack(_VERSION, self._hashes, _MURMUR, self._bits)
         size = _byte_size(self._bits)
         rows = [header + np.packbits(row, bitorder="little")[:size].tobytes() for row in self._rows]
@@ -117,8 +121,13 @@ class BloomFilter:
         counts = _DYNAMIC.pack(self._row_entries, self._row_keys, len(rows))
         return base64.b64encode(b"".join((header, counts, *rows))).decode(), DYNAMIC
 
+    @property
+    def row_entries(self) -> int | None:
+        """The number of keys that one row is sized for; None for a simple filter, whose bytes do not contain it."""
+        return self._row_entries
+
     def copy(self) -> BloomFilter:
-        """A filter that can be added to without changing this one."""
+        """Return a copy; adding keys to it does not change this filter."""
         made = BloomFilter(
             self._bits,
             self._hashes,
@@ -138,7 +147,7 @@ class BloomFilter:
                 self._add_dynamic(chunk, self._row_entries)
 
     def might_contain(self, keys: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-        """For each key, False if it was certainly not added. Raises `InvalidRecordKeyError` for null."""
+        """Return for each key False if it was certainly not added. Raises `InvalidRecordKeyError` for null."""
         found = [self._find(chunk) for chunk in key_chunks(keys)]
         return np.concatenate(found) if found else np.zeros(0, np.bool_)
 
@@ -150,7 +159,8 @@ class BloomFilter:
                 self._row_keys = 0
                 continue
             if space <= 0:
-                # Java puts the key that finds the filter full into the first row, and only then starts to go around.
+                # Java puts the key that finds the filter full into the first row, and reuses rows in turn only
+                # afterwards.
                 self._full, space = True, 1
             row = self._rows[0] if self._full else self._rows[-1]
             taken = min(space, len(keys))
@@ -165,7 +175,7 @@ class BloomFilter:
             row = self._rows[(self._next_row + number) % count]
             self._set(keys.pick(slice(number, None, count)), row)
         self._next_row = (self._next_row + len(keys)) % count
-        # Java counts on in a signed 32-bit number; a reader only asks whether the row is full.
+        # Java's counter is a signed 32-bit number; readers only check whether the row is full.
         self._row_keys = min(self._row_keys + len(keys), 2**31 - 1)
 
     def _set(self, keys: Keys, row: Bits) -> None:
@@ -183,7 +193,7 @@ class BloomFilter:
         return found
 
     def _survivors(self, block: Block, row: Bits) -> Block:
-        """The keys of the block whose every position is set in the row."""
+        """Return the keys of the block whose positions are all set in the row."""
         for _ in range(self._hashes):
             block.advance()
             hits = row[block.positions(self._bits)]
@@ -192,6 +202,66 @@ class BloomFilter:
                 if len(block.state) == 0:
                     break
         return block
+
+
+@dataclass(frozen=True, slots=True)
+class BloomSizing:
+    """The size of the filters of new files.
+
+    Attributes:
+        entries: maximum number of keys that a row is sized for (``hoodie.index.bloom.num_entries``).
+        fpp: share of absent keys reported as contained.
+        max_entries: a filter grows by rows until it is sized for this many keys.
+    """
+
+    entries: int = 60_000
+    fpp: float = 1e-9
+    max_entries: int = 100_000
+
+    def entries_for(self, keys: int) -> int:
+        """Return the number of keys that the filter of such a file is sized for: the next power of two above twice the number of its keys."""
+        return min(self.entries, max(_LEAST_ENTRIES, 1 << max(0, 2 * keys - 1).bit_length()))
+
+    def outgrown(self, bloom: BloomFilter, keys: int) -> bool:
+        """Whether a file with that many keys needs a new filter instead of this one of its last version."""
+        return bloom.row_entries is not None and bloom.row_entries < min(self.entries, keys)
+
+
+class BloomBuilder:
+    """Builds the filter of one file. Keys are kept until their number is known, or large enough for a filter of full size.
+
+    Args:
+        sizing: the size of filters.
+        known: the filter of the file's last version, to which new keys are added; None makes a new one.
+    """
+
+    __slots__ = ("_count", "_filter", "_sizing", "_waiting")
+
+    def __init__(self, sizing: BloomSizing, known: BloomFilter | None = None) -> None:
+        self._sizing = sizing
+        self._filter = known
+        self._waiting: list[pa.Array | pa.ChunkedArray] = []
+        self._count = 0
+
+    def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Add record keys (strings or binary). Raises `InvalidRecordKeyError` for null, here or in `build`."""
+        if self._filter is not None:
+            self._filter.add(keys)
+            return
+        self._waiting.append(keys)
+        self._count += len(keys)
+        if self._sizing.entries_for(self._count) == self._sizing.entries:
+            self.build()
+
+    def build(self) -> BloomFilter:
+        """Return the filter of all keys so far."""
+        if self._filter is None:
+            sizing = self._sizing
+            self._filter = BloomFilter.empty(sizing.entries_for(self._count), sizing.fpp, sizing.max_entries)
+        for keys in self._waiting:
+            self._filter.add(keys)
+        self._waiting = []
+        return self._filter
 
 
 def _no_bits(bits: int) -> Bits:
@@ -203,7 +273,7 @@ def _byte_size(bits: int) -> int:
 
 
 def _read_row(data: bytes, at: int) -> tuple[int, int, Bits, int]:
-    """Bits, hashes and content of the row at an offset, and where it ends."""
+    """Return bits, hashes and content of the row at an offset, and the offset behind it."""
     bits, hashes = _read_header(data, at)
     start = at + _HEADER.size
     end = start + _byte_size(bits)
@@ -237,30 +307,3 @@ def _read_dynamic(data: bytes, max_entries: int) -> BloomFilter:
     made = BloomFilter(bits, hashes, rows, row_entries=row_entries, max_entries=max_entries)
     made._row_keys = row_keys
     return made
-
-
-def key_chunks(keys: pa.Array | pa.ChunkedArray) -> list[Keys]:
-    """The keys as bytes and offsets, a part for each chunk. Raises `InvalidRecordKeyError` for a null key."""
-    if keys.null_count:
-        raise InvalidRecordKeyError("A record key is null", hint="Fill or drop the rows without a key")
-    chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
-    return [_keys(chunk) for chunk in chunks if len(chunk)]
-
-
-def _keys(array: Any) -> Keys:
-    """The bytes of a string or binary array, without copying them."""
-    if not _has_offsets(array.type):
-        array = array.cast(pa.binary() if pa.types.is_fixed_size_binary(array.type) else pa.string())
-    wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
-    _, offsets_buffer, data_buffer = array.buffers()
-    raw = np.frombuffer(offsets_buffer, np.int64 if wide else np.int32, len(array) + 1 + array.offset)
-    offsets: Ints = raw[array.offset :].astype(np.int64)
-    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.zeros(0, np.uint8)
-    return Keys(data, offsets[:-1], offsets[1:] - offsets[:-1])
-
-
-def _has_offsets(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(
-        types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind)
-    )

@@ -1,4 +1,4 @@
-"""Bytes of many values at once: out of Arrow's binary columns, and to their places in a buffer. What the encoders by columns share."""
+"""Bytes of many values at once, shared by the column encoders: take them from Arrow's binary columns, and copy them into a buffer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def contents(values: pa.Array) -> tuple[Bytes, Ints]:
-    """The bytes of texts or binary values without nulls, one after the other without gaps, and the length of each."""
+    """Return the bytes of texts or binary values without nulls, concatenated without gaps, and the length of each."""
     if not len(values):
         return np.zeros(0, np.uint8), np.zeros(0, np.int64)
     wide = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
@@ -22,17 +22,17 @@ def contents(values: pa.Array) -> tuple[Bytes, Ints]:
 
 
 def big_endian(numbers: Ints, kind: str) -> Bytes:
-    """Numbers as rows of bytes; ``kind`` is a NumPy type such as ``">i4"``."""
+    """Return numbers as rows of bytes; ``kind`` is a NumPy type such as ``">i4"``."""
     found = numbers.astype(kind)
     return found.view(np.uint8).reshape(len(numbers), found.itemsize)
 
 
 def put_rows(out: Bytes, at: Ints, rows: Bytes) -> None:
-    """Put values of equally many bytes at their places; each is a row of the matrix."""
+    """Write values of equal length at their positions; each is a row of the matrix."""
     out[at[:, None] + np.arange(rows.shape[1])] = rows
 
 
 def put_texts(out: Bytes, at: Ints, data: Bytes, lengths: Ints) -> None:
-    """Put values of different lengths, which follow each other in ``data``, at their places."""
+    """Write values of different lengths, concatenated in ``data``, at their positions."""
     before = np.cumsum(lengths) - lengths
     out[np.repeat(at - before, lengths) + np.arange(len(data))] = data

@@ -1,14 +1,14 @@
 """Data files of the archived timeline: Parquet, one row for each instant (specification, "LSM Timeline").
 
-Six columns, as Hudi's ``HoodieLSMTimelineInstant`` has them: instantTime, completionTime, action, metadata, plan and version (a required int that
-the specification leaves out). ``metadata`` holds the completed file's bytes as they are, an Avro container; the specification calls it a JSON
-text, which real writers do not write. Rows are sorted by requested time. The footer carries the Avro schema, as Hudi's writer puts it there,
-and a nonce, so that no two writers ever make equal files.
+Six columns, as in Hudi's ``HoodieLSMTimelineInstant``: instantTime, completionTime, action, metadata, plan and version (a required int that the
+specification omits). ``metadata`` holds the completed file's bytes unchanged, an Avro container; the specification says JSON text, which no real
+writer writes. Rows are sorted by requested time. The footer has the Avro schema, as Hudi writes it, and a nonce, so that no two writers make equal
+files.
 
 Invariants
 - damaged files raise `CorruptTimelineError`, and files that inflate beyond the limit `LimitExceededError`;
-- memory is bounded by the limit, whatever a file says about itself;
-- looking for times reads three narrow columns, and the bytes of an instant only the row group that it lies in.
+- memory is bounded by the limit, whatever the file declares;
+- a search by time reads three narrow columns; the bytes of an instant need only its own row group.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 
 from pyhudi_core.errors import CorruptBaseFileError, CorruptTimelineError, LimitExceededError
 from pyhudi_core.formats.base_file import BaseFileReader
-from pyhudi_core.formats.base_file_footer import AVRO_SCHEMA, WRITER_MODEL, raw_footer, reading
-from pyhudi_core.formats.parquet_pages import largest_page
+from pyhudi_core.formats.base_file.footer import AVRO_SCHEMA, WRITER_MODEL, raw_footer, reading
+from pyhudi_core.formats.base_file.parquet_pages import largest_page
 from pyhudi_core.model.records import AVRO_SCHEMAS
 
 MAX_BYTES = 256 << 20
@@ -44,18 +44,18 @@ _SCHEMA = pa.schema(
     ]
 )
 _ROW_VERSION = 1
-# So much of metadata and plans goes into a row group: what a look-up of one instant reads.
+# Bytes of metadata and plans in a row group: what a look-up of one instant reads.
 _GROUP_BYTES = 2 << 20
 _GROUP_ROWS = 4_000
 _BATCH_BYTES = 64 << 20
-# The one codec of Avro files, beside none, that timeline files are read with: it stands as text in the file's header.
+# The only codec of Avro timeline files besides none; its name is text in the file's header.
 _COMPRESSED = "deflate"
 _HINT = "Restore the file from a copy; what it holds cannot be read until then."
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """An archived instant: ``action`` is the completed one, ``metadata`` and ``plan`` are the bytes of its files (None for empty ones)."""
+    """An archived instant: ``action`` is the completed one; ``metadata`` and ``plan`` are the bytes of its files (None for empty ones)."""
 
     requested_time: str
     completion_time: str | None
@@ -65,7 +65,7 @@ class HistoryRow:
 
 
 def encode_rows(rows: Iterable[HistoryRow], nonce: str) -> bytes:
-    """The data file with these rows, which come in the order of their requested times."""
+    """Return a data file with these rows, which must be sorted by requested time."""
     sink = BytesIO()
     footer = {AVRO_SCHEMA: json.dumps(AVRO_SCHEMAS["HoodieLSMTimelineInstant"]), WRITER_MODEL: "avro", NONCE: nonce}
     with pq.ParquetWriter(
@@ -109,11 +109,11 @@ class HistoryFileReader:
 
     Args:
         source: the file, which the caller closes.
-        path: where it is, for errors.
-        max_bytes: what the pages of a column in a row group may inflate to.
+        path: its path, for errors.
+        max_bytes: limit on the inflated pages of a column in a row group.
 
     Raises:
-        CorruptTimelineError: it is not such a file.
+        CorruptTimelineError: the file is not such a data file.
     """
 
     def __init__(self, source: pa.NativeFile, path: str, max_bytes: int = MAX_BYTES) -> None:
@@ -129,18 +129,18 @@ class HistoryFileReader:
             self._check_schema(self._reader.schema)
 
     def times(self) -> list[HistoryRow]:
-        """All rows without their bytes."""
+        """Return all rows without their bytes."""
         return list(self._rows(range(len(self._reader.row_group_rows)), _TIMES))
 
     def greatest_completion_time(self) -> str | None:
-        """No completion time in the file is greater, by the statistics in its footer; None if they do not say."""
+        """Return an upper bound of the completion times, from the statistics in the footer; None if they have none."""
         with _refusing(self._path):
             ranges = [group.get("completionTime") for group in self._reader.row_group_statistics(["completionTime"])]
         known = [found.max for found in ranges if found is not None and isinstance(found.max, str)]
         return max(known) if known and len(known) == len(ranges) else None
 
     def rows(self, requested_times: Collection[str] | None = None) -> Iterator[HistoryRow]:
-        """Rows with their bytes: all, or those of these requested times."""
+        """Return rows with their bytes: all, or those of these requested times."""
         numbers = range(len(self._reader.row_group_rows))
         if requested_times is None:
             yield from self._rows(numbers, (*_TIMES, *_BYTES))
@@ -153,7 +153,7 @@ class HistoryFileReader:
                 yield from self._rows([number], (*_TIMES, *_BYTES), partial(_is_wanted, wanted=requested_times))
 
     def rows_holding(self, text: str) -> Iterator[HistoryRow]:
-        """Rows whose metadata may contain a text: the bytes are compared in columns, and compressed metadata is never left out."""
+        """Return rows whose metadata may contain a text. Compares bytes in columns; rows with compressed metadata are always included."""
         columns = (*_TIMES, "metadata")
         yield from self._rows(range(len(self._reader.row_group_rows)), columns, partial(_may_hold, text=text))
 
@@ -216,7 +216,7 @@ def _row(
 
 @contextmanager
 def _refusing(path: str) -> Iterator[None]:
-    """Turn what is wrong with a Parquet file into the error of a timeline file."""
+    """Convert errors of a Parquet file to the error of a timeline file."""
     try:
         with reading(path):
             yield

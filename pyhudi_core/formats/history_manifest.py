@@ -1,13 +1,13 @@
 """Names, manifests and the version pointer of the archived timeline (specification, "LSM Timeline").
 
-A manifest ``manifest_<n>`` is JSON that lists the data files of one state of the history; ``_version_`` holds the number of the current one in
-decimal. A data file is called ``<min>_<max>_<layer>.parquet``, where min and max bound the *requested* times in it, as real writers do it (the
-specification's text says that max is a completion time). Hudi ignores what it does not know at the top of a manifest; there we keep the greatest
-completion time of each file, so that a look-up by completion time can leave files out without opening them.
+A manifest ``manifest_<n>`` is JSON with the data files of one state of the history; ``_version_`` holds the number of the current one in decimal. A
+data file is named ``<min>_<max>_<layer>.parquet``, where min and max bound its *requested* times, as real writers do (the specification's text says
+that max is a completion time). Hudi ignores unknown fields at the top of a manifest; this package stores there the greatest completion time of each
+file, so that a search by completion time skips files without opening them.
 
 Invariants
-- what is not such a file raises `CorruptTimelineError` or `LimitExceededError`, in time bounded by its size;
-- a name that was read from a manifest never leaves the history's folder.
+- damaged files raise `CorruptTimelineError` or `LimitExceededError`, in time bounded by their size;
+- a name from a manifest never leads outside the history's folder.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class HistoryFile:
-    """A data file that a manifest lists.
+    """A data file in a manifest.
 
     Attributes:
         name: in the history's folder.
-        size: in bytes, as the manifest says.
-        completed: no completion time in the file is greater; None if the manifest does not say.
+        size: in bytes, from the manifest.
+        completed: no completion time in the file is greater; None if the manifest has none.
     """
 
     name: str
@@ -60,11 +60,11 @@ class HistoryFile:
 
     @property
     def layer(self) -> int:
-        """0 for a file as archival wrote it, one more for each merge."""
+        """0 for a file that archival wrote, one more for each merge."""
         return int(self._parts()[2])
 
     def may_hold(self, first: str, last: str) -> bool:
-        """Whether requested times between the two, both inclusive, can be in the file."""
+        """Whether the file can hold requested times between the two, both inclusive."""
         low, high, _ = self._parts()
         return low <= last and first <= high
 
@@ -77,28 +77,28 @@ class HistoryFile:
 
 
 def data_file_name(first: str, last: str, layer: int) -> str:
-    """The name of a data file."""
+    """Return the name of a data file."""
     return f"{first}_{last}_{layer}.parquet"
 
 
 def is_data_file(name: str) -> bool:
-    """Whether a file in the history's folder is called like a data file."""
+    """Whether a name is that of a data file."""
     return _FILE_NAME.fullmatch(name) is not None
 
 
 def manifest_name(number: int) -> str:
-    """The name of a manifest."""
+    """Return the name of a manifest."""
     return f"{MANIFEST_PREFIX}{number}"
 
 
 def manifest_number(name: str) -> int | None:
-    """The number of the manifest with this name; None for other files."""
+    """Return the number in a manifest's name; None for other names."""
     match = _MANIFEST_NAME.fullmatch(name)
     return int(match.group(1)) if match is not None and manifest_name(int(match.group(1))) == name else None
 
 
 def encode_manifest(files: Iterable[HistoryFile], nonce: str) -> bytes:
-    """The bytes of a manifest; ``nonce`` makes them unlike those of every other writer."""
+    """Return the bytes of a manifest; ``nonce`` makes them different from those of every other writer."""
     listed = sorted(files)
     body = {
         "files": [{"fileName": file.name, "fileLen": file.size} for file in listed],
@@ -108,10 +108,10 @@ def encode_manifest(files: Iterable[HistoryFile], nonce: str) -> bytes:
 
 
 def decode_manifest(data: bytes, path: str) -> tuple[HistoryFile, ...]:
-    """The files that a manifest lists, by name. ``path`` is for errors.
+    """Return the files in a manifest, by name. ``path`` is for errors.
 
     Raises:
-        CorruptTimelineError: it is not a manifest, or names something that is not a data file of the history.
+        CorruptTimelineError: it is not a manifest, or has a name that is not a data file's.
         LimitExceededError: it has more than `MAX_MANIFEST_BYTES` bytes.
     """
     if len(data) > MAX_MANIFEST_BYTES:
@@ -143,7 +143,7 @@ def decode_manifest(data: bytes, path: str) -> tuple[HistoryFile, ...]:
 
 
 def decode_version(data: bytes) -> int | None:
-    """The number in ``_version_``; None if it holds none."""
+    """Return the number in ``_version_``; None if it holds none."""
     text = data[:40].strip()
     return int(text) if len(data) < 40 and text.isdigit() and len(text) <= 18 else None
 

@@ -1,12 +1,12 @@
-"""The simple index: find the file group of a key by reading the key columns of a partition's base files.
+"""The simple index: find the file group of a key by reading the key columns of a partition's base files (specification, "Indexes", SIMPLE).
 
-Specification, "Indexes" (SIMPLE). Rows are brought together by partition (and by a hash of the key, for parallelism), so that each file's
-keys are read once a slot; files whose key range cannot hold any of a slot's keys are passed over by their footers.
+Rows are brought together by partition (and by a hash of the key, for parallelism), so that each file's keys are read once a slot; files whose key
+range cannot hold any of a slot's keys are passed over by their footers. A task knows the files of its own slots only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import Dataset, TaskInfo
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
 from pyhudi_core.engine.grouping import runs
+from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.key_hash import hash_keys
+from pyhudi_core.index.base import TAGS, Tagged
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.storage.base import Storage
 
@@ -25,74 +28,126 @@ NOT_FOUND = -1
 
 
 @dataclass(frozen=True, slots=True)
-class IndexedFile:
-    """A base file to look into, and the number that its keys get."""
+class IndexedPartition:
+    """A partition to look into: file ids, and the path of the base file of each."""
 
     path: str
-    number: int
+    file_ids: tuple[str, ...]
+    files: tuple[str, ...]
+
+    @classmethod
+    def of(cls, partition: str, slices: tuple[FileSlice, ...]) -> IndexedPartition:
+        """From the newest slices of the partition."""
+        return cls(partition, tuple(piece.file_id for piece in slices), tuple(_base_path(piece) for piece in slices))
 
 
 @dataclass(frozen=True, slots=True)
 class SimpleIndex:
-    """Finds groups for the rows of a dataset.
+    """Finds keys in the row's own partition.
 
     Args:
-        files: by partition; rows of other partitions keep `NOT_FOUND`.
+        slices: the newest slices of a partition; asked for the partitions of the batch only.
         open_storage: opens the table's storage inside a task.
         tasks: how many tasks to use.
-        columns: names of the columns to use for group number (int32, added), task (int32) and sort value (int64).
     """
 
-    files: Mapping[str, tuple[IndexedFile, ...]]
+    slices: Callable[[str], tuple[FileSlice, ...]]
     open_storage: Callable[[], Storage]
     tasks: int
-    columns: tuple[str, str, str]
 
-    def find(self, rows: Dataset) -> Dataset:
-        """The rows with the group column added."""
-        group, task, sort = self.columns
-        slotted = pa.schema([*rows.schema, (task, pa.int32()), (sort, pa.int64())])
-        found = pa.schema([*rows.schema, (group, pa.int32())])
-        return rows.map(self._slot, slotted).shuffle(task, self.tasks, sort).map(self._find, found)
+    def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
+        """As `Index.tag`. A partition with one file group needs no look-up, unless the answer has to be exact."""
+        whole: dict[str, str] = {}
+        searched: list[IndexedPartition] = []
+        for partition in sorted(partitions):
+            found = self.slices(partition)
+            if len(found) == 1 and partition not in exact:
+                whole[partition] = found[0].file_id
+            elif found:
+                searched.append(IndexedPartition.of(partition, found))
+        return Tagged(self._search(rows, searched) if searched else rows, whole)
 
-    def _slot(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        numbers = {partition: number for number, partition in enumerate(sorted(self.files))}
-        spread = max(1, -(-self.tasks // max(1, len(numbers))))
+    def _search(self, rows: Dataset, searched: list[IndexedPartition]) -> Dataset:
+        spread = max(1, -(-self.tasks // len(searched)))
+        numbers = {partition.path: number for number, partition in enumerate(searched)}
+        slotted = pa.schema([*rows.schema, (TASK, pa.int32()), (SORT, pa.int64())])
+        tagged = pa.schema([*rows.schema, *TAGS])
+        payloads: list[dict[int, IndexedPartition]] = [{} for _ in range(self.tasks)]
+        for number, partition in enumerate(searched):
+            for share in range(spread):
+                payloads[(number * spread + share) % self.tasks][number] = partition
+        shuffled = rows.map(_Slot(numbers, self.tasks, spread), slotted).shuffle(TASK, self.tasks, SORT)
+        return shuffled.map(_Find(self.open_storage, tagged), tagged, payloads)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Task function: chooses the task of each row. Rows of partitions without files are spread evenly, with the sort value -1."""
+
+    numbers: Mapping[str, int]
+    tasks: int
+    spread: int
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             codes = batch.column(PARTITION_PATH).dictionary_encode()
-            known = [numbers.get(value, -1) for value in codes.dictionary.to_pylist()]
+            known = [self.numbers.get(value, NOT_FOUND) for value in codes.dictionary.to_pylist()]
             sort = np.array(known, np.int64)[codes.indices.to_numpy()]
             hashes = hash_keys(batch.column(RECORD_KEY)).astype(np.int64)
-            slots = np.where(sort < 0, hashes, sort * spread + hashes % spread) % self.tasks
+            slots = np.where(sort < 0, hashes, sort * self.spread + hashes % self.spread) % self.tasks
             columns = [*batch.columns, pa.array(slots.astype(np.int32)), pa.array(sort)]
-            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, *self.columns[1:]])
+            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, TASK, SORT])
 
-    def _find(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+
+@dataclass(frozen=True, slots=True)
+class _Find:
+    """Task function: adds `TAGS`. The payload has the task's partitions by their numbers."""
+
+    open_storage: Callable[[], Storage]
+    schema: pa.Schema
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         storage = self.open_storage()
-        partitions = sorted(self.files)
-        for number, run in runs(batches, self.columns[2]):
-            rows = run.drop_columns(list(self.columns[1:]))
-            if number < 0:
-                groups = np.full(len(rows), NOT_FOUND, np.int32)
+        for number, run in runs(batches, SORT):
+            rows = run.drop_columns([TASK, SORT])
+            if number == NOT_FOUND:
+                tags = [pa.nulls(len(rows), field.type) for field in TAGS]
             else:
-                groups = look_up(storage, self.files[partitions[number]], rows.column(RECORD_KEY))
-            yield from rows.append_column(self.columns[0], pa.array(groups)).combine_chunks().to_batches()
+                tags = _tags(storage, task.payload[number], rows.column(RECORD_KEY))
+            yield from pa.Table.from_arrays([*rows.columns, *tags], schema=self.schema).combine_chunks().to_batches()
 
 
-def look_up(storage: Storage, files: tuple[IndexedFile, ...], keys: pa.ChunkedArray) -> npt.NDArray[np.int32]:
-    """The number of the file that holds each key, or `NOT_FOUND`."""
+def _tags(storage: Storage, partition: IndexedPartition, keys: pa.ChunkedArray) -> list[pa.Array]:
+    found = look_up(storage, partition.files, keys)
+    places = pa.array(found, mask=found == NOT_FOUND)
+    own = pa.array([partition.path]).take(pa.array(np.zeros(len(found), np.int32), mask=found == NOT_FOUND))
+    return [own, pa.array(partition.file_ids, pa.string()).take(places), pa.nulls(len(found), pa.int64())]
+
+
+def look_up(storage: Storage, files: tuple[str, ...], keys: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+    """For each key the number of the file that holds it, or `NOT_FOUND`."""
     encoded = keys.combine_chunks().dictionary_encode()
     unique = encoded.dictionary
     low, high = pc.min_max(unique).as_py().values()
     found = np.full(len(unique), NOT_FOUND, np.int32)
-    for file in files:
-        with storage.open_input(file.path) as source:
-            reader = BaseFileReader(source, file.path, columns=[RECORD_KEY])
+    for number, path in enumerate(files):
+        with storage.open_input(path) as source:
+            reader = BaseFileReader(source, path, columns=[RECORD_KEY])
             footer = reader.footer()
             lowest, highest = footer.sure_min_key, footer.sure_max_key
             if (highest is not None and highest < low) or (lowest is not None and lowest > high):
                 continue
             for batch in reader.iter_batches():
                 places = pc.index_in(batch.column(0), value_set=unique).drop_null().to_numpy()
-                found[places] = file.number
+                found[places] = number
     return found[encoded.indices.to_numpy()]
+
+
+def _base_path(piece: FileSlice) -> str:
+    if piece.base is None:
+        raise UnsupportedTableError(
+            "The simple index finds keys in base files, and this file group has log files only",
+            path=piece.path,
+            hint="Write to the table with Hudi, or compact it first. Nothing was changed.",
+        )
+    return piece.base.path

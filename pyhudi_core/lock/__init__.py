@@ -1,4 +1,4 @@
-"""Lock providers behind one protocol (``base``). They only exclude; safety never rests on them."""
+"""Lock providers behind one protocol (``base``). A lock only excludes other writers; the commit protocol is safe without it."""
 
 from pyhudi_core.lock.audit import AuditedLock
 from pyhudi_core.lock.base import LeasedSession, LockProvider, LockSession

@@ -1,10 +1,10 @@
-"""A record of who held the lock when: one file of JSON lines for each holding, below ``.hoodie/.locks/audit/``.
+"""A record of who held the lock and when: one file of JSON lines for each holding, below ``.hoodie/.locks/audit/``.
 
 Names and fields are those of Hudi 1.1's lock audit (``<start>_<owner>.jsonl``; states START, RENEW and END), so that its procedures can
-validate ours; ``note`` and ``lock`` are added. An object store cannot append, so the file of a holding is written anew with each line.
+validate these files; ``note`` and ``lock`` are added. An object store cannot append, so each new line rewrites the holding's file.
 
-Invariants: a record that cannot be written never fails the lock; at most `KEPT` files stay, and at most `MOST_LINES` lines in each;
-reading never raises for what stands in a file.
+Invariants: a failed write of a record never fails the lock; at most `KEPT` files are kept, with at most `MOST_LINES` lines each;
+reading never raises because of a file's content.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pyhudi_core.lock.base import LeasedSession, LockProvider, LockSession, leas
 from pyhudi_core.lock.storage_lock_file import LOCK_FOLDER
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import ObjectInfo, Storage
-from pyhudi_core.storage.local import LocalStorage
 
 _log = logging.getLogger(__name__)
 
@@ -47,11 +46,11 @@ class AuditedHolding:
     Attributes:
         path: the file.
         owner: the holding's token.
-        lock: identity of the lock; empty where Hudi wrote the file.
-        note: what for.
-        started_ms: when it was taken.
-        events: what happened, in order.
-        damaged: lines (or whole files) that could not be understood.
+        lock: identity of the lock; empty if Hudi wrote the file.
+        note: the purpose of the holding.
+        started_ms: when the lock was acquired.
+        events: START, RENEW and END, in order.
+        damaged: lines (or complete files) that could not be parsed.
     """
 
     path: str
@@ -64,18 +63,18 @@ class AuditedHolding:
 
     @property
     def ended_ms(self) -> int | None:
-        """When it was given back; None if that is not recorded."""
+        """When the lock was released; None if that is not recorded."""
         return next((event.at_ms for event in self.events if event.state == "END"), None)
 
 
 def read(storage: Storage, limit: int = 100) -> tuple[AuditedHolding, ...]:
-    """The newest holdings that were recorded, the oldest of them first. Raises `StorageError` if the storage fails."""
+    """Return the newest recorded holdings, oldest first. Raises `StorageError` if the storage fails."""
     found = _files(storage)[-limit:] if limit > 0 else []
     return tuple(_read_one(storage, info) for info in found)
 
 
 def _files(storage: Storage) -> list[ObjectInfo]:
-    """The record's files, by the time in their names; what is not named like one is left alone."""
+    """The record's files, ordered by the time in their names; files with other names are ignored."""
     listed = [info for info in storage.list(f"{AUDIT_FOLDER}/") if info.path.endswith(".jsonl")]
     return sorted(
         (info for info in listed if _started(info.path) >= 0), key=lambda info: (_started(info.path), info.path)
@@ -116,7 +115,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 
 @dataclass(slots=True)
 class AuditedLock:
-    """A lock provider that records what another one does."""
+    """A lock provider that records the holdings of another provider."""
 
     inner: LockProvider
     storage: Storage
@@ -124,9 +123,8 @@ class AuditedLock:
     _ended: int = field(default=0)
 
     def __post_init__(self) -> None:
-        # A record of the past is worth no waiting for the disk.
-        if isinstance(self.storage, LocalStorage):
-            self.storage = self.storage.without_fsync()
+        # A record of the past need not wait for the disk.
+        self.storage = self.storage.without_fsync()
 
     @property
     def identity(self) -> str:
@@ -136,12 +134,12 @@ class AuditedLock:
         session = self.inner.acquire(timeout_s, note)
         try:
             return AuditedSession(self, session, note)
-        except BaseException:  # Ctrl-C: nobody would give the lock back
+        except BaseException:  # after Ctrl-C nobody else would release the lock
             session.release()
             raise
 
     def sweep(self) -> None:
-        """Remove the oldest files beyond the number that is kept; looks at every fiftieth holding only."""
+        """Remove the oldest files beyond `KEPT`. Checks at every fiftieth holding only."""
         self._ended += 1
         if self._ended % _SWEEP_EVERY != 1:
             return
@@ -153,7 +151,7 @@ class AuditedLock:
 
 
 class AuditedSession:
-    """A held lock whose file of lines grows with what happens to it."""
+    """A held lock that writes a line for each of its events."""
 
     def __init__(self, provider: AuditedLock, inner: LockSession, note: str) -> None:
         self._provider = provider
@@ -171,7 +169,7 @@ class AuditedSession:
         return self._inner.token
 
     def lease_left_s(self) -> float:
-        """As the lock itself says it; infinite for one that does not end by itself."""
+        """The lease of the recorded lock; infinite if it does not expire."""
         return lease_left_s(self._inner)
 
     def still_held(self) -> bool:
@@ -199,7 +197,7 @@ class AuditedSession:
             "lock": self._provider.identity,
         }
         if len(self._lines) >= MOST_LINES:
-            del self._lines[1]  # the start stays, and the latest renewals
+            del self._lines[1]  # keep the start and the latest renewals
         self._lines.append(json.dumps(line))
         path = f"{AUDIT_FOLDER}/{self._start_ms}_{self.token}.jsonl"
         try:

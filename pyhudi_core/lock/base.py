@@ -1,4 +1,4 @@
-"""The protocol of lock providers. A lock only excludes; safety never rests on it (see ``transaction/``)."""
+"""The protocol of lock providers. A lock only excludes other writers; the commit protocol is safe without it (see ``transaction/``)."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ class LockSession(Protocol):
 
     @property
     def token(self) -> str:
-        """Names this holding; no two holdings share one."""
+        """The identity of this holding; no two holdings share one."""
         ...
 
     def still_held(self) -> bool:
-        """Whether the lock is still ours, as far as can be known now."""
+        """Whether this process still holds the lock, as far as it can know now."""
         ...
 
     def release(self) -> None:
-        """Give the lock back; never removes somebody else's; safe to call twice."""
+        """Release the lock. Never removes another holder's lock; safe to call twice."""
         ...
 
 
 @runtime_checkable
 class HasLease(Protocol):
-    """A held lock that knows by itself when it ends."""
+    """A held lock whose remaining time is known locally."""
 
     def lease_left_s(self) -> float:
-        """Seconds until the end, as far as this process knows without asking anybody; 0 when the lock is over."""
+        """Seconds until the lock expires, computed locally without a request; 0 after its end."""
         ...
 
 
 def lease_left_s(session: LockSession) -> float:
-    """Seconds until the lock ends by itself; infinite for one that does not."""
+    """Return the seconds until the lock expires by itself; infinite if it does not expire."""
     return session.lease_left_s() if isinstance(session, HasLease) else float("inf")
 
 
 @runtime_checkable
 class LeasedSession(LockSession, HasLease, Protocol):
-    """A held lock that ends by itself unless it is renewed, which happens in the background.
+    """A held lock that expires unless it is renewed; a background timer renews it.
 
     Attributes:
         on_renewed: called with the new end (epoch milliseconds) after each renewal.
@@ -49,12 +49,12 @@ class LeasedSession(LockSession, HasLease, Protocol):
 
     @property
     def valid_until_ms(self) -> int:
-        """The end, in epoch milliseconds, unless it is renewed before."""
+        """When the lock expires if it is not renewed, in epoch milliseconds."""
         ...
 
 
 class LockProvider(Protocol):
-    """Excludes others from a table. One conformance suite (``pyhudi_core.testing``) holds for all."""
+    """Excludes other writers from a table. Every provider passes one conformance suite (``pyhudi_core.testing``)."""
 
     @property
     def identity(self) -> str:
@@ -64,7 +64,5 @@ class LockProvider(Protocol):
         ...
 
     def acquire(self, timeout_s: float, note: str = "") -> LockSession:
-        """Wait for the lock at most ``timeout_s`` seconds. Raises `LockTimeoutError` that names the holder where
-        known.
-        """
+        """Wait at most ``timeout_s`` seconds for the lock. Raises `LockTimeoutError`, which describes the holder if it is known."""
         ...

@@ -1,13 +1,11 @@
-"""The lock file that Hudi's own FileSystemBasedLockProvider uses, so that Java and Python writers exclude each other.
+"""The lock file of Hudi's FileSystemBasedLockProvider, so that Java and Python writers exclude each other.
 
-What both do: the file ``lock`` in the lock folder exists while somebody holds the lock; it is made by an atomic
-create and removed to give the lock back; it has expired when its modification time is more than ``expire_minutes``
-old (0: never). The folder is ``hoodie.write.lock.filesystem.path``; without that option Hudi 1.0 to 1.2 takes
-``.hoodie``.
+Rules of both: the file ``lock`` in the lock folder exists while a writer holds the lock. An atomic create acquires the lock; removing the
+file releases it. The lock has expired when its modification time is more than ``expire_minutes`` old (0: never). The folder is
+``hoodie.write.lock.filesystem.path``; without that option Hudi 1.0 to 1.2 uses ``.hoodie``.
 
-What only we do: the content names the holder, so a holder whose process on this machine has ended is replaced at
-once, and a lock is removed only by its owner. Hudi's provider removes the file without asking whose it is; safety
-therefore rests elsewhere.
+Rules of this package only: the content describes the holder, so the lock of a process of this machine that has ended is replaced at once,
+and only its owner removes a lock. Hudi's provider removes the file without checking the owner; so the commit protocol does not rely on it.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder, thi
 from pyhudi_core.lock.waiting import Patience, acquire_patiently
 from pyhudi_core.runtime.base import Clock, Ids
 from pyhudi_core.storage.base import ObjectInfo, Storage
-from pyhudi_core.storage.local import LocalStorage
 
 _FILE_NAME = "lock"
 _MOST_BYTES = 1 << 20
@@ -41,7 +38,7 @@ class FileSystemLockProvider:
         clock: measures waiting times and expiry.
         ids: gives tokens and jitter.
         folder: the lock folder below the table.
-        expire_minutes: age at which anybody's lock counts as left behind; 0 is never.
+        expire_minutes: age at which a lock counts as abandoned, whoever wrote it; 0 is never.
         retry_wait_ms: bounds of the first and of the longest wait between two attempts.
     """
 
@@ -52,11 +49,11 @@ class FileSystemLockProvider:
         ids: Ids,
         *,
         folder: str = DEFAULT_FOLDER,
-        expire_minutes: int = 0,
+        expire_minutes: float = 0,
         retry_wait_ms: tuple[int, int] = (4, 100),
     ) -> None:
         # A lock means nothing after a power failure, so it need not wait for the disk.
-        self._storage = storage.without_fsync() if isinstance(storage, LocalStorage) else storage
+        self._storage = storage.without_fsync()
         self._clock = clock
         self._ids = ids
         self._folder = folder
@@ -87,18 +84,19 @@ class FileSystemLockProvider:
         try:
             self._storage.put_if_absent(self._path, holder.to_bytes())
         except (PreconditionFailedError, StorageStateUnknownError):
-            # The file may be ours: an answer can get lost, and a hidden retry then finds what the first try has made.
+            # The file may be ours: a response can get lost, and a hidden retry then finds the file that the first try
+            # created.
             return session if session.still_held() else None
         except BaseException:
-            # A lock that nobody knows of would be held for as long as this process lives, and a notebook outlives Ctrl-C.
+            # After Ctrl-C in a notebook the process lives on, and would hold a lock that no code knows of.
             with suppress(StorageError):
                 session.release()
             raise
         return session
 
     def _remove_if_left_behind(self) -> bool:
-        """Remove the lock of a holder that is gone; whether that was done."""
-        # The tag is taken before the content is read: what is removed is then never younger than what was judged.
+        """Remove the lock if its holder has ended or it has expired; return whether it was removed."""
+        # The tag is read before the content, so the removed file is never newer than the content that was judged.
         found = self._storage.head(self._path)
         if found is None:
             return True
@@ -151,7 +149,7 @@ class FileSystemLockSession:
             self._remove()
         except StorageError:
             raise
-        except BaseException:  # Ctrl-C: the file would name a process that lives on
+        except BaseException:  # after Ctrl-C the file would describe a process that is still running
             with suppress(StorageError):
                 self._remove()
             raise
@@ -178,7 +176,7 @@ class FileSystemLockSession:
 
 
 def _content(storage: Storage, found: ObjectInfo | None) -> bytes:
-    """The lock file's bytes; none where there is no file, or one that is too long to be a lock."""
+    """Return the lock file's bytes; none if the file is missing or too long to be a lock."""
     if found is None or found.size > _MOST_BYTES:
         return b""
     try:

@@ -1,7 +1,7 @@
-"""Who holds a lock file: what our holders write into it, and whether that holder can still be alive.
+"""The holder of a lock file: the content that this package writes, and whether the holder's process can still be running.
 
-A holder is known to be gone only when its process ran on this machine, in this boot and this process namespace, and
-no process with its number and start time is there any more. Everybody else may be alive.
+A holder is known to have ended only if its process ran on this machine, in this boot and this process namespace, and no process with its
+number and start time exists any more. Every other holder may be running.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Holder:
     """One holding of a lock.
 
     Attributes:
-        nonce: names this holding.
+        nonce: identifies this holding.
         host: the machine's name.
-        machine: boot and process namespace, so that process numbers can be compared; empty where unknown.
+        machine: boot and process namespace, so that process numbers can be compared; empty if unknown.
         pid: the process.
-        started: when the process was started, in the kernel's own unit; empty where unknown.
-        since_ms: when the lock was taken, in epoch milliseconds of the holder's clock.
-        note: what for.
+        started: when the process was started, in the kernel's own unit; empty if unknown.
+        since_ms: when the lock was acquired, in epoch milliseconds of the holder's clock.
+        note: the purpose of the holding.
     """
 
     nonce: str
@@ -41,13 +41,13 @@ class Holder:
     note: str
 
     def to_bytes(self) -> bytes:
-        """The lock file's content: the words of Hudi's own provider, which only logs them, and ours."""
+        """Return the lock file's content: the fields of Hudi's provider, which only logs them, and those of this package."""
         since = datetime.fromtimestamp(self.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
         content = {"lockCreateTime": since, "lockThreadName": f"pyhudi {self.pid}@{self.host}", "pyhudi": asdict(self)}
         return json.dumps(content, indent=1).encode()
 
     def describe(self) -> str:
-        """For messages: process, machine, since when and what for."""
+        """Describe the holding for messages: process, machine, time and purpose."""
         since = datetime.fromtimestamp(self.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         return f"process {self.pid} on {self.host} since {since}" + (f" for {self.note}" if self.note else "")
 
@@ -59,7 +59,7 @@ def this_process(nonce: str, since_ms: int, note: str) -> Holder:
 
 
 def parse_holder(content: bytes) -> Holder | None:
-    """The holder that a lock file names; None when another tool wrote it, or it is not whole."""
+    """Parse the holder in a lock file; None if another tool wrote the file, or it is incomplete."""
     try:
         found = json.loads(content)["pyhudi"]
         holder = Holder(**found)
@@ -71,7 +71,7 @@ def parse_holder(content: bytes) -> Holder | None:
 
 
 def describe_foreign(content: bytes) -> str:
-    """For messages: the holder as another tool wrote it down, such as Hudi's own provider."""
+    """Describe for messages the holder that another tool, such as Hudi's provider, wrote down."""
     try:
         found = json.loads(content)
         return f"{found['lockThreadName']} since {found['lockCreateTime']} (written by another tool)"[:300]

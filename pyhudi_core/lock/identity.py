@@ -1,10 +1,10 @@
-"""Whether two writers use the same lock.
+"""Check that all writers of a table use the same lock.
 
-Writers with different lock providers, or with one at different addresses, do not exclude each other and notice nothing. So every commit
-records the identity of the lock that it held, and a writer that finds another one there refuses to commit.
+Writers with different lock providers, or with different addresses, do not exclude each other and do not notice it. So every commit
+records the identity of the lock that it held, and a commit must use the same lock as the previous commit.
 
-A lock moves once, by consent: the option ``pyhudi.lock.change.from`` names the identity that is given up. It changes nothing any more as soon
-as a commit under the new lock has been made, so it cannot let two groups of writers go on side by side.
+The option ``pyhudi.lock.change.from`` moves a table to a new lock: it names the identity that is given up. After the first commit under the
+new lock the option has no effect, so it never lets writers with two different locks continue at the same time.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _IN_PROCESS = "in_process:"
 
 
 def in_process_identity(name: str, process: str) -> str:
-    """The identity of a lock that one process keeps to itself: it says which."""
+    """Return the identity of a lock inside one process; it contains the process."""
     return f"{_IN_PROCESS}{name}#{process}"
 
 
 def refuse_other_lock(found: str, ours: str, *, given_up: str, process: Process, table: str) -> None:
-    """Raise `LockIdentityError` if the latest commit was made under another lock than ours.
+    """Raise `LockIdentityError` if the latest commit used another lock than this writer.
 
     Args:
         found: the identity that the latest commit recorded; empty if it recorded none.
-        ours: this writer's.
-        given_up: the identity that the options allow to be replaced.
-        process: tells whether the process of an in-process lock has ended.
+        ours: this writer's identity.
+        given_up: the identity that the options allow to replace.
+        process: reports whether the process of an in-process lock has ended.
         table: for the message.
     """
     if found in ("", ours, given_up) or _has_ended(found, process):
@@ -42,5 +42,5 @@ def refuse_other_lock(found: str, ours: str, *, given_up: str, process: Process,
 
 
 def _has_ended(found: str, process: Process) -> bool:
-    """Whether nobody can hold the lock any more: it belonged to a process that is known to be gone."""
+    """Whether the lock can have no holder any more, because it belonged to a process that is known to have ended."""
     return found.startswith(_IN_PROCESS) and process.is_gone(found.rpartition("#")[2])

@@ -1,7 +1,7 @@
-"""A lock between the handles of one process, for tables in memory and for single-process use.
+"""A lock between the handles of one process, for tables in memory and for use by a single process.
 
-Locks are found by name, so that two handles of the same table exclude each other. The identity also says which process it is: two processes
-with such locks do not exclude each other, and their commits show it (``identity``).
+Locks are found by name, so that two handles of the same table exclude each other. The identity contains the process: two processes with such locks
+do not exclude each other, and their commits detect it (``identity``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyhudi_core.runtime.base import Ids
 
 
 class _Slot:
-    """The lock behind one name: who holds it, who waits (first come, first served), and the condition that tells of changes."""
+    """The lock of one name: its holder, the waiting threads in order of arrival, and the condition that signals changes."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -24,7 +24,7 @@ class _Slot:
         self.queue: deque[object] = deque()
 
     def wait_in_line(self, timeout_s: float) -> bool:
-        """Wait until the lock is free and it is our turn; with the condition held."""
+        """Wait until the lock is free and this thread is the first in line; returns with the condition held."""
         turn = object()
         self.queue.append(turn)
         try:
@@ -40,7 +40,7 @@ class InProcessLockProvider:
     Args:
         name: what is locked, such as the table's location.
         ids: gives the tokens.
-        process: this process, as `Process.identity` says it.
+        process: this process, from `Process.identity`.
     """
 
     def __init__(self, name: str, ids: Ids, process: str = "") -> None:

@@ -1,19 +1,19 @@
 """A lock in the table's own object store: the lock file of Hudi's StorageBasedLockProvider, so that Java and Python exclude each other.
 
-RFC-91, and the provider of Hudi 1.1 and newer: the file is created with If-None-Match, and taken over, renewed and given back with If-Match.
-A lock is valid for 300 s, renewed every 30 s, and free for others half a second after its end, because clocks differ. Giving back means
-writing ``expired: true``; the file stays.
+RFC-91, and the provider of Hudi 1.1 and newer: the file is created with If-None-Match, and taken over, renewed and released with If-Match.
+A lock is valid for 300 s and renewed every 30 s. Others may take it half a second after its end, because clocks differ. A release writes
+``expired: true``; the file stays.
 
-What only we do (all three cases of RFC-91-2, and what Hudi's provider leaves open):
+Rules of this package only (the three cases of RFC-91-2, and cases that Hudi's provider does not handle):
 
-- A write that failed its condition, or whose answer was lost, is settled by reading the file back. It may have been ours: every write has
-  bytes of its own. So nobody is shut out by a lock that is their own.
-- A holder whose renewals fail until its time is over knows: `still_held` is False from then on, by its own clock, without asking the storage.
-  It never revives a lock that has run out.
-- A storage that refuses (429, 503) is asked again. If it never answers, the lock ends by itself when its validity does.
+- If a write failed its condition, or its response was lost, the file is read back. The write may have succeeded: the bytes of every write
+  are unique. So no writer is locked out by its own lock.
+- A holder whose renewals fail until the end knows that the lock is lost: `still_held` is then False, by its own clock, without a request.
+  It never revives a lock that has expired.
+- If the storage refuses (429, 503), the request is repeated. If it never answers, the lock expires at the end of its validity.
 - The lock of a process of this machine that is known to have ended is taken over at once.
 
-A file that is damaged counts as held until its modification time plus the validity.
+A damaged file counts as held until its modification time plus the validity.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _FAILURES = 5
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The lock file as it was found; ``lock`` is None where it is damaged."""
+    """The lock file as read; ``lock`` is None if the file is damaged."""
 
     info: ObjectInfo
     lock: LockFile | None
 
     @property
     def owner(self) -> Owner | None:
-        """Its owner, if that is one of ours."""
+        """Its owner; None if another tool wrote the file."""
         return Owner.parse(self.lock.owner) if self.lock is not None else None
 
 
@@ -59,13 +59,13 @@ class StorageBasedLockProvider:
     """Excludes every writer that uses the table's lock file.
 
     Args:
-        storage: the table's storage; it must have conditional replacement.
-        runtime: clock, ids, the timer that renews, and the process that is named as the holder.
-        validity_s: how long a lock counts without renewal, in seconds.
-        renew_s: seconds between two renewals; at most a tenth of the validity, as Hudi demands.
+        storage: the table's storage; it must support conditional replacement.
+        runtime: clock, ids, the timer that renews, and the process that is recorded as the holder.
+        validity_s: seconds that a lock is valid without renewal.
+        renew_s: seconds between two renewals; at most a tenth of the validity, as Hudi requires.
         retry_wait_ms: bounds of the first and of the longest wait between two attempts.
 
-    Raises `InvalidOptionError` where the lock cannot work.
+    Raises `InvalidOptionError` if the lock cannot work with these arguments.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class StorageBasedLockProvider:
         renew_s: int = RENEW_S,
         retry_wait_ms: tuple[int, int] = (20, 1_000),
     ) -> None:
-        if not storage.supports_put_if_match:
+        if not storage.capabilities.put_if_match:
             raise InvalidOptionError(
                 "The storage_based lock needs a storage that replaces objects on condition (If-Match), and this one does not",
                 table=storage.location,
@@ -108,20 +108,23 @@ class StorageBasedLockProvider:
             grant: Grant = acquire_patiently(
                 claim.attempt, lambda: self._timed_out(timeout_s), patience, clock, timeout_s
             )
-        except BaseException:  # Ctrl-C too: a notebook outlives it, and others would wait for the lock's end
+        except (
+            BaseException
+        ):  # also after Ctrl-C: a notebook's process lives on, and others would wait for the lock's end
             claim.give_up()
             raise
         return StorageBasedLockSession(self, grant, self._runtime, self._renew_s)
 
     def content(self, owner: Owner, *, expired_at_ms: int | None = None) -> LockFile:
-        """What the owner's next write says: valid from now on, or given back."""
+        """Return the content of the owner's next write: valid from now on, or released."""
         if expired_at_ms is not None:
             return LockFile(True, expired_at_ms, owner.to_text())
         return LockFile(False, self._runtime.clock.now_ms() + self._validity_ms, owner.to_text())
 
     def look(self) -> Seen | None:
-        """The lock file; None where there is none."""
-        # The tag is taken before the content: a replacement on its condition never replaces what is younger than what was judged.
+        """Read the lock file; None if it does not exist."""
+        # The tag is read before the content, so a conditional replacement never replaces a newer file than the one that
+        # was judged.
         info = self._storage.head(LOCK_FILE)
         if info is None:
             return None
@@ -133,7 +136,7 @@ class StorageBasedLockProvider:
             return None
 
     def is_free(self, seen: Seen) -> bool:
-        """Whether nobody holds the lock any more."""
+        """Whether another writer may take the lock."""
         now = self._runtime.clock.now_ms()
         if seen.lock is None:
             return now > seen.info.modified_ms + self._validity_ms + DRIFT_MS
@@ -143,7 +146,7 @@ class StorageBasedLockProvider:
         return owner is not None and self._runtime.process.is_gone(owner.process)
 
     def write(self, content: LockFile, tag: str | None) -> ObjectInfo:
-        """Write the file if it has the tag (None: if there is none). Raises as `Storage.put_if_match`."""
+        """Write the file if it still has the tag (None: if it does not exist). Raises as `Storage.put_if_match`."""
         if tag is None:
             return self._storage.put_if_absent(LOCK_FILE, content.to_bytes())
         return self._storage.put_if_match(LOCK_FILE, content.to_bytes(), tag)
@@ -169,7 +172,7 @@ class StorageBasedLockProvider:
 
 
 class _Claim:
-    """One attempt after the other to get the lock for one holding."""
+    """The attempts of one holding to acquire the lock."""
 
     def __init__(self, provider: StorageBasedLockProvider, owner: Owner) -> None:
         self._provider = provider
@@ -178,7 +181,7 @@ class _Claim:
         self._failures = 0
 
     def attempt(self) -> Grant | None:
-        """The lock, or None if somebody else has it. Raises `StorageError` when the storage fails time after time."""
+        """Try once; None if another writer holds the lock. Raises `StorageError` if the storage fails repeatedly."""
         try:
             grant = self._try()
         except StorageError:
@@ -190,7 +193,7 @@ class _Claim:
         return grant
 
     def give_up(self) -> None:
-        """Nobody will use what an unclear write may have got: give it back, as far as the storage lets us."""
+        """Release what an earlier write with unknown outcome may have acquired, as far as the storage allows."""
         if not self._unsettled:
             return
         try:
@@ -199,7 +202,7 @@ class _Claim:
                 content = self._provider.content(self._next_owner(), expired_at_ms=seen.lock.valid_until_ms)
                 self._provider.write(content, seen.info.etag)
         except StorageError:
-            return  # it ends by itself when its validity does
+            return  # the lock expires at the end of its validity
 
     def _try(self) -> Grant | None:
         seen = self._provider.look()
@@ -226,7 +229,7 @@ class _Claim:
         return owner is not None and owner.holding == self._owner.holding
 
     def _adopt(self, seen: Seen | None) -> Grant | None:
-        """The lock that a write of ours got although it looked as if it had failed."""
+        """Take over the lock that an own write acquired although it appeared to fail."""
         if seen is None or seen.lock is None or not self._is_mine(seen) or self._provider.is_free(seen):
             return None
         return Grant(self._owner, seen.info.etag, seen.lock.valid_until_ms)

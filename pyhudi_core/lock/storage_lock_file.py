@@ -1,13 +1,14 @@
-"""The lock file of Hudi's StorageBasedLockProvider (1.1 and newer): what stands in it, and who owns it.
+"""The lock file of Hudi's StorageBasedLockProvider (1.1 and newer): its content and its owner.
 
-``.hoodie/.locks/table_lock.json`` is a JSON object of three fields, all required by Hudi's reader, which passes over others:
-``expired`` (the lock was given back), ``validUntil`` (epoch milliseconds until which it counts as held) and ``owner`` (any text). It is
+``.hoodie/.locks/table_lock.json`` is a JSON object of three fields, all required by Hudi's reader, which ignores others:
+``expired`` (the lock was released), ``validUntil`` (epoch milliseconds until which it counts as held) and ``owner`` (any text). The file is
 never removed, only replaced on condition of its entity tag (RFC-91).
 
-Our owner text is ``pyhudi|<holding>|<revision>|<since>|<note>|<process>``. The revision counts the writes of one holding, so that no two
-writes have equal bytes: where the entity tag is a hash of the content, equal bytes would make an old tag true again.
+This package's owner text is ``pyhudi|<holding>|<revision>|<since>|<note>|<process>``. The revision counts the writes of
+one holding, so that
+no two writes have equal bytes: if the entity tag is a hash of the content, equal bytes would make an old tag valid again.
 
-Invariant: whatever stands in the file, `parse` returns a whole lock or None, in bounded time.
+Invariant: for any content, `parse` returns a complete lock or None, in bounded time.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _YEAR_9999_MS = 253_402_300_799_000
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who wrote the file.
+    """The writer of the file.
 
     Attributes:
-        holding: names one holding of the lock.
-        revision: which write of that holding it was.
-        since_ms: when the lock was asked for, in epoch milliseconds of the holder's clock.
-        note: what for.
-        process: the holder's process, as `Process.identity` says it.
+        holding: identifies one holding of the lock.
+        revision: the number of the write within that holding.
+        since_ms: when the lock was requested, in epoch milliseconds of the holder's clock.
+        note: the purpose of the holding.
+        process: the holder's process, from `Process.identity`.
     """
 
     holding: str
@@ -51,14 +52,14 @@ class Owner:
 
     @classmethod
     def parse(cls, text: str) -> Owner | None:
-        """The owner that one of our writers wrote down; None for another tool's."""
+        """Parse an owner text of this package; None for another tool's text."""
         parts = text.split("|", 5)
         if len(parts) != 6 or parts[0] != _MARK or not parts[1] or not all(map(_is_count, parts[2:4])):
             return None
         return cls(parts[1], int(parts[2]), int(parts[3]), parts[4], parts[5])
 
     def describe(self) -> str:
-        """For messages."""
+        """Describe the owner for messages."""
         host, _, rest = self.process.partition("|")
         pid = rest.split("|")[1] if rest.count("|") == 2 else ""
         who = f"process {pid} on {host}" if pid else self.process or "a process that did not say its name"
@@ -78,7 +79,7 @@ class LockFile:
 
     @classmethod
     def parse(cls, content: bytes) -> LockFile | None:
-        """The lock that the bytes say; None if Hudi could not be sure of it either."""
+        """Parse the file; None if Hudi could not be sure of its meaning either."""
         if len(content) > MOST_BYTES:
             return None
         try:
@@ -92,14 +93,14 @@ class LockFile:
         return cls(expired, until, owner) if whole and -(2**63) <= until < 2**63 else None
 
     def describe(self) -> str:
-        """For messages: the holder, and until when the lock counts."""
+        """Describe for messages the holder, and until when the lock is valid."""
         ours = Owner.parse(self.owner)
         who = ours.describe() if ours else f"the owner {self.owner[:_LONGEST]!r} (written by another tool)"
         return f"{who}, valid until {shown(self.valid_until_ms)}"
 
 
 def shown(epoch_ms: int) -> str:
-    """A time for messages; whatever is not a time of a calendar stays a number."""
+    """Format a time for messages; a number that is no calendar time stays a number."""
     if not 0 <= epoch_ms <= _YEAR_9999_MS:
         return f"{epoch_ms} ms"
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,7 +1,7 @@
-"""A held storage-based lock: renewed in the background, given back once, and honest about its end.
+"""A held storage-based lock: renewed in the background, released once, and aware of its own expiry.
 
-Invariants: once `still_held` has said False it never says True again; a renewal or a release never replaces what somebody else wrote; after
-`release` has returned no renewal happens any more.
+Invariants: after `still_held` was False it is never True again; a renewal or a release never replaces another writer's file; after
+`release` has returned no renewal happens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RELEASE_ATTEMPTS = 6
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What the latest write of a holding left: its owner text's parts, the file's tag, and until when it is valid."""
+    """The result of the latest write of a holding: the parts of the owner text, the file's tag, and the end of the validity."""
 
     owner: Owner
     tag: str
@@ -32,7 +32,7 @@ class Grant:
 
 
 class SeenLock(Protocol):
-    """The lock file as it was found."""
+    """The lock file as read."""
 
     @property
     def info(self) -> ObjectInfo: ...
@@ -45,7 +45,7 @@ class SeenLock(Protocol):
 
 
 class LockObject(Protocol):
-    """What a session needs of its provider."""
+    """The methods of the provider that a session needs."""
 
     def content(self, owner: Owner, *, expired_at_ms: int | None = None) -> LockFile: ...
 
@@ -78,14 +78,15 @@ class StorageBasedLockSession:
 
     @property
     def valid_until_ms(self) -> int:
-        """The end of the lock, in epoch milliseconds, unless it is renewed before."""
+        """When the lock expires if it is not renewed, in epoch milliseconds."""
         return self._grant.valid_until_ms
 
     def lease_left_s(self) -> float:
-        """Seconds until the lock ends unless it is renewed, as far as this process knows by itself; 0 when it has ended."""
+        """Seconds until the lock expires if it is not renewed, as far as this process knows; 0 after its end."""
         if self._lost or self._released:
             return 0.0
-        # A clock that is set back must not lengthen the lease, and a machine that slept has no monotonic time for that.
+        # A clock that is set back must not lengthen the lease, and the monotonic clock does not count while the machine
+        # sleeps.
         clock = self._runtime.clock
         left = min((self._grant.valid_until_ms - clock.now_ms()) / 1000, self._deadline - clock.monotonic())
         if left <= 0:
@@ -98,13 +99,13 @@ class StorageBasedLockSession:
         try:
             seen = self._lock.look()
         except StorageError:
-            return self.lease_left_s() > 0  # nobody may take the lock before its end
+            return self.lease_left_s() > 0  # no other writer may take the lock before its end
         if not self._is_mine(seen):
             self._lost = True
         return self.lease_left_s() > 0
 
     def renew(self) -> None:
-        """Lengthen the lock; the timer calls this. Raises `StorageError` if that failed now but may work the next time."""
+        """Extend the lock; the timer calls this. Raises `StorageError` if this attempt failed and a later one may succeed."""
         if self.lease_left_s() <= 0:
             self._give_up("ran out before it could be renewed")
             return
@@ -119,15 +120,15 @@ class StorageBasedLockSession:
             self.on_renewed(grant.valid_until_ms)
 
     def release(self) -> None:
-        """Give the lock back. Raises `StorageError` if the storage does not let us; the lock then ends by itself."""
-        self._ending = True  # a renewal that hangs in the storage may outlast the cancellation
+        """Release the lock. Raises `StorageError` if the storage does not allow it; the lock then expires by itself."""
+        self._ending = True  # a renewal that hangs in the storage may outlive its cancellation
         self._renewal.cancel()
         patience = Patience(self._runtime.clock, self._runtime.ids, 50, 2_000)
         for attempt in range(1, _RELEASE_ATTEMPTS + 1):
             if self._released:
                 return
             try:
-                # Whether it is still ours is the condition's business, so nothing is asked before.
+                # The condition of the write checks whether the lock is still ours, so no read is needed before.
                 self._replace(lambda owner: self._lock.content(owner, expired_at_ms=self._grant.valid_until_ms))
             except StorageError:
                 if attempt == _RELEASE_ATTEMPTS:
@@ -137,7 +138,9 @@ class StorageBasedLockSession:
                 self._released = True
 
     def _replace(self, content_of: Callable[[Owner], LockFile], *, renews: bool = False) -> Grant | None:
-        """Write on condition that the file is still ours, and find out what happened; None if it is somebody else's, or is not to be renewed."""
+        """Write on condition that the file is still ours, and find out the result; None if another writer has it, or it
+        must not be renewed.
+        """
         tag = self._grant.tag
         for _ in range(_ROUNDS):
             if renews and self._ending:

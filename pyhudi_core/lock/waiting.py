@@ -1,4 +1,4 @@
-"""How long to wait between two attempts for a lock: full jitter, so that contenders do not march in step."""
+"""Waiting times between two attempts for a lock, with full jitter so that waiting writers do not try at the same moments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Patience:
         self._longest_ms = max(1, longest_ms)
 
     def wait(self, at_most_s: float) -> None:
-        """Sleep for a random time below the present bound, but no longer than told."""
+        """Sleep for a random time below the present bound, but at most the given time."""
         bound_us = min(self._bound_ms, self._longest_ms) * 1000
         self._bound_ms = min(self._bound_ms * 2, self._longest_ms)
         self._clock.sleep(min(at_most_s, (1 + self._ids.below(bound_us)) / 1_000_000))
@@ -41,7 +41,7 @@ def acquire_patiently(
     clock: Clock,
     timeout_s: float,
 ) -> S:
-    """Try again and again until the attempt gives a session (or what makes one); raise what ``give_up`` returns when the time is over."""
+    """Repeat the attempt until it returns a result; when the time is over, raise the error that ``give_up`` returns."""
     started = clock.monotonic()
     while True:
         session = attempt()

@@ -1,6 +1,6 @@
 """Which version of a row wins, and mergers of users (docs/merging.md)."""
 
-from pyhudi_core.merge.merger_laws import LAWS, Evidence
-from pyhudi_core.merge.record_merger import RecordMerger, register_merger, registered_mergers, unregister_merger
+from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger
+from pyhudi_core.merge.record_merger import register_merger, registered_mergers, unregister_merger
 
 __all__ = ["LAWS", "Evidence", "RecordMerger", "register_merger", "registered_mergers", "unregister_merger"]

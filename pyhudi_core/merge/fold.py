@@ -1,98 +1,31 @@
-"""Fold the entries of a slice's logs, and then its base rows, as Hudi's file group reader does. Vectorised over keys.
+"""Fold the entries of a slice's logs, and lay the result over its base rows, as Hudi's file group reader does. Vectorised over keys.
 
-Order matters (specification, "Merge Modes"; facts about releases 1.0 to 1.2): the entries of a key are folded one after the other in the order of
-their arrival, and only the result meets the base row. So a delete may be forgotten again before it meets the base row. The fold runs
-in rounds: the n-th round takes the n-th entry of every key that has so many, all keys at once.
+The order matters (specification, "Merge Modes"; releases 1.0 to 1.2 do the same): the entries of a key are folded one after the other in the
+order of their arrival, and only the result meets the base row. So a delete may be replaced by a later entry before it meets the base row.
+The fold runs in rounds: round n takes entry n of every key that has so many entries, all keys at once. `MergeLaw` decides each pair.
 
-The state of a key is, for each column, the entry that its value comes from, so that partial updates and mergers that mix columns need no
-copies. `Rule` decides between what was there and what arrives. Where it is a `MergerRule`, the rows that its merger makes are entries of their own,
-put behind those of the logs.
+The state of a key says, for each column, which entry its value comes from, so that partial updates and mergers need no copies. The rows that a
+merger makes are entries of their own, appended to those of the logs.
+
+`merge_slice` lays the states over the base, a batch at a time: base rows without an entry pass; those with one are replaced, kept or dropped by
+the law; states without a base row come last, as inserts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.merge.log_entries import LogEntries, Mask
-from pyhudi_core.merge.ordering import compare
-from pyhudi_core.merge.payloads import PairMerger
+from pyhudi_core.merge.law import Ints, Mask, MergeLaw, PairMerger, Versions
+from pyhudi_core.merge.log_entries import LogEntries
 
-Ints = npt.NDArray[np.int64]
 ABSENT = -1
-
-
-class Rule(Protocol):
-    """Decides whether what arrives wins over what was there."""
-
-    def wins(self, incoming: Side, existing: Side) -> Mask:
-        """For each pair, whether the incoming one wins; on equal terms it does."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side of some pairs: ordering values, which are deletes, which of these win outright, and which are of delete blocks."""
-
-    orderings: pa.Table
-    deleted: Mask
-    outright: Mask
-    listed: Mask
-
-    def __len__(self) -> int:
-        return len(self.deleted)
-
-
-@dataclass(frozen=True, slots=True)
-class CommitTimeRule:
-    """What arrives later wins."""
-
-    def wins(self, incoming: Side, existing: Side) -> Mask:
-        return np.ones(len(incoming), bool)
-
-
-@dataclass(frozen=True, slots=True)
-class EventTimeRule:
-    """The higher ordering value wins; a delete without one wins, and loses to whatever arrives after it."""
-
-    def wins(self, incoming: Side, existing: Side) -> Mask:
-        lower = np.zeros(len(incoming), bool)
-        open_ = np.ones(len(incoming), bool)
-        for name in incoming.orderings.column_names:
-            new, old = _known(incoming.orderings.column(name)), _known(existing.orderings.column(name))
-            less, more = compare(new, old)
-            lower |= open_ & less
-            open_ &= ~(less | more)
-        obsolete_delete = incoming.listed & ~incoming.outright & existing.deleted & existing.outright
-        return (incoming.outright | (existing.deleted & existing.outright) | ~lower) & ~obsolete_delete
-
-
-@dataclass(frozen=True, slots=True)
-class MergerRule:
-    """A merger makes the row out of both versions; where one of them is a delete, the ordering values decide which one stands."""
-
-    merger: PairMerger
-
-    def wins(self, incoming: Side, existing: Side) -> Mask:
-        return EventTimeRule().wins(incoming, existing)
-
-    @staticmethod
-    def cannot_compare(orderings: pa.Schema) -> bool:
-        """Whether release 1.0.2 has ordering values of two classes in the logs, so that a delete of a delete block wins: of texts it has."""
-        return any(pa.types.is_string(kind) for kind in orderings.types)
-
-
-def _known(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Java takes a missing number for 0."""
-    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        return pc.fill_null(values, pa.scalar(0, values.type))
-    return values
+_BATCH_ROWS = 65_536
+KeysOf = Callable[[pa.RecordBatch], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +50,12 @@ class Folded:
     def __len__(self) -> int:
         return len(self.entry)
 
-    def side(self, which: Ints) -> Side:
+    def versions(self, which: Ints) -> Versions:
         """These states, to be compared."""
-        orderings = (
-            self.entries.orderings.take(pa.array(self.entry[which]))
-            if self.entries.orderings.num_columns
-            else pa.table({})
-        )
-        return Side(orderings, self.deleted[which], self.outright[which], self.entries.listed[self.entry[which]])
+        return self.entries.versions(self.entry[which], self.deleted[which], self.outright[which])
 
 
-def fold(entries: LogEntries, rule: Rule) -> Folded:
+def fold(entries: LogEntries, law: MergeLaw) -> Folded:
     """Fold all entries by key."""
     encoded = entries.keys.combine_chunks().dictionary_encode()
     codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
@@ -138,13 +66,15 @@ def fold(entries: LogEntries, rule: Rule) -> Folded:
     state = _State.of(entries, order[first])
     for number in range(1, int(counts.max(initial=0))):
         which = np.flatnonzero(counts > number)
-        state.meet(which, order[first[which] + number], rule)
+        state.meet(which, order[first[which] + number], law)
     sources = tuple(state.sources) if state.sources is not None else None
     return Folded(state.entries, keys, state.entry, state.deleted, state.outright, sources)
 
 
 @dataclass(slots=True)
 class _State:
+    """The states of all keys while entries are folded; the attributes are those of `Folded`."""
+
     entries: LogEntries
     entry: Ints
     deleted: Mask
@@ -158,18 +88,19 @@ class _State:
             sources = [np.where(present[first], first, ABSENT) for present in entries.present]
         return cls(entries, first.copy(), entries.deleted[first], entries.outright[first], sources)
 
-    def meet(self, which: Ints, arriving: Ints, rule: Rule) -> None:
+    def meet(self, which: Ints, arriving: Ints, law: MergeLaw) -> None:
         """One more entry for each of these keys."""
-        if isinstance(rule, MergerRule):
+        if law.merger is not None:
             rows = ~(self.deleted[which] | self.entries.deleted[arriving])
-            self._make(which[rows], arriving[rows], rule.merger)
+            self._make(which[rows], arriving[rows], law.merger)
             which, arriving = which[~rows], arriving[~rows]
-        incoming, existing = self._side(arriving), self._present_side(which)
-        wins = rule.wins(incoming, existing)
-        if isinstance(rule, MergerRule) and rule.cannot_compare(incoming.orderings.schema):
-            wins |= incoming.listed & ~(existing.deleted & existing.outright)
+        entries = self.entries
+        newer = entries.versions(arriving, entries.deleted[arriving], entries.outright[arriving])
+        older = entries.versions(self.entry[which], self.deleted[which], self.outright[which])
+        mixed = (arriving >= entries.first_partial) & ~newer.listed
+        wins = law.newer_wins(newer, older, in_logs=True, mixed=mixed)
         if self.sources is not None:
-            wins = self._mix(which, arriving, wins)
+            self._fill_in(which, arriving, wins, mixed & ~newer.deleted & ~older.deleted)
         won, winners = which[wins], arriving[wins]
         self.entry[won] = winners
         self.deleted[won] = self.entries.deleted[winners]
@@ -185,37 +116,58 @@ class _State:
         self.entry[which[stays]] = len(self.entries) + np.arange(int(stays.sum()))
         self.entries = self.entries.followed_by(made.rows if stays.all() else made.rows.filter(pa.array(stays)))
 
-    def _mix(self, which: Ints, arriving: Ints, wins: Mask) -> Mask:
-        """Partial updates: the loser fills what the winner has not.
-
-        Between rows from the first partial block on, and rows that say they are deleted, a delete wins or is forgotten whatever its
-        ordering value. Deletes of delete blocks are compared as ever, and so is all that came before that block.
-        """
+    def _fill_in(self, which: Ints, arriving: Ints, wins: Mask, mixed: Mask) -> None:
+        """Partial updates: where two rows are mixed, the loser fills the columns that the winner does not have."""
         assert self.sources is not None
         assert self.entries.present is not None
-        mixing = (arriving >= self.entries.first_partial) & ~self.entries.listed[arriving]
-        alone = self.entries.deleted[arriving] | self.deleted[which]
-        wins = wins | (mixing & alone)
-        whole = ~mixing | alone
         for column, sources in enumerate(self.sources):
             new = np.where(self.entries.present[column][arriving], arriving, ABSENT)
             old = sources[which]
-            upper, lower = np.where(wins, new, old), np.where(wins, old, new)
-            sources[which] = np.where(~whole & (upper == ABSENT), lower, upper)
-        return wins
-
-    def _side(self, entries: Ints) -> Side:
-        found = self.entries
-        return _side(found, entries, found.deleted[entries], found.outright[entries])
-
-    def _present_side(self, which: Ints) -> Side:
-        return _side(self.entries, self.entry[which], self.deleted[which], self.outright[which])
+            winner, loser = np.where(wins, new, old), np.where(wins, old, new)
+            sources[which] = np.where(mixed & (winner == ABSENT), loser, winner)
 
 
-def _side(entries: LogEntries, chosen: Ints, deleted: Mask, outright: Mask) -> Side:
-    columns = entries.orderings
-    taken = columns.take(pa.array(chosen)) if columns.num_columns else columns
-    return Side(taken, deleted, outright, entries.listed[chosen])
+def merge_slice(
+    base: Iterable[pa.RecordBatch], folded: Folded, law: MergeLaw, keys_of: KeysOf
+) -> Iterator[pa.RecordBatch]:
+    """The slice's rows. ``base`` has the columns of the entries' rows; ``keys_of`` gives a batch's record keys."""
+    met = np.zeros(len(folded), bool)
+    for batch in base:
+        yield from _over(batch, folded, law, keys_of, met)
+    left = np.flatnonzero(~met & ~folded.deleted)
+    for start in range(0, len(left), _BATCH_ROWS):
+        yield from take_rows(folded, left[start : start + _BATCH_ROWS]).to_batches()
+
+
+def _over(
+    batch: pa.RecordBatch, folded: Folded, law: MergeLaw, keys_of: KeysOf, met: np.ndarray
+) -> Iterator[pa.RecordBatch]:
+    found = pc.index_in(keys_of(batch).cast(pa.string()), value_set=folded.keys)
+    if found.null_count == len(found):
+        yield batch
+        return
+    places = np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.int64)
+    rows = np.flatnonzero(places >= 0)
+    states = places[rows]
+    met[states] = True
+    table = pa.Table.from_batches([batch]).cast(folded.entries.rows.schema)
+    above = folded.versions(states)
+    below = Versions.of_stored(table, law.ordering).take(rows)
+    wins = law.newer_wins(above, below, mixed=folded.sources is not None)
+    dropped = rows[wins & above.deleted]
+    if law.merger is not None:
+        changed = ~above.deleted
+        made = law.merger.merge(table.take(pa.array(rows[changed])), take_rows(folded, states[changed]))
+        dropped = np.concatenate([dropped, rows[changed][made.gone]])
+        new = made.rows
+    else:
+        changed = wins & ~above.deleted
+        new = take_rows(folded, states[changed], table.take(pa.array(rows[changed])))
+    # The places of the rows in the result: base rows by their number, new ones behind them.
+    order = np.arange(len(table))
+    order[rows[changed]] = len(table) + np.arange(int(changed.sum()))
+    order = np.delete(order, dropped)
+    yield from pa.concat_tables([table, new]).take(pa.array(order)).combine_chunks().to_batches()
 
 
 def take_rows(folded: Folded, which: Ints, below: pa.Table | None = None) -> pa.Table:

@@ -1,7 +1,7 @@
-"""What the logs of a file slice say, as one Arrow table: every record and every delete, in the order of their arrival.
+"""The entries of a file slice's logs as one Arrow table: every record and every delete, in the order of their arrival.
 
-Specification, "Log Format" and "Merge Modes"; the classes of ordering values are those of Hudi's Java writers, which matter because a delete whose
-ordering value is of another class than the column's cannot be compared with it.
+Specification, "Log Format" and "Merge Modes". A delete block stores the Java class of each ordering value. If the class does not fit the ordering
+column, the values cannot be compared, and the delete counts as one without an ordering value.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pyhudi_core.formats.log_contents import SEVERAL, DeleteRecord
-from pyhudi_core.merge.deleted_rows import says_deleted
+from pyhudi_core.formats.log.contents import SEVERAL, DeleteRecord
+from pyhudi_core.merge.law import Ints, Mask, Versions
 
-Mask = npt.NDArray[np.bool_]
 _INTEGER_ZERO = ("IntWrapper", 0)
 
 
@@ -27,14 +24,14 @@ class LogEntries:
     """Entries in the order of their arrival.
 
     Attributes:
-        rows: one row an entry, in the reader's columns; nulls for deletes and for columns that a partial block has not.
+        rows: one row for each entry, in the reader's columns; null in deletes, and in columns that a partial block does not have.
         keys: record keys.
         deleted: which entries are deletes.
-        outright: which deletes win whatever was there: those without an ordering value that can be compared.
-        listed: which deletes are of delete blocks; the others are rows that say they are deleted.
+        outright: which deletes win over any older version: those without an ordering value that can be compared.
+        listed: which deletes come from delete blocks; the other deletes are rows that say they are deleted.
         orderings: ordering values, one column for each ordering field; null where there is none.
         present: for each column of ``rows``, which entries have it; None if there was no partial block.
-        first_partial: number of the first entry of the first partial block; how many entries there are if there was none.
+        first_partial: number of the first entry of the first partial block; the number of entries if there is no such block.
     """
 
     rows: pa.Table
@@ -49,8 +46,14 @@ class LogEntries:
     def __len__(self) -> int:
         return self.rows.num_rows
 
+    def versions(self, entries: Ints, deleted: Mask, outright: Mask) -> Versions:
+        """What the law compares of these entries; whether the state that they stand for is a delete is given."""
+        columns = self.orderings
+        taken = columns.take(pa.array(entries)) if columns.num_columns else columns
+        return Versions(taken, deleted, outright, self.listed[entries])
+
     def followed_by(self, rows: pa.Table) -> LogEntries:
-        """The same entries with rows that were made out of them behind; keys are those of the first ones only."""
+        """The same entries, followed by rows that a merger made; these rows have no keys."""
         none = np.zeros(rows.num_rows, bool)
         orderings = rows.select(self.orderings.column_names)
         return replace(
@@ -79,23 +82,22 @@ class EntryCollector:
     _first_partial: int | None = None
 
     def add_records(self, batch: pa.RecordBatch, keys: pa.Array, columns: frozenset[str], partial: bool) -> None:
-        """Records in the reader's schema; ``columns`` are those that the block has."""
+        """Add records in the reader's schema; ``columns`` are the names that the block has."""
         count = batch.num_rows
         if partial and self._first_partial is None:
             self._first_partial = sum(map(len, self._keys))
         table = pa.Table.from_batches([batch])
         self._rows.append(table)
         self._keys.append(keys.cast(pa.string()))
-        deleted = says_deleted(batch)
-        orderings = table.select(list(self.ordering))
-        self._deleted.append(deleted)
-        self._outright.append(deleted & _without_ordering(orderings))
-        self._listed.append(np.zeros(count, bool))
-        self._orderings.append(orderings)
+        versions = Versions.of_rows(table, self.ordering)
+        self._deleted.append(versions.deleted)
+        self._outright.append(versions.outright)
+        self._listed.append(versions.listed)
+        self._orderings.append(versions.orderings)
         self._present.append([np.full(count, name in columns or not partial) for name in self.schema.names])
 
     def add_deletes(self, deletes: Sequence[DeleteRecord]) -> None:
-        """Deletes; their rows are null but for the key."""
+        """Add the deletes of a delete block; their rows are null."""
         count = len(deletes)
         self._rows.append(pa.table([pa.nulls(count, item.type) for item in self.schema], schema=_nullable(self.schema)))
         self._keys.append(pa.array([item.record_key for item in deletes], pa.string()))
@@ -112,7 +114,7 @@ class EntryCollector:
         self._present.append([np.ones(count, bool) for _ in self.schema.names])
 
     def finish(self) -> LogEntries | None:
-        """The entries; None if there are none, which may be so although there are blocks."""
+        """All entries; None if there are none, which can happen although there are blocks."""
         count = sum(map(len, self._keys))
         if not count:
             return None
@@ -138,17 +140,6 @@ def _join(parts: Iterable[Mask]) -> Mask:
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([item.with_nullable(True) for item in schema])
-
-
-def _without_ordering(orderings: pa.Table) -> Mask:
-    """Which rows, if they are deletes, win outright: Java has its 0 for a missing value, and takes an int of 0 for that."""
-    none = np.ones(orderings.num_rows, bool)
-    for column in orderings.columns:
-        missing = pc.is_null(column)
-        if orderings.num_columns == 1 and pa.types.is_int32(column.type):
-            missing = pc.or_(missing, pc.equal(pc.fill_null(column, 0), 0))
-        none &= missing.to_numpy()
-    return none
 
 
 def _comparable(item: DeleteRecord, columns: Sequence[pa.DataType]) -> tuple[pa.Scalar, ...] | None:

@@ -1,10 +1,10 @@
-"""Read the logs of a file slice: which blocks count, in which order, and what they say.
+"""Read the logs of a file slice: which blocks count, in which order, and what they hold.
 
-Specification, "Log Format" and "Reader Expectations", as releases 1.0 to 1.2 read: blocks of instants that did not complete are passed over, a
-rollback command takes back the blocks of its target, a block that was written twice by one task attempt after another counts once, and a
-block of a log compaction stands where the blocks stood that it replaces.
+Specification, "Log Format" and "Reader Expectations", as releases 1.0 to 1.2 read: blocks of instants that did not complete are skipped; a
+rollback command removes the blocks of its target; a block that two attempts of a task wrote counts once; and a block of a log compaction takes
+the position of the blocks that it replaces.
 
-The logs of one slice are held in memory, in the columns that are asked for.
+The logs of one slice are held in memory, in the wanted columns only.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from pyhudi_core.errors import CorruptLogBlockError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import LogFile
-from pyhudi_core.formats.avro_columns import decode_records
+from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader
-from pyhudi_core.formats.log_contents import read_deletes, read_old_records, read_records
-from pyhudi_core.formats.log_format import DATA_BLOCKS, OLD_VERSION, ROLLBACK_COMMAND, BlockType, Header, LogBlock
-from pyhudi_core.formats.log_reader import LogReader
+from pyhudi_core.formats.log.blocks import DATA_BLOCKS, OLD_VERSION, ROLLBACK_COMMAND, BlockType, Header, LogBlock
+from pyhudi_core.formats.log.contents import read_deletes, read_old_records, read_records
+from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
 from pyhudi_core.model.internal_schema import FileNames, in_file
 from pyhudi_core.model.meta_fields import RECORD_KEY
@@ -39,8 +39,13 @@ def _same_names(_requested_time: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LogColumns:
-    """What is wanted of the records: columns with their types, the ordering columns among them, how keys are made, and the names in the blocks of
-    an instant.
+    """The wanted columns of the records.
+
+    Attributes:
+        schema: names and types, in the reader's order.
+        ordering: the ordering columns.
+        keys_of: gives the record keys of a batch.
+        names_at: gives the names that the columns had at an instant; None if they are the same.
     """
 
     schema: pa.Schema
@@ -51,7 +56,7 @@ class LogColumns:
 
 @dataclass(frozen=True, slots=True)
 class LogScan:
-    """The logs of one slice. ``counts`` says of a requested time whether its blocks are to be read. Damage is logged as a warning."""
+    """The logs of one slice. ``counts`` decides by requested time whether a block is read. Damage is logged as a warning."""
 
     storage: Storage
     logs: Sequence[LogFile]
@@ -68,7 +73,7 @@ class LogScan:
         return found.finish()
 
     def _blocks(self) -> list[tuple[str, LogBlock]]:
-        """The blocks that count, in the order in which they are to be read."""
+        """The blocks that count, in the order in which they are read."""
         found: list[tuple[str, LogBlock]] = []
         for log in self.logs:
             with self.storage.open_input(log.path) as source:
@@ -95,7 +100,7 @@ class LogScan:
 
 
 def _once(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
-    """Leave out blocks that an earlier attempt of the same task wrote: of each number the one of the latest attempt stays."""
+    """Remove blocks that an earlier attempt of the same task wrote: of the blocks with one number, that of the latest attempt stays."""
     best: dict[tuple[str, str], tuple[int, int]] = {}
     for number, (_, block) in enumerate(found):
         attempt, sequence = _identifier(block)
@@ -116,7 +121,7 @@ def _identifier(block: LogBlock) -> tuple[int, str]:
 
 
 def _compacted(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:
-    """Put blocks of log compactions where the blocks stood that they replace, and leave those away; later compactions first."""
+    """Move each block of a log compaction to the position of the blocks that it replaces, and remove those; later compactions first."""
     order = list(found)
     for item in reversed(found):
         times = set(item[1].compacted_times)
@@ -162,14 +167,14 @@ def _require_keys(missing: int, block: LogBlock, path: str) -> None:
             f"A log block has {missing} entries without a record key",
             path=path,
             offset=block.offset,
-            hint="Nobody can tell which rows they are of; restore the file from a copy, or roll its instant back.",
+            hint="Their rows are unknown; restore the file from a copy, or roll its instant back.",
         )
 
 
 def _records(
     block: LogBlock, content: pa.Buffer, wanted: list[str], path: str
 ) -> Iterator[tuple[pa.RecordBatch, pa.Array | None]]:
-    """The wanted ones of a data block's columns, and the records' keys where they are not among these."""
+    """The wanted columns of a data block; and the record keys, if no wanted column holds them."""
     if block.type is BlockType.PARQUET_DATA:
         reader = BaseFileReader(pa.BufferReader(content), path, wanted)
         yield from ((batch, None) for batch in reader.iter_batches())

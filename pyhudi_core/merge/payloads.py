@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,31 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError
-from pyhudi_core.merge.ordering import compare, incoming_wins
+from pyhudi_core.merge.law import Mask, MergedPairs, PairMerger, compare, mask, not_lower
 from pyhudi_core.model.meta_fields import META_FIELDS
 
-Mask = npt.NDArray[np.bool_]
 _TOASTED = "__debezium_unavailable_value"
 _DMS_OPERATION = "Op"
 _OPERATION = "_change_operation_type"
 _SEQUENCE = "_event_seq"
 _LSN = "_event_lsn"
-
-
-@dataclass(frozen=True, slots=True)
-class MergedPairs:
-    """One row for each pair, and which pairs together are a delete."""
-
-    rows: pa.Table
-    gone: Mask
-
-
-class PairMerger(Protocol):
-    """Merges pairs of versions, meta columns included; none of them is a delete."""
-
-    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """One row for each pair, in the order of the pairs, in the schema of ``newer``."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +49,7 @@ class EventTimePayload:
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """One whole version of each pair."""
-        wins = incoming_wins(newer, older, self.ordering)
+        wins = not_lower(newer.select(self.ordering), older.select(self.ordering))
         return MergedPairs(choose(older, newer, wins), _none(newer))
 
 
@@ -79,9 +61,9 @@ class FirstValuePayload:
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """One whole version of each pair."""
-        wins = ~incoming_wins(older, newer, self.ordering)
+        wins = ~not_lower(older.select(self.ordering), newer.select(self.ordering))
         for name in self.ordering[:1]:
-            wins |= _mask(pc.is_null(older.column(name)))
+            wins |= mask(pc.is_null(older.column(name)))
         return MergedPairs(choose(older, newer, wins), _none(newer))
 
 
@@ -121,7 +103,7 @@ class PartialUpdatePayload:
         if pa.types.is_int32(new.type):
             new, known = pc.fill_null(new, pa.scalar(0, new.type)), pc.true_unless_null(new)
         _, higher = compare(old, new)
-        return higher & _mask(pc.is_valid(old)) & _mask(pc.fill_null(known, True))
+        return higher & mask(pc.is_valid(old)) & mask(pc.fill_null(known, True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +127,7 @@ class MySqlPayload:
         """One whole version of each pair."""
         _require(newer.column(_SEQUENCE), _SEQUENCE)
         new, old = _sequences(newer), _sequences(older)
-        known = _mask(pc.is_valid(older.column(_SEQUENCE)))
+        known = mask(pc.is_valid(older.column(_SEQUENCE)))
         higher = (new[0] > old[0]) | ((new[0] == old[0]) & (new[1] > old[1]))
         wins = ~known | higher
         gone = (wins & _says(newer, _OPERATION, "d")) | _says(older, _OPERATION, "d")
@@ -163,7 +145,7 @@ class PostgresPayload:
         new, old = newer.column(_LSN), older.column(_LSN)
         _require(new, _LSN)
         lower, _ = compare(new, old)
-        wins = ~lower | _mask(pc.is_null(old))
+        wins = ~lower | mask(pc.is_null(old))
         rows = choose(older, newer, wins)
         columns = [_toasted(rows.column(name), older.column(name)) for name in rows.column_names]
         gone = (wins & _says(newer, _OPERATION, "d")) | _says(older, _OPERATION, "d")
@@ -207,7 +189,7 @@ def _either(first: pa.ChunkedArray, second: pa.ChunkedArray, take_second: Mask) 
 def _filled(upper: pa.Table, lower: pa.Table) -> pa.Table:
     """The upper rows, with the lower one's value where there is none."""
     columns = [
-        column if column.null_count == 0 else _either(column, lower.column(number), _mask(pc.is_null(column)))
+        column if column.null_count == 0 else _either(column, lower.column(number), mask(pc.is_null(column)))
         for number, column in enumerate(upper.columns)
     ]
     return pa.table(columns, schema=upper.schema)
@@ -217,7 +199,7 @@ def _toasted(values: pa.ChunkedArray, before: pa.ChunkedArray) -> pa.ChunkedArra
     """Values, with those from before where the source says that it does not repeat one."""
     if not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
         return values
-    unavailable = _mask(pc.fill_null(pc.equal(values, pa.scalar(_TOASTED).cast(values.type)), False))
+    unavailable = mask(pc.fill_null(pc.equal(values, pa.scalar(_TOASTED).cast(values.type)), False))
     return _either(values, before, unavailable) if unavailable.any() else values
 
 
@@ -225,7 +207,7 @@ def _says(rows: pa.Table, column: str, word: str) -> Mask:
     """Which rows have this word in the column, in whatever case."""
     if column not in rows.column_names or not pa.types.is_string(rows.schema.field(column).type):
         return _none(rows)
-    return _mask(pc.fill_null(pc.equal(pc.utf8_lower(rows.column(column)), word), False))
+    return mask(pc.fill_null(pc.equal(pc.utf8_lower(rows.column(column)), word), False))
 
 
 def _sequences(rows: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -264,9 +246,3 @@ def _same_class_in_spark(kind: pa.DataType) -> bool:
 
 def _none(rows: pa.Table) -> Mask:
     return np.zeros(rows.num_rows, bool)
-
-
-def _mask(values: pa.ChunkedArray | pa.Array) -> Mask:
-    return np.asarray(
-        values.to_numpy() if isinstance(values, pa.ChunkedArray) else values.to_numpy(zero_copy_only=False), bool
-    )

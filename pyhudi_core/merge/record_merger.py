@@ -1,49 +1,34 @@
-"""Mergers: code that makes one row out of two versions of it, for tables whose merge mode is CUSTOM.
+"""Mergers: code that makes one row out of two versions of it, for tables whose merge mode is CUSTOM; and the merge law of a table.
 
-Specification, "RecordMerger API". A merger sees many pairs at once, as two Arrow tables of the same schema and length, and gives one row for each
-pair. Users register theirs under the name by which tables ask for it: the merge strategy id (``hoodie.record.merge.strategy.id``), or the
-name of a payload class (``hoodie.compaction.payload.class``). What is registered has been checked against the laws of `merger_laws`.
+Specification, "RecordMerger API". A merger takes many pairs at once, as two Arrow tables of the same schema and length, and gives one row for each
+pair. Users register a merger under the name by which tables ask for it: the merge strategy id (``hoodie.record.merge.strategy.id``), or the name
+of a payload class (``hoodie.compaction.payload.class``). `register_merger` checks the laws of `merger_contract` first.
 
-Deletes never reach a merger: they are settled by the ordering columns before it is asked, as Hudi's file group reader does.
+Deletes never reach a merger: the merge law decides about them, as Hudi's file group reader does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi_core.errors import ConfigError, HudiError, MergerContractError, UnsupportedTableError
-from pyhudi_core.merge.merger_laws import LAWS, Evidence, check_laws
-from pyhudi_core.merge.payloads import PAYLOADS, MergedPairs, PairMerger
+from pyhudi_core.merge.law import MergedPairs, MergeLaw, PairMerger
+from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger, check_laws
+from pyhudi_core.merge.payloads import PAYLOADS
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.properties import MergeMode, TableConfig
 
 BY_PAYLOAD = MergeMode.CUSTOM.strategy_id
 
 
-class RecordMerger(Protocol):
-    """Makes one row out of two versions of a row.
-
-    A merger is a value without state: it is sent to the executors of Spark as it is, so it must pickle.
-    """
-
-    def merge(self, older: pa.Table, newer: pa.Table) -> pa.Table:
-        """One row for each pair of rows, in their order.
-
-        ``older`` and ``newer`` have the table's columns without Hudi's meta columns, and as many rows as one another; row n of both
-        has the same record key, and ``newer`` is what was written later. The result has the same columns, types and keys.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class _UserMerger:
-    """A user's merger, as the fold asks mergers; the meta columns are those of the newer version."""
+    """A merger of a user with the interface of `PairMerger`; meta columns come from the newer version."""
 
     name: str
     merger: RecordMerger
@@ -63,18 +48,18 @@ class _UserMerger:
         given = dict(zip(made.schema.names, made.schema.types, strict=True))
         if made.num_rows != newer.num_rows or given != wanted:
             raise MergerContractError(
-                f"The merger registered as {self.name} gave {made.num_rows} rows of {_told(given)} for {newer.num_rows} pairs of {_told(wanted)}",
+                f"The merger registered as {self.name} gave {made.num_rows} rows of {_types(given)} for {newer.num_rows} pairs of {_types(wanted)}",
                 hint="A merger gives one row for each pair, in the same columns and types.",
             )
         columns = [(made if name in own else newer).column(name) for name in newer.column_names]
-        return MergedPairs(pa.table(columns, schema=newer.schema), _nothing(newer))
+        return MergedPairs(pa.table(columns, schema=newer.schema), _none(newer))
 
 
-def _told(types: Mapping[str, pa.DataType]) -> str:
+def _types(types: Mapping[str, pa.DataType]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in types.items())
 
 
-def _nothing(rows: pa.Table) -> npt.NDArray[np.bool_]:
+def _none(rows: pa.Table) -> npt.NDArray[np.bool_]:
     return np.zeros(rows.num_rows, bool)
 
 
@@ -139,7 +124,7 @@ def registered_mergers() -> tuple[str, ...]:
 
 
 def merger_name(config: TableConfig) -> str:
-    """By which name a table asks for its merger: a payload class, or a merge strategy id."""
+    """The name by which a table asks for its merger: a payload class, or a merge strategy id."""
     return config.payload_class if config.merge_strategy_id == BY_PAYLOAD else config.merge_strategy_id
 
 
@@ -150,6 +135,18 @@ def find_merger(config: TableConfig) -> PairMerger | None:
     name = merger_name(config)
     payload = PAYLOADS.get(name)
     return payload(tuple(config.ordering_fields)) if payload else _REGISTERED.get(name)
+
+
+def ordering_of(config: TableConfig) -> tuple[str, ...]:
+    """The columns whose values decide; none if only the order of commits does."""
+    return () if config.merge_mode is MergeMode.COMMIT_TIME_ORDERING else tuple(config.ordering_fields)
+
+
+def law_of(config: TableConfig, merger: PairMerger | None) -> MergeLaw:
+    """The law of a table, with the merger that `find_merger` found. Raises `UnsupportedTableError` for a merger that is not known here."""
+    if config.merge_mode is MergeMode.CUSTOM and merger is None:
+        raise unknown_merger(config)
+    return MergeLaw(ordering_of(config), merger)
 
 
 def unknown_merger(config: TableConfig) -> UnsupportedTableError:

@@ -1,6 +1,6 @@
-"""What indexes a table defines (``hoodie.table.index.defs.path``, a JSON file): their functions and columns.
+"""The indexes that a table defines (``hoodie.table.index.defs.path``, a JSON file): their functions and columns.
 
-The file only makes reads faster, so one that is damaged or far too large is passed over with a warning.
+The file only makes reads faster, so a damaged or far too large one is ignored with a warning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class IndexDefinition:
     Attributes:
         name: the partition of the metadata table.
         kind: ``column_stats``, ``bloom_filters``, ``secondary_index``, ``record_index``.
-        function: what is applied to the column, such as ``lower``; ``identity`` for nothing.
+        function: the function of the column, such as ``lower``; ``identity`` for none.
         column: the first source column; empty if there is none.
         options: such as ``format`` of ``from_unixtime``.
     """
@@ -39,12 +39,12 @@ class IndexDefinition:
 
     @property
     def is_expression(self) -> bool:
-        """Whether it keeps statistics of a function of a column."""
+        """Whether the index keeps statistics of a function of a column."""
         return self.name.startswith(EXPRESSION_INDEX_PREFIX)
 
 
 def read_definitions(storage: Storage, path: str) -> tuple[IndexDefinition, ...]:
-    """The indexes that a table defines; none if the file is not there or cannot be read."""
+    """Return the indexes that a table defines; none if the file is missing or cannot be read."""
     try:
         info = storage.head(path)
         if info is None:

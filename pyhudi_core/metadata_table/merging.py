@@ -1,7 +1,7 @@
-"""What the entries of one key say together (specification, "Metadata Table"; rules of releases 1.0 to 1.2).
+"""Merge the entries of one key (specification, "Metadata Table"; rules of releases 1.0 to 1.2).
 
-Lists of files are maps that grow and shrink; statistics are replaced when they say that they are exact or gone, and widened otherwise;
-everything else is replaced. A delete removes what was there.
+Lists of files are maps that grow and shrink. Statistics are replaced if they are marked exact or deleted, and widened otherwise. All other
+records are replaced. A delete removes the record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import fastavro
 from fastavro.schema import SchemaParseException
 
 from pyhudi_core.errors import CorruptAvroError
-from pyhudi_core.formats.avro_schema import safe_schema
+from pyhudi_core.formats.avro.schema import safe_schema
 from pyhudi_core.metadata_table.slices import Arrival
 
 Record = Mapping[str, Any]
@@ -27,7 +27,7 @@ BLOOM_FIELD = "BloomFilterMetadata"
 
 
 def records(arrivals: Iterable[Arrival], wanted: frozenset[str] | None = None) -> dict[str, Record]:
-    """The merged record of each key. ``wanted`` limits which deletes are remembered; None for all."""
+    """Return the merged record of each key. ``wanted`` limits which deletes are remembered; None for all."""
     found: dict[str, Record] = {}
     for arrival in arrivals:
         if arrival.entries is None:
@@ -41,7 +41,7 @@ def records(arrivals: Iterable[Arrival], wanted: frozenset[str] | None = None) -
 
 
 def combine(old: Record, new: Record) -> Record:
-    """Two records of one key, the newer one second."""
+    """Merge two records of one key, the newer one second."""
     if new.get(FILES_FIELD) is not None:
         return {**new, FILES_FIELD: _files(old.get(FILES_FIELD) or {}, new[FILES_FIELD])}
     stats = new.get(STATS_FIELD)
@@ -58,7 +58,7 @@ def _files(old: Record, new: Record) -> Record:
         if before is None:
             merged[name] = info
         elif info["isDeleted"]:
-            # A mark stays until it meets the base file's entry; an entry is taken away by it.
+            # A delete mark stays until it meets the base file's entry; a later entry removes the mark.
             if before["isDeleted"]:
                 merged[name] = info
             else:
@@ -86,25 +86,25 @@ def _extreme(one: Any, other: Any, choose: Any) -> Any:
     try:
         return choose(one, other, key=_order)
     except TypeError:
-        # Values of a column whose type has changed cannot be compared; a NaN is a bound that nobody uses.
+        # Values of a column whose type has changed cannot be compared; a NaN is useless as a bound.
         return {"value": math.nan}
 
 
 def _order(wrapped: Any) -> tuple[bool, Any]:
-    """As Java orders values: NaN is greater than all others."""
+    """The sort key of Java's order of values: NaN is greater than all others."""
     value = wrapped_value(wrapped)
     return (isinstance(value, float) and math.isnan(value), value)
 
 
 def wrapped_value(wrapped: Any) -> Any:
-    """The value in one of the wrappers that statistics use; None stays."""
+    """Return the value in one of the wrappers of statistics; None stays None."""
     if isinstance(wrapped, tuple):
         wrapped = wrapped[1]
     return wrapped["value"] if isinstance(wrapped, dict) else wrapped
 
 
 def _decoded(arrival: Arrival) -> Iterable[tuple[str, Record]]:
-    """Records are few or have maps of any length, so they are decoded one by one."""
+    """Decode records one by one; they are few, or have maps of any length."""
     assert arrival.entries is not None
     entries = arrival.entries
     view = memoryview(entries.data)
@@ -125,7 +125,7 @@ def _decoded(arrival: Arrival) -> Iterable[tuple[str, Record]]:
 
 
 def _checked(value: Any) -> Record:
-    """A record whose list of files has the shape that all here rely on. Raises ValueError, TypeError or KeyError for another."""
+    """Return a record whose list of files has the expected structure. Raises ValueError, TypeError or KeyError for any other."""
     if not isinstance(value, dict):
         raise TypeError("it is no record")
     files = value.get(FILES_FIELD) or {}
@@ -139,10 +139,10 @@ def _checked(value: Any) -> Record:
 
 @lru_cache(maxsize=32)
 def _parsed(schema: str) -> Any:
-    safe_schema(schema)  # refuses what would make the decoder recurse or work without an end
+    safe_schema(schema)  # refuse schemas that would make the decoder recurse or work without end
     return fastavro.parse_schema(json.loads(schema, object_hook=_with_plain_moments))
 
 
 def _with_plain_moments(part: dict[str, Any]) -> dict[str, Any]:
-    """A part of a schema in which moments are the numbers that they are: some are beyond what Python knows."""
+    """Change a part of a schema so that timestamps are read as numbers, because some are out of Python's range."""
     return {name: value for name, value in part.items() if (name, value) != ("logicalType", "timestamp-micros")}

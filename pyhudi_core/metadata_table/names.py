@@ -1,7 +1,7 @@
-"""Partitions of the metadata table, and how their keys are made.
+"""Partitions of the metadata table, and their keys.
 
 Specification, "Metadata Table", corrected by tables of releases 1.0 to 1.2: hashes are xxHash64 with Hudi's seed in Base64, file names are hashed
-by MD5, a key belongs to the file group that Java's hash of its text says.
+by MD5, and Java's hash of a key's text chooses its file group.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _SEED = 0xFFFFFFFFDABADABA
 
 
 def partition_name(partition: str) -> str:
-    """A data table's partition as the metadata table writes it."""
+    """Return the name of a data table's partition in the metadata table."""
     return partition or NON_PARTITIONED
 
 
 def partition_path(name: str) -> str:
-    """The opposite of `partition_name`."""
+    """Return the partition path of such a name, the inverse of `partition_name`."""
     return "" if name == NON_PARTITIONED else name
 
 
@@ -117,9 +117,8 @@ def file_group_of(key: str, groups: int) -> int:
     for unit in np.frombuffer(key.encode("utf-16-le"), np.uint16).tolist():
         value = (31 * value + unit) & 0xFFFFFFFF
     signed = value - (1 << 32) if value >= 1 << 31 else value
-    absolute = signed if signed == -(1 << 31) else abs(signed)
-    remainder = abs(absolute) % groups if absolute >= 0 else -(abs(absolute) % groups)
-    return abs(remainder)
+    # Java's abs of the smallest int is that int itself, and its remainder keeps the sign; the sign goes in the end.
+    return abs(signed) % groups
 
 
 def file_groups_of(keys: Sequence[str], groups: int) -> npt.NDArray[np.int64]:

@@ -1,7 +1,7 @@
-"""Ask the metadata table: which files there are, what is in them, where a key is.
+"""Query the metadata table: which files exist, their statistics, and the location of a key.
 
-Nothing here falls back: whether the metadata table is to be believed is decided where snapshots are built. What it says is as of now; a reader of an
-earlier state filters it by visibility as it filters a listing of the storage.
+There is no fallback here: ``snapshot`` decides whether the metadata table can be trusted. Its answers are as of now; a reader of an earlier
+state filters them by visibility, as it filters a listing of the storage.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import CorruptHFileError
 from pyhudi_core.file_groups.slicing import Piece
-from pyhudi_core.formats.avro_columns import decode_records
+from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.metadata_table import merging, names
 from pyhudi_core.metadata_table.merging import BLOOM_FIELD, FILES_FIELD, STATS_FIELD, wrapped_value
@@ -33,14 +33,14 @@ _UUID_DIGITS = [place for place in range(_UUID_LENGTH) if place not in (8, 13, 1
 
 @dataclass(slots=True)
 class MetadataTable:
-    """The metadata table beside a data table; ``partitions`` are those that the data table's properties list."""
+    """The metadata table of a data table; ``partitions`` are those in the data table's properties."""
 
     slices: MetadataSlices
     partitions: tuple[str, ...]
 
     @classmethod
     def open(cls, storage: Storage, data: Timeline, partitions: Sequence[str]) -> MetadataTable:
-        """Read its timeline; nothing else yet."""
+        """Read its timeline, and nothing else yet."""
         return cls(MetadataSlices.load(storage, data), tuple(partitions))
 
     def has(self, partition: str) -> bool:
@@ -56,7 +56,7 @@ class MetadataTable:
         return tuple(sorted(names.partition_path(name) for name, info in listed.items() if not info["isDeleted"]))
 
     def files(self, partitions: Sequence[str]) -> dict[str, dict[str, int]]:
-        """The files of partitions of the data table: names and sizes."""
+        """Return the files of partitions of the data table: names and sizes."""
         keys = {names.partition_name(partition): partition for partition in partitions}
         found = self._records(names.FILES, list(keys))
         return {
@@ -71,7 +71,7 @@ class MetadataTable:
     def column_stats(
         self, columns: Sequence[str], partitions: Iterable[str], index: str = names.COLUMN_STATS
     ) -> list[ColumnRangeOfFile]:
-        """What is known about columns of the files of some partitions."""
+        """Return the column statistics of the files of some partitions."""
         prefixes = {names.column_stats_key(column, path): path for path in partitions for column in columns}
         found = self._merged(index, with_prefixes(list(prefixes)), None)
         length = len(names.column_stats_key("", ""))
@@ -84,7 +84,7 @@ class MetadataTable:
     def partition_stats(
         self, columns: Sequence[str], partitions: Iterable[str], index: str = names.PARTITION_STATS
     ) -> list[ColumnRangeOfFile]:
-        """What is known about columns of whole partitions; ``file`` is empty. ``index`` may be an expression index."""
+        """Return the column statistics of complete partitions; ``file`` is empty. ``index`` may be an expression index."""
         key_of = names.partition_stats_key if index == names.PARTITION_STATS else names.expression_partition_key
         keys = {key_of(column, path): path for path in partitions for column in columns}
         found = self._records(index, list(keys))
@@ -95,7 +95,7 @@ class MetadataTable:
         ]
 
     def bloom_filters(self, files: Sequence[tuple[str, str]]) -> dict[tuple[str, str], BloomFilter]:
-        """The bloom filters of base files, given by partition and name, by both; files that have none do not show."""
+        """Return the bloom filters of base files given by partition and name; files without one are missing in the result."""
         keys = {names.bloom_filter_key(*file): file for file in files}
         found: dict[tuple[str, str], BloomFilter] = {}
         for key, record in self._records(names.BLOOM_FILTERS, list(keys)).items():
@@ -108,15 +108,15 @@ class MetadataTable:
     # --- keys
 
     def record_locations(self, keys: Sequence[str]) -> pa.Table:
-        """Where record keys are: columns key, partition, file_id, instant_ms; keys that are nowhere do not show.
+        """Return the locations of record keys: columns key, partition, file_id, instant_ms. Unknown keys have no row.
 
-        An index that is kept by partition (release 1.2) may know one key in several partitions: a row for each.
+        A partitioned index (release 1.2) may have one key in several partitions, with a row for each.
         """
         rows = self._latest(names.RECORD_INDEX, list(dict.fromkeys(keys)), "recordIndexMetadata")
         return _locations(rows)
 
     def record_keys_of(self, index: str, values: Sequence[str]) -> list[str]:
-        """The record keys of the rows in which a secondary key has one of these values."""
+        """Return the record keys of the rows whose secondary key is one of these values."""
         unique = dict.fromkeys(values)
         find = with_prefixes([prefix for value in unique for prefix in names.secondary_prefixes(value)])
         keys: list[str] = []
@@ -130,21 +130,21 @@ class MetadataTable:
     # --- entries
 
     def _records(self, partition: str, keys: Sequence[str]) -> dict[str, merging.Record]:
-        """The merged records of keys, looked up in the file groups that hold them."""
+        """Return the merged records of keys, from the file groups that can hold them."""
         found: dict[str, merging.Record] = {}
         for piece, inside in self._holders(partition, keys):
             found |= merging.records(self.slices.arrivals(piece, with_keys(inside)), frozenset(inside))
         return found
 
     def _merged(self, partition: str, find: Find, wanted: frozenset[str] | None) -> dict[str, merging.Record]:
-        """The merged records of whatever ``find`` finds, in all file groups."""
+        """Return the merged records that ``find`` returns, from all file groups."""
         found: dict[str, merging.Record] = {}
         for piece in self.slices.pieces(partition):
             found |= merging.records(self.slices.arrivals(piece, find), wanted)
         return found
 
     def _latest(self, partition: str, keys: Sequence[str], column: str) -> pa.Table:
-        """For records that are replaced as a whole: the newest of each key, as a table with the key and one column."""
+        """Return the newest record of each key, as a table with the key and one column. For records that are replaced completely."""
         tables: list[pa.Table] = []
         for piece, inside in self._holders(partition, keys):
             tables.append(_newest(list(self.slices.arrivals(piece, with_keys(inside))), column))
@@ -153,7 +153,7 @@ class MetadataTable:
         ) else pa.table({_KEY: pa.array([], pa.string())})  # fmt: skip
 
     def _holders(self, partition: str, keys: Sequence[str]) -> Iterator[tuple[Piece, list[str]]]:
-        """The file groups that can hold the keys, each with those keys."""
+        """Return the file groups that can hold the keys, each with those keys."""
         pieces = self.slices.pieces(partition)
         if not pieces:
             raise CorruptHFileError(
@@ -171,15 +171,15 @@ class MetadataTable:
             yield from ((family[group], some) for group, some in inside.items())
 
     def scan(self, partition: str) -> dict[str, merging.Record]:
-        """Every merged record of a partition."""
+        """Return every merged record of a partition."""
         return self._merged(partition, everything, None)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnRangeOfFile:
-    """Statistics of one column in one file (or partition): Python values as Avro has them, None where unknown.
+    """Statistics of one column in one file or partition: Python values as Avro has them, None if unknown.
 
-    File names are not unique: buckets of a bucket index may have the same one in every partition.
+    File names are not unique: the buckets of a bucket index may have the same name in every partition.
     """
 
     partition: str
@@ -193,7 +193,7 @@ class ColumnRangeOfFile:
 
 @dataclass(slots=True)
 class MetadataListing:
-    """Lists a data table's files from the metadata table: the first partition that is asked for alone, then all others at once."""
+    """Lists a data table's files from the metadata table: the first requested partition alone, then all others together."""
 
     table: MetadataTable
     _files: dict[str, tuple[ObjectInfo, ...]] = field(default_factory=dict)
@@ -205,8 +205,11 @@ class MetadataListing:
             self._partitions = self.table.data_partitions()
         return self._partitions
 
+    def prepare(self, partitions: Iterable[str]) -> None:
+        """Nothing: the second partition that is asked for brings all others."""
+
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
-        """All files that the metadata table lists in a partition."""
+        """Return all files that the metadata table lists in a partition."""
         if partition not in self._files:
             wanted = (partition,) if not self._files else tuple({*self.partitions(), partition} - self._files.keys())
             for path, found in self.table.files(wanted).items():
@@ -233,7 +236,7 @@ def _range(stats: merging.Record, partition: str) -> ColumnRangeOfFile:
 
 
 def _newest(arrivals: Sequence[Arrival], column: str) -> pa.Table:
-    """The newest entry of each key; keys whose newest entry is a delete are left out. Columnar: there may be very many."""
+    """Return the newest entry of each key, without keys whose newest entry is a delete. Columnar, because there may be very many."""
     parts: list[pa.Table] = []
     for order, arrival in enumerate(arrivals):
         if arrival.entries is None:
@@ -252,7 +255,7 @@ def _newest(arrivals: Sequence[Arrival], column: str) -> pa.Table:
         return pa.table({_KEY: pa.array([], pa.string())})
     codes = table.column(_KEY).combine_chunks().dictionary_encode().indices.to_numpy()
     last = np.zeros(int(codes.max()) + 1, np.int64)
-    last[codes] = np.arange(len(codes))  # the latest assignment wins
+    last[codes] = np.arange(len(codes))  # the latest location wins
     newest = table.take(pa.array(last))
     return newest.filter(pc.is_valid(newest.column(column))).drop_columns([_ORDER])
 
@@ -272,7 +275,7 @@ def _locations(rows: pa.Table) -> pa.Table:
 
 
 def _uuid_texts(high: pa.Array, low: pa.Array, index: pa.Array) -> pa.Array:
-    """File ids that are a UUID in two longs and a number behind it; -1 for no number."""
+    """Return file ids as text: a UUID in two longs, and a number after it; -1 for no number."""
     octets = np.stack([_unsigned(high), _unsigned(low)], axis=1).astype(">u8").view(np.uint8).reshape(len(high), 16)
     texts = np.full((len(high), _UUID_LENGTH), ord("-"), np.uint8)
     texts[:, _UUID_DIGITS] = _HEX[np.stack([octets >> 4, octets & 15], axis=2).reshape(len(high), 32)]

@@ -1,8 +1,8 @@
-"""File slices of the metadata table's partitions, and the entries in them for some keys.
+"""File slices of the metadata table's partitions, and their entries for given keys.
 
-The metadata table is a merge-on-read table, but what of it counts is decided by the data table: a block whose instant is pending there does not
-count, although the metadata table's own commit has completed (that is how one decision publishes both). Entries of a key are given in the order of
-their arrival, base file first; what they mean together is ``merging``'s work.
+The metadata table is a merge-on-read table, but the data table decides which of its blocks count. A block whose instant is pending in the data
+table does not count, although the metadata table's own commit has completed; so one decision publishes both. The entries of a key are returned in
+the order of their arrival, base file first; ``merging`` merges them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pyhudi_core.errors import CorruptHFileError, HudiError
 from pyhudi_core.file_groups.slice import BaseFile, LogFile
 from pyhudi_core.file_groups.slicing import Piece, slices_of
 from pyhudi_core.formats.hfile import Entries, HFileReader
-from pyhudi_core.formats.log_contents import read_deletes
-from pyhudi_core.formats.log_format import BlockType, Header, LogBlock
-from pyhudi_core.formats.log_reader import LogReader
+from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock
+from pyhudi_core.formats.log.contents import read_deletes
+from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
@@ -31,7 +31,7 @@ Find = Callable[[HFileReader], Iterator[Entries]]
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Some entries that arrived together: values in Avro, or deletes (``entries`` None)."""
+    """Entries that arrived together: Avro values, or deletes (``entries`` is None)."""
 
     schema: str
     entries: Entries | None
@@ -54,13 +54,13 @@ class MetadataSlices:
         return cls(storage, TimelineFolder(storage, f"{FOLDER}/.hoodie/timeline").load(), data)
 
     def pieces(self, partition: str) -> tuple[Piece, ...]:
-        """The newest slice of each file group of a partition, in the order of the groups' numbers."""
+        """Return the newest slice of each file group of a partition, in the order of the groups' numbers."""
         if partition not in self._slices:
             self._slices[partition] = tuple(self._assemble(partition))
         return self._slices[partition]
 
     def arrivals(self, piece: Piece, find: Find) -> Iterator[Arrival]:
-        """The entries of a slice that ``find`` finds, and all deletes, in the order of their arrival."""
+        """Return the entries of a slice that ``find`` finds, and all deletes, in the order of their arrival."""
         if piece.base is not None:
             with _naming(piece.base.path), self.storage.open_input(piece.base.path) as source:
                 yield from self._found(HFileReader(source, piece.base.path), find)
@@ -70,11 +70,11 @@ class MetadataSlices:
                 for block in reader.blocks():
                     if self.counts(block.instant_time):
                         yield from self._block(reader, block, find, log.path)
-                # Older statistics in the place of lost ones would leave out files whose rows are wanted.
+                # If older statistics replaced lost ones, pruning would omit files with matching rows.
                 reader.refuse_damage("Let Hudi build the metadata table anew.")
 
     def counts(self, requested_time: str) -> bool:
-        """Whether blocks of this instant are to be read."""
+        """Whether blocks of this instant are read."""
         if requested_time.startswith(INITIAL_INSTANTS):
             return True
         there = self.data.find(requested_time)
@@ -86,9 +86,9 @@ class MetadataSlices:
         return (there is not None and there.is_completed) or self._is_older(requested_time)
 
     def knows(self, commits: Iterable[Instant]) -> bool:
-        """Whether every completed commit of the data table is in here: a writer that forgot the metadata table would be invisible.
+        """Whether it has every completed commit of the data table. A writer that ignored the metadata table would be invisible otherwise.
 
-        What had completed before the metadata table was built for the first time was listed then.
+        Commits completed before the metadata table was first built are included in that first build.
         """
         built = min(
             (
@@ -108,9 +108,9 @@ class MetadataSlices:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether it holds a commit that began and completed since the data table's timeline was read.
+        """Whether it has a commit that began and completed after the data table's timeline was read.
 
-        Its statistics and its index of keys are those of a later state then: a row that the commit deleted or moved would not be found.
+        Its statistics and key index then describe a later state: a row that the commit deleted or moved would not be found.
         """
         newest = max((i.completion_time or "" for i in self.data), default="")
         return any(
@@ -120,7 +120,7 @@ class MetadataSlices:
         )
 
     def _is_older(self, requested_time: str) -> bool:
-        """Instants that have left the active timeline had completed."""
+        """Whether the instant has left the active timeline, and so had completed."""
         writes = [i.requested_time for i in self.own if i.action in DATA_ACTIONS or i.is_pending]
         return bool(writes) and requested_time < min(writes)
 
@@ -166,7 +166,7 @@ class MetadataSlices:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Errors inside say which file they are about."""
+    """Add the path of the file to errors raised inside."""
     try:
         yield
     except HudiError as error:

@@ -1,6 +1,6 @@
-"""Statistics of the metadata table as values of a column's type, where both mean the same.
+"""Statistics of the metadata table as values of a column's type, if both mean the same.
 
-Avro has fewer types than a table has, and release by release other ones for the same column; what cannot be told for sure says nothing.
+Avro has fewer types than a table, and releases write the same column with different types. A value whose meaning is uncertain becomes None.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ eight years in microseconds: moments from 1961 to 1978 cannot be told from them.
 
 
 def typed_stats(item: ColumnRangeOfFile, kind: pa.DataType, rows: int) -> ColumnStats | None:
-    """Statistics with values of the column's type ``kind``, of so many rows (0: nobody counted them); None if they are of no use."""
+    """Return statistics with values of the column's type ``kind``, for this number of rows (0: unknown); None if they are useless."""
     if rows and item.nulls is not None and item.nulls >= rows:
-        # Bounds of columns that are all null are made up.
+        # Bounds of columns that are all null are invented.
         return ColumnStats(None, None, item.nulls, rows)
     low, high = _typed(item.min, kind), _typed(item.max, kind)
     if low is None or high is None:
         return None
     if any(isinstance(bound, str) and not sorts_as_in_java(bound) for bound in (low, high)):
         return None
-    # Some writers cut long texts off, here as in Parquet's statistics; never shorter ones than this.
+    # Some writers truncate long texts, here and in Parquet's statistics, but never to fewer bytes than this.
     cut_off = isinstance(high, str) and len(high.encode()) >= _CUT_OFF_BYTES
     return ColumnStats(low, high, item.nulls, rows or None, truncated=cut_off)
 
 
 def trusted_stats(item: ColumnRangeOfFile, kind: pa.DataType) -> ColumnStats | None:
-    """Statistics of a column that hold also where Parquet had none: of texts and bytes that are too long Hudi's writers say that they are null, which
-    cannot be told from nulls, and of real numbers with NaN among them that they are 0.
+    """Return statistics that hold also where Parquet had none.
+
+    Hudi's writers record texts and bytes that are too long as null, so these cannot be distinguished from nulls. If floating-point values
+    contain NaN, they record the bounds 0 and 0.
     """
     stats = typed_stats(item, kind, item.rows)
     if stats is None or (item.nulls and kind in (pa.string(), pa.binary())):
@@ -53,8 +55,10 @@ def trusted_stats(item: ColumnRangeOfFile, kind: pa.DataType) -> ColumnStats | N
 
 
 def _real(item: ColumnRangeOfFile, stats: ColumnStats) -> ColumnStats:
-    """What can be told of real numbers: that of a file is 0 to 0 where there is NaN in it, which does not show in what is said of its partition; and
-    bounds may be those of a file from before its column was widened.
+    """Return the reliable bounds of floating-point values.
+
+    A file with NaN is recorded as 0 to 0, which cannot be seen in the bounds of its partition. Bounds may also come from a file from before its
+    column was widened.
     """
     if not item.file or stats.min == stats.max == 0:
         return replace(stats, min=None, max=None)
@@ -62,7 +66,7 @@ def _real(item: ColumnRangeOfFile, stats: ColumnStats) -> ColumnStats:
 
 
 def _typed(value: object, kind: pa.DataType) -> Any:
-    """A value of the metadata table as one of the column's type; None if it cannot be."""
+    """Convert a value of the metadata table to the column's type; None if it cannot be."""
     types = pa.types
     if value is None:
         return None
@@ -82,7 +86,7 @@ def _typed(value: object, kind: pa.DataType) -> Any:
 
 
 def _moment(value: int, number: pa.DataType, kind: pa.DataType) -> Any:
-    """A number of days or of microseconds as a date or a moment; None beyond what Python knows."""
+    """Convert a number of days or of microseconds to a date or timestamp; None if it is out of Python's range."""
     try:
         return pa.scalar(value, number).cast(kind).as_py()
     except (ValueError, OverflowError, pa.ArrowInvalid):

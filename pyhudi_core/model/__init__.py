@@ -1,1 +1,1 @@
-"""Nouns of the specification, as values."""
+"""The specification's terms as values: instants, file names, record keys, partition paths, schemas, table properties."""

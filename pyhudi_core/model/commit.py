@@ -1,12 +1,12 @@
-"""What a completed commit says: ``HoodieCommitMetadata`` and ``HoodieReplaceCommitMetadata`` as values.
+"""The content of a completed commit: ``HoodieCommitMetadata`` and ``HoodieReplaceCommitMetadata`` as values.
 
-Facts about what real writers put into the fields are in the specification's section "Commits" and were checked against files
-of Hudi 1.0.2. Unknown fields are kept in ``raw`` so that a reader of a newer release's commit loses nothing.
+Specification, section "Commits"; checked against files of Hudi 1.0.2. ``raw`` keeps unknown fields, so that nothing of a newer
+release's commit is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -19,7 +19,7 @@ ROWS_REPLACED_KEY = "pyhudi.rows_replaced"
 
 
 class OperationType(StrEnum):
-    """``operationType`` of a commit; Hudi fails on any word it does not know."""
+    """``operationType`` of a commit. Hudi fails on a word that it does not know."""
 
     INSERT = "INSERT"
     UPSERT = "UPSERT"
@@ -45,7 +45,7 @@ SERVICE_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
 
 @dataclass(frozen=True, slots=True)
 class WriteStat:
-    """One written file. ``path`` and ``change_logs`` are relative to the table; sizes in bytes; counts in rows."""
+    """One written file. ``path`` and ``change_logs`` are relative to the table; sizes are in bytes, counts in rows."""
 
     file_id: str
     path: str
@@ -60,7 +60,7 @@ class WriteStat:
     change_logs: tuple[str, ...] = ()
 
     def to_avro(self) -> dict[str, Any]:
-        """The fields of ``HoodieWriteStat`` as Hudi's copy-on-write handles fill them."""
+        """Return the fields of ``HoodieWriteStat``, filled as Hudi's copy-on-write handles fill them."""
         return {
             "fileId": self.file_id,
             "path": self.path,
@@ -84,7 +84,7 @@ class WriteStat:
 
     @classmethod
     def from_avro(cls, record: Mapping[str, Any], partition: str) -> WriteStat:
-        """Read one; every field may be missing."""
+        """Read the fields of ``HoodieWriteStat``; every field may be missing."""
         return cls(
             file_id=record.get("fileId") or "",
             path=record.get("path") or "",
@@ -109,30 +109,39 @@ class CommitMetadata:
     extra: Mapping[str, str] = field(default_factory=dict)
     replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    _by_folder: dict[str, list[WriteStat]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def schema(self) -> str | None:
-        """Avro JSON of the table's schema without meta columns, or None where the commit has none."""
+        """Avro JSON of the table's schema without meta columns; None if the commit has none."""
         return self.extra.get(SCHEMA_KEY) or None
 
     @property
     def is_empty(self) -> bool:
-        """Whether it wrote and replaced nothing: a commit for the sake of its extra metadata."""
+        """Whether the commit wrote and replaced nothing, and only carries extra metadata."""
         return not self.stats and not any(self.replaced.values())
 
     @property
     def changes_rows(self) -> bool:
-        """Whether rows may read otherwise since: neither a service (it rewrites rows as they are) nor an empty commit."""
+        """Whether the commit can change the result of a query. False for table services, which keep the rows, and for empty commits."""
         return not self.is_empty and self.operation not in SERVICE_OPERATIONS
 
     @property
     def partitions(self) -> frozenset[str]:
-        """Every partition the commit wrote to or replaced groups in."""
+        """The partitions that the commit wrote to or replaced file groups in."""
         return frozenset(stat.partition for stat in self.stats) | frozenset(self.replaced)
 
     @property
+    def by_folder(self) -> Mapping[str, Sequence[WriteStat]]:
+        """The files by the partition that their paths name; worked out once, for commits of very many files."""
+        if not self._by_folder:
+            for stat in self.stats:
+                self._by_folder.setdefault(stat.path.rpartition("/")[0], []).append(stat)
+        return self._by_folder
+
+    @property
     def rows_replaced(self) -> int | None:
-        """How many rows were in the file groups that it took away; None where the commit does not say (those of other writers)."""
+        """The number of rows in the file groups that the commit replaced; None if the commit does not record it (other writers)."""
         if not self.replaced:
             return 0
         text = self.extra.get(ROWS_REPLACED_KEY, "")
@@ -147,12 +156,12 @@ class CommitMetadata:
                 yield (partition, file_id)
 
     def record_name(self, action: Action) -> str:
-        """The Avro record in which an instant of this action stores it."""
+        """Return the name of the Avro record that stores a commit of this action."""
         replaces = action.completes_as is Action.REPLACECOMMIT
         return "HoodieReplaceCommitMetadata" if replaces else "HoodieCommitMetadata"
 
     def to_avro(self, action: Action) -> dict[str, Any]:
-        """The record to store for an instant of this action."""
+        """Return the Avro record of this commit, for an instant of this action."""
         by_partition: dict[str, list[dict[str, Any]]] = {}
         for stat in self.stats:
             by_partition.setdefault(stat.partition, []).append(stat.to_avro())
@@ -169,7 +178,7 @@ class CommitMetadata:
 
     @classmethod
     def from_avro(cls, record: Mapping[str, Any]) -> CommitMetadata:
-        """Read a decoded record; tolerant of missing fields."""
+        """Read a decoded Avro record; fields may be missing."""
         stats = [
             WriteStat.from_avro(stat, partition)
             for partition, entries in (record.get("partitionToWriteStats") or {}).items()

@@ -1,7 +1,7 @@
-"""The Avro schema of the deletes in a log block: key, partition, and an ordering value in one of twelve wrappers.
+"""The Avro schema of a delete block in a log file: key, partition, and an ordering value in one of twelve wrapper types.
 
-Facts of the format (``HoodieDeleteRecordList`` of table version 8). Releases from 1.1 on have a thirteenth wrapper at the end, for several ordering
-columns; it is understood when read.
+``HoodieDeleteRecordList`` of table version 8. Releases from 1.1 on append a thirteenth wrapper, for several ordering columns;
+it is accepted when a log is read.
 """
 
 from __future__ import annotations

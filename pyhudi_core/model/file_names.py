@@ -1,8 +1,8 @@
 """Names of data files: base files, log files, write tokens, markers.
 
-Specification of version 8, section "Data Files". A write token is ``<partition>-<stage>-<attempt>``; Java parses it as three
-integers, readers ignore what they mean. Here they are a task number and two random 31-bit integers (the salt that makes two
-attempts never write the same name).
+Specification of version 8, section "Data Files". A write token is ``<partition>-<stage>-<attempt>``; Java parses three integers,
+and readers ignore their meaning. This package uses a task number and two random 31-bit integers, so that two attempts never write
+the same name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BaseFileName:
 
 @dataclass(frozen=True, slots=True)
 class LogFileName:
-    """``.<file_id>_<requested_time>.log.<version>_<write_token>[.cdc]``."""
+    """``.<file_id>_<requested_time>.log.<version>[_<write_token>][.cdc]``; old writers made names without a write token."""
 
     file_id: str
     requested_time: str
@@ -44,11 +44,12 @@ class LogFileName:
     is_cdc: bool = False
 
     def __str__(self) -> str:
-        return f".{self.file_id}_{self.requested_time}.log.{self.version}_{self.write_token}{'.cdc' if self.is_cdc else ''}"
+        token = f"_{self.write_token}" if self.write_token else ""
+        return f".{self.file_id}_{self.requested_time}.log.{self.version}{token}{'.cdc' if self.is_cdc else ''}"
 
 
 def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
-    """Read a data file's name; None for anything else that lies in a partition."""
+    """Parse the name of a data file; None for any other file in a partition."""
     if name.startswith("."):
         match = _LOG.fullmatch(name)
         if match is None:
@@ -64,16 +65,16 @@ def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
 
 
 def write_token(task: int, salt: int, attempt_salt: int) -> str:
-    """A token that no other attempt has; each part is below 2**31."""
+    """Return a token that no other attempt has; each part is below 2**31."""
     return f"{task}-{salt}-{attempt_salt}"
 
 
 def join(partition: str, name: str) -> str:
-    """The path of a file in a partition, relative to the table."""
+    """Return the path of a file in a partition, relative to the table."""
     return f"{partition}/{name}" if partition else name
 
 
 def split(path: str) -> tuple[str, str]:
-    """Partition path and file name of a path relative to the table."""
+    """Split a path relative to the table into partition path and file name."""
     partition, _, name = path.rpartition("/")
     return partition, name

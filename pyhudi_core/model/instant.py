@@ -1,8 +1,8 @@
-"""Instants: one action on the timeline, in one state.
+"""An instant: one action on the timeline, in one state.
 
-Specification of version 8, sections "Timeline" and "Time"; the names on disk are those that Hudi 1.0 to 1.2 write: a copy-on-write
-commit's inflight file is ``<begin>.inflight`` without an action, clustering has its own pending action and completes as
-``replacecommit``, compaction as ``commit``, log compaction as ``deltacommit``.
+Specification of version 8, sections "Timeline" and "Time". File names are those that Hudi 1.0 to 1.2 write: a copy-on-write commit's
+inflight file is ``<requested time>.inflight`` without an action; clustering completes as ``replacecommit``, compaction as ``commit``,
+log compaction as ``deltacommit``.
 
 Times are compared as text. They have 17 digits (``yyyyMMddHHmmssSSS``); 14 digits come from old tables.
 """
@@ -17,7 +17,7 @@ from functools import lru_cache
 
 
 class Action(StrEnum):
-    """What an instant does. The values are the words in file names."""
+    """The kind of an instant. The values are the words in file names."""
 
     COMMIT = "commit"
     DELTACOMMIT = "deltacommit"
@@ -52,7 +52,7 @@ WRITE_ACTIONS = DATA_ACTIONS | {Action.COMPACTION, Action.LOGCOMPACTION, Action.
 
 
 class State(StrEnum):
-    """How far an instant has come."""
+    """The progress of an instant."""
 
     REQUESTED = "requested"
     INFLIGHT = "inflight"
@@ -67,8 +67,8 @@ _NAME = re.compile(r"([0-9]+)(?:_([0-9]+))?\.([a-z]+)(?:\.([a-z]+))?", re.ASCII)
 class Instant:
     """One action in one state.
 
-    ``requested_time`` is also called begin time; ``completion_time`` is None unless the state is completed (and on completed
-    files of older tables, whose names have none).
+    ``requested_time`` is also called begin time. ``completion_time`` is None unless the state is completed; completed files of
+    older tables have none either.
     """
 
     requested_time: str
@@ -78,26 +78,26 @@ class Instant:
 
     @property
     def is_completed(self) -> bool:
-        """Its completed file is there."""
+        """Whether the instant has a completed file."""
         return self.state is State.COMPLETED
 
     @property
     def is_pending(self) -> bool:
-        """Requested or inflight."""
+        """Whether the state is requested or inflight."""
         return self.state is not State.COMPLETED
 
     @property
     def group(self) -> tuple[str, Action]:
-        """Files with the same group are states of one instant."""
+        """A key that all states of one instant share."""
         return (self.requested_time, self.action.completes_as)
 
     @property
     def rank(self) -> int:
-        """Orders the states of one instant."""
+        """A number that orders the states of one instant."""
         return _ORDER[self.state]
 
     def file_name(self) -> str:
-        """The name of the file in the timeline folder."""
+        """The file's name in the timeline folder."""
         if self.state is State.COMPLETED:
             if self.completion_time is None:
                 return f"{self.requested_time}.{self.action.completes_as}"
@@ -112,7 +112,7 @@ class Instant:
 
 @lru_cache(maxsize=1 << 14)
 def parse_file_name(name: str) -> Instant | None:
-    """Read a timeline file's name; None for names that are not instants (readers pass over them)."""
+    """Parse the name of a timeline file; None for other names, which readers skip."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -130,12 +130,12 @@ def parse_file_name(name: str) -> Instant | None:
 
 
 def is_time(text: str) -> bool:
-    """Whether the text is made of ASCII digits only, as every instant time is."""
+    """Whether the text has ASCII digits only, as every instant time has."""
     return text.isascii() and text.isdigit()
 
 
 def format_time(epoch_ms: int, *, utc: bool) -> str:
-    """17 digits for a time in epoch milliseconds, in UTC or in this process's own zone (``hoodie.table.timeline.timezone``)."""
+    """Format epoch milliseconds as 17 digits, in UTC or in this process's own zone (``hoodie.table.timeline.timezone``)."""
     moment = datetime.fromtimestamp(epoch_ms // 1000, tz=UTC)
     if not utc:
         moment = moment.astimezone()
@@ -143,7 +143,7 @@ def format_time(epoch_ms: int, *, utc: bool) -> str:
 
 
 def parse_time(text: str) -> datetime | None:
-    """The date and time that an instant time shows (no zone), or None for special ids and impossible dates."""
+    """Return the date and time of an instant time, without zone; None for special ids and impossible dates."""
     digits = (text + "999" if len(text) == 14 else text)[:17]
     if len(digits) != 17 or not is_time(digits):
         return None
@@ -155,7 +155,7 @@ def parse_time(text: str) -> datetime | None:
 
 
 def epoch_ms(text: str, *, utc: bool) -> int | None:
-    """The epoch milliseconds of an instant time, or None where it shows no date."""
+    """Return the epoch milliseconds of an instant time; None if it is no date."""
     moment = parse_time(text)
     if moment is None:
         return None
@@ -164,7 +164,7 @@ def epoch_ms(text: str, *, utc: bool) -> int | None:
 
 
 def time_after(text: str) -> str:
-    """The smallest 17-digit time that sorts after ``text``: one millisecond later."""
+    """Return the 17-digit time one millisecond later, the smallest one that sorts after ``text``."""
     moment = parse_time(text)
     if moment is None:
         return text
@@ -173,7 +173,7 @@ def time_after(text: str) -> str:
 
 
 def time_before(text: str) -> str:
-    """A 17-digit time that sorts before ``text``: one millisecond earlier."""
+    """Return the 17-digit time one millisecond earlier, which sorts before ``text``."""
     moment = parse_time(text)
     if moment is None:
         return text[:-1]

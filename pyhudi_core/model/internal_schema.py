@@ -1,11 +1,11 @@
-"""Columns by number: how Hudi's evolution on read tells a renamed column from a new one.
+"""Column numbers, which let Hudi's evolution on read tell a renamed column from a new one.
 
-Hudi's documentation, "Schema Evolution" (`hoodie.schema.on.read.enable`). ``ALTER TABLE`` gives every column, nested ones too, a number that
-stays when its name changes. A commit says the columns that it made under ``latest_schema``, and ``.hoodie/.schema`` holds all versions, each named
-by the requested time of the commit that made it. A file has the names of the newest version that is not later than the file.
+Hudi's documentation, "Schema Evolution" (``hoodie.schema.on.read.enable``). ``ALTER TABLE`` gives every column, nested ones included, a
+number that stays when the name changes. A commit stores the columns under ``latest_schema``; ``.hoodie/.schema`` holds all versions, each
+named by the requested time of its commit. A file has the column names of the newest version that is not later than the file.
 
-Invariant: a column of a file is read as the table's column of the same number, whatever the two are called; a number that the file does not have
-is null, also where another column had that name.
+Invariant: a column of a file is read as the table's column of the same number, whatever their names. A column whose number is not in
+the file is null, even if another column of the file has its name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_DEPTH = 32
 
 @dataclass(frozen=True, slots=True)
 class NumberedColumn:
-    """A column: its number, its name, and what is inside of it (an array has ``element``, a map ``key`` and ``value``)."""
+    """A column: number, name, and nested columns (an array has ``element``, a map ``key`` and ``value``)."""
 
     number: int
     name: str
@@ -36,46 +36,48 @@ Version = tuple[int, tuple[NumberedColumn, ...]]
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """What the table's columns are called in a file. ``sources`` has None for columns that are not in it; ``inside`` only what differs."""
+    """The table's columns by their names in a file. ``sources`` has None for columns that are not in the file;
+    ``inside`` has only differences.
+    """
 
     sources: Mapping[str, str | None]
     inside: Mapping[str, FileNames]
 
     def of(self, name: str) -> str | None:
-        """The name in the file; columns without a number, such as meta columns, have the same."""
+        """Return the name in the file; columns without a number, such as meta columns, keep their name."""
         return self.sources.get(name, name)
 
     def within(self, name: str) -> FileNames | None:
-        """The names inside of a nested column; None where they are the same."""
+        """Return the names inside a nested column; None if they are the same in the file."""
         return self.inside.get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """The columns of a table's state, and the versions of its schema, oldest first."""
+    """The table's current columns, and the versions of its schema, oldest first."""
 
     columns: tuple[NumberedColumn, ...]
     versions: tuple[Version, ...]
 
     @property
     def renames(self) -> bool:
-        """Whether any file can have other names than the table."""
+        """Whether a file can have other column names than the table."""
         return any(_names(self.columns, columns) is not None for _, columns in self.versions)
 
     def names_at(self, requested_time: str) -> FileNames | None:
-        """What columns are called in files that the commit of this time wrote; None if that is as they are called now."""
+        """Return the column names in files written by the commit of this time; None if they are the current ones."""
         place = bisect_right(self.versions, int(requested_time), key=lambda version: version[0])
         return None if place == 0 else _names(self.columns, self.versions[place - 1][1])
 
 
 def in_file(names: FileNames | None, columns: Iterable[str]) -> list[str]:
-    """What these columns of the table are called in a file; those that it does not have are left out."""
+    """Return the names of these columns in a file, without the columns that the file does not have."""
     found = columns if names is None else (names.of(column) for column in columns)
     return [name for name in found if name is not None]
 
 
 def parse_versions(text: str, path: str) -> tuple[Version, ...]:
-    """The versions in a file of ``.hoodie/.schema``, oldest first. Raises `CorruptTimelineError`."""
+    """Parse the versions in a file of ``.hoodie/.schema``, oldest first. Raises `CorruptTimelineError`."""
     try:
         found = [(int(raw["version_id"]), _fields(raw, 0)) for raw in json.loads(text)["schemas"]]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -84,7 +86,7 @@ def parse_versions(text: str, path: str) -> tuple[Version, ...]:
 
 
 def parse_version(text: str, path: str) -> Version:
-    """The version that a commit says under ``latest_schema``. Raises `CorruptTimelineError`."""
+    """Parse the version that a commit stores under ``latest_schema``. Raises `CorruptTimelineError`."""
     try:
         raw = json.loads(text)
         return int(raw["version_id"]), _fields(raw, 0)
@@ -93,7 +95,7 @@ def parse_version(text: str, path: str) -> Version:
 
 
 def _fields(raw: Any, depth: int) -> tuple[NumberedColumn, ...]:
-    """The columns inside of a type; none inside of a plain one, which is a text."""
+    """Return the columns inside a type; none for a plain type, which is a text."""
     if depth > _MAX_DEPTH:
         raise ValueError("it is nested too deeply")
     kind = raw["type"] if isinstance(raw, dict) else None
@@ -123,5 +125,5 @@ def _damaged(error: Exception, path: str) -> CorruptTimelineError:
     return CorruptTimelineError(
         f"The numbers of the table's columns cannot be read: {error!s:.200}",
         path=path,
-        hint="Restore the file from a copy; without them renamed columns would be read wrong.",
+        hint="Restore the file from a copy; without the numbers, renamed columns would be read wrongly.",
     )

@@ -1,7 +1,7 @@
-"""Floating-point numbers as Java writes them, which columns that were widened are read by.
+"""Floating-point numbers as Java writes them. Widened columns are read by way of this text.
 
-`Double.toString` and `Float.toString` of the Java language: the fewest digits that name the number, in scientific notation from 10^7 on and below
-10^-3. (Java before release 19 writes a digit too many for a few numbers; the shortest text is given.)
+`Double.toString` and `Float.toString` of the Java language: the fewest digits that identify the number, in scientific notation from
+10^7 on and below 10^-3. (Java before release 19 writes one digit too many for a few numbers; this module gives the shortest text.)
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _WORDS = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def widened(values: pa.Array) -> pa.Array:
-    """32-bit numbers as the 64-bit numbers that have the same text."""
+    """Convert 32-bit numbers to the 64-bit numbers with the same text."""
     return values.cast(pa.string()).cast(pa.float64())
 
 
 def lowest_widened(bound: float | None) -> float | None:
-    """A bound below what a 32-bit number becomes by `widened`; other numbers are their own."""
+    """Return a lower bound of what `widened` makes of a 32-bit number; other numbers are returned unchanged."""
     return _neighbour(bound, -np.inf)
 
 
 def highest_widened(bound: float | None) -> float | None:
-    """A bound above what a 32-bit number becomes by `widened`; other numbers are their own."""
+    """Return an upper bound of what `widened` makes of a 32-bit number; other numbers are returned unchanged."""
     return _neighbour(bound, np.inf)
 
 
@@ -39,7 +39,7 @@ def _neighbour(bound: float | None, towards: float) -> float | None:
 
 
 def as_java_text(values: pa.Array) -> pa.Array:
-    """Numbers as texts."""
+    """Format numbers as Java does."""
     texts = values.cast(pa.string()).dictionary_encode()
     known = pa.array([_java(text) for text in texts.dictionary.to_pylist()], pa.string())
     return pc.take(known, texts.indices)

@@ -1,7 +1,7 @@
-"""Where the order of texts in Java and here is the same.
+"""The characters for which Java sorts texts in the same order as Arrow and Python.
 
-Java compares UTF-16 code units, everybody else code points or UTF-8 bytes. The two differ only beyond U+D7FF, so bounds that Java may have made
-hold here if they have no character of that kind.
+Java compares UTF-16 code units; Arrow and Python compare UTF-8 bytes or code points. The two orders differ only beyond U+D7FF, so
+minimum and maximum values written by Java are valid here if all their characters are below that.
 """
 
 from __future__ import annotations
@@ -10,5 +10,5 @@ _FIRST_SURROGATE = "\ud800"
 
 
 def sorts_as_in_java(text: str) -> bool:
-    """Whether a text is before and after the same texts in both orders."""
+    """Whether a text has the same position among all texts in both orders."""
     return max(text, default="") < _FIRST_SURROGATE

@@ -56,14 +56,14 @@ def parse(data: bytes, *, path: str) -> dict[str, str]:
             limit=SIZE_LIMIT,
             seen=len(data),
             path=path,
-            hint="Look at the file: a properties file has a few thousand bytes",
+            hint="Check the file: a properties file has a few thousand bytes",
         )
     return dict(_parsed(data, path))
 
 
 @lru_cache(maxsize=32)
 def _parsed(data: bytes, path: str) -> Mapping[str, str]:
-    """The properties of a text; every look at a table reads the same one again."""
+    """Parse the properties of a text. Cached, because each call on a table reads the same text again."""
     if b"\0" in data:
         raise CorruptPropertiesError(
             "a properties file holds a NUL byte",
@@ -80,14 +80,14 @@ def _parsed(data: bytes, path: str) -> Mapping[str, str]:
 
 
 def render(properties: Mapping[str, str], comment: str) -> bytes:
-    """Write properties text as ``java.util.Properties.store`` does, in the order of the mapping.
+    """Write properties as ``java.util.Properties.store`` does, in the order of the mapping.
 
-    Every line of ``comment`` becomes a line that starts with ``#``; an empty comment gives none.
+    Every line of ``comment`` becomes a line that starts with ``#``; an empty comment adds no line.
     """
     lines = [f"#{_ascii(line)}" for line in _LINE_END.split(comment)] if comment else []
     for key, value in properties.items():
         escaped = _ascii(value.translate(_WRITTEN_ESCAPES))
-        # Java skips blanks before a value, so a leading one needs a backslash; in keys every blank does.
+        # Java skips blanks before a value, so a leading blank needs a backslash; in keys every blank does.
         leading = "\\" if escaped.startswith(" ") else ""
         lines.append(f"{_ascii(key.translate(_WRITTEN_ESCAPES)).replace(' ', chr(92) + ' ')}={leading}{escaped}")
     return ("\n".join(lines) + "\n").encode("ascii")
@@ -124,7 +124,7 @@ def _unescape(text: str, path: str) -> str:
 
     plain = _ESCAPE.sub(character, text)
     try:
-        # Escapes are UTF-16 units, so a character beyond the first plane comes as two of them.
+        # Escapes are UTF-16 units, so a character beyond the first plane becomes two escapes.
         return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
         raise _bad_escape(text, path) from None

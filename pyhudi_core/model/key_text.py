@@ -1,9 +1,9 @@
-"""Column values as the text that record keys and partition paths are made of.
+"""The text of column values in record keys and partition paths.
 
-The text is what Apache Hudi's writer gives on its Avro path (upsert, insert, delete): ``Object.toString`` of the value, with
-dates as ``LocalDate`` and decimals as ``BigDecimal``; timestamps stay the number of microseconds since the epoch. Hudi's row
-writer (bulk_insert) formats timestamps differently, and Java releases differ in the text of floating-point numbers, so
-partition paths take no timestamps, and neither of the two takes floats, binaries, times or nested values.
+The text is what Apache Hudi's writer makes on its Avro path (upsert, insert, delete): ``Object.toString`` of the value, with dates as
+``LocalDate`` and decimals as ``BigDecimal``; timestamps are microseconds since the epoch. Hudi's row writer (bulk_insert) formats
+timestamps differently, so partition columns must not be timestamps. Java releases differ in the text of floating-point numbers, so
+neither keys nor partition columns may be floats; binaries, times and nested values are refused too.
 
 Invariant: two values of one column have the same text if and only if they are equal.
 """
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 
 def key_column(batch: pa.RecordBatch, field: str) -> pa.Array | None:
-    """Return a column by its name, or by its dotted path into structs; None if there is none."""
+    """Return a column by its name or its dotted path into structs; None if it does not exist."""
     index = batch.schema.get_field_index(field)
     if index >= 0:
         return batch.column(index)
@@ -32,7 +32,7 @@ def key_column(batch: pa.RecordBatch, field: str) -> pa.Array | None:
 
 
 def text_problem(kind: pa.DataType, *, timestamps: bool) -> str | None:
-    """Say why values of a type have no agreed text, or None if they have."""
+    """Return why values of a type have no agreed text; None if they have one."""
     if pa.types.is_dictionary(kind):
         return text_problem(kind.value_type, timestamps=timestamps)
     if pa.types.is_floating(kind):
@@ -56,7 +56,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def as_text(column: pa.Array) -> pa.Array:
-    """Turn a column without a ``text_problem`` into a string array; nulls stay null."""
+    """Convert a column without a ``text_problem`` into a string array; nulls stay null."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.dictionary_decode()
@@ -64,6 +64,6 @@ def as_text(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).cast(pa.string())
     if pa.types.is_date(kind):
-        # java.time writes years of more than four digits with a sign.
+        # java.time writes a sign before years of more than four digits.
         return pc.replace_substring_regex(column.cast(pa.date32()).cast(pa.string()), r"^(\d{5,})", r"+\1")
     return column.cast(pa.string())

@@ -1,6 +1,6 @@
-"""Mask secrets in texts that people or other machines see: keys in addresses, values of options that are secrets, Amazon's access keys.
+"""Mask secrets in texts that are shown or stored: keys in addresses, values of secret options, AWS access keys.
 
-Every secret character becomes a star, so lengths stay, and with them the formats that bytes are in.
+Every secret character becomes a star. Lengths stay the same, so that binary formats stay readable.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEY = re.compile(rb"(?:^|[._-])" + _WORDS + rb"(?:$|[._-])", re.IGNORECASE)
 
 
 def masked(data: bytes, *, options: bool = True) -> bytes:
-    """The same bytes, as many of them, with secrets masked; ``options=False`` leaves out the values of options (``key=value``)."""
+    """Return bytes of the same length with secrets masked; ``options=False`` keeps the values of options (``key=value``)."""
     data = _ADDRESS.sub(_all, data)
     data = _QUERY.sub(_second, data)
     data = _AMAZON.sub(_all, data)
@@ -34,7 +34,7 @@ def masked(data: bytes, *, options: bool = True) -> bytes:
 
 
 def masked_text(text: str) -> str:
-    """The same for text."""
+    """Return the text with secrets masked."""
     return masked(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
 

@@ -17,5 +17,5 @@ META_SCHEMA = pa.schema([pa.field(name, pa.string()) for name in META_FIELDS])
 
 
 def with_meta_fields(schema: pa.Schema) -> pa.Schema:
-    """The schema of base files and scans: the meta columns first, then the table's."""
+    """Return the schema of base files and scans: the meta columns first, then the table's columns."""
     return pa.schema([*META_SCHEMA, *schema])

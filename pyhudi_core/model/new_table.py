@@ -1,11 +1,11 @@
 """The properties of a new table.
 
-Format reference: timeline 1.4 (column DF), 1.5 and 1.6, with the project's own choices: a UTC timeline, hive-style and
-url-encoded partitions, and no key generator that Hudi's releases disagree about.
+Format reference: timeline 1.4 (column DF), 1.5 and 1.6. The project's own choices: a UTC timeline, hive-style and url-encoded
+partitions, and no key generator whose encoding differs between Hudi releases.
 
 Invariants
-- one key and several partition fields give CUSTOM, never COMPLEX: the releases of Hudi encode a single COMPLEX key differently;
-- the metadata table is not listed, because a listed one that is not written hides commits from readers.
+- one key field and several partition fields give CUSTOM, never COMPLEX: releases of Hudi encode a single COMPLEX key differently;
+- the metadata table is not listed in the properties: readers trust a listed one, and would miss commits that did not update it.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ def new_table_config(
         name: the table's name.
         record_key: key columns, at least one.
         partition_by: partition columns, or none.
-        ordering: columns that say which version of a row is newer, or none.
+        ordering: columns that decide which version of a row is newer, or none.
         table_type: copy-on-write or merge-on-read.
         create_schema_avro: Avro JSON of the schema without meta columns, or None.
-        hive_style: folders are called ``field=value``.
-        url_encode: special characters of values are written as ``%XX``.
-        database: database name, empty for none; it takes part in the checksum.
+        hive_style: name folders ``field=value``.
+        url_encode: write special characters of values as ``%XX``.
+        database: database name, empty for none; it is part of the checksum.
         timeline_timezone: ``UTC`` or ``LOCAL``.
         merge_mode: None means event time if there is an ordering column, else commit time.
-        extra: further properties, stored as they are.
+        extra: further properties, stored unchanged.
 
     Raises:
-        InvalidOptionError: an empty or repeated column name, an empty table name, a merge mode that does not go with ordering.
+        InvalidOptionError: a column name is empty or repeated, the table name is empty, or the merge mode does not fit the ordering.
     """
     _check(name, record_key, partition_by, ordering)
     mode = _mode(merge_mode, ordering)
@@ -94,7 +94,7 @@ def _mode(wanted: MergeMode | None, ordering: Sequence[str]) -> MergeMode:
     if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
         raise InvalidOptionError(
             "event-time ordering needs an ordering column",
-            hint="Give ordering='column', or leave the merge mode away for commit-time ordering",
+            hint="Give ordering='column', or omit the merge mode for commit-time ordering",
         )
     if mode is MergeMode.CUSTOM:
         raise InvalidOptionError(

@@ -1,13 +1,12 @@
 """Partition values to the folder of a row, and back.
 
 Format reference: timeline 6.3. A null or empty value is ``__HIVE_DEFAULT_PARTITION__``; hive style writes ``field=value``;
-url encoding writes special characters as ``%XX``; several fields are joined by ``/``. A table can spread its partitions over
-prefix folders (``3f/day=2026-01-01``), chosen by a hash of the path so that every writer chooses the same.
+url encoding writes special characters as ``%XX``; ``/`` joins several fields. A table can spread its partitions over
+prefix folders (``3f/day=2026-01-01``), which depend on a hash of the path so that every writer chooses the same.
 
 Invariants
-- whatever the values are, the path stays below the table's folder and outside of ``.hoodie``, or an error is raised before
-  anything is written;
-- different values give different paths, apart from null, "" and the text ``__HIVE_DEFAULT_PARTITION__`` that share one.
+- for every value, the path is below the table's folder and outside ``.hoodie``, or an error is raised before anything is written;
+- different values give different paths, except that null, "" and the text ``__HIVE_DEFAULT_PARTITION__`` share one.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _RESERVED = (".", "..", ".hoodie")
 
 
 def partition_path(fields: Sequence[str], values: Sequence[str | None], hive_style: bool, url_encode: bool) -> str:
-    """Return the folder of a row, relative to the table; "" for no fields.
+    """Return the folder of a row, relative to the table; "" if the table has no partition fields.
 
     Args:
         fields: partition columns.
@@ -55,20 +54,18 @@ def partition_path(fields: Sequence[str], values: Sequence[str | None], hive_sty
         url_encode: write special characters as ``%XX``.
 
     Raises:
-        InvalidPartitionValueError: a value that makes no safe folder name.
+        InvalidPartitionValueError: a value cannot be a safe folder name.
     """
     pairs = zip(fields, values, strict=True)
     return "/".join(_segment(field, value, hive_style, url_encode) for field, value in pairs)
 
 
 def partition_paths(batch: pa.RecordBatch, config: TableConfig) -> pa.Array:
-    """Return the folder of every row as a string array, prefix folders included.
-
-    Works on the distinct values of a batch only.
+    """Return the folder of every row as a string array, prefix folders included. Computes each distinct value once.
 
     Raises:
-        InvalidPartitionValueError: no such column, a type without an agreed text, or a value that makes no safe folder name.
-        UnsupportedTableError: partition values of this table are not column values (timestamp key generator).
+        InvalidPartitionValueError: a column is missing, its type has no agreed text, or a value cannot be a safe folder name.
+        UnsupportedTableError: the table's partition values are not column values (timestamp key generator).
     """
     if not config.is_partitioned:
         return pa.repeat("", len(batch))
@@ -88,14 +85,14 @@ def partition_paths(batch: pa.RecordBatch, config: TableConfig) -> pa.Array:
 
 
 def random_prefix(path: str, width: int = 2, depth: int = 1) -> str:
-    """Return the prefix folders of a partition: one to ``depth`` folders of ``width`` hex digits, the same for every call."""
+    """Return the prefix folders of a partition, always the same: one to ``depth`` folders of ``width`` hexadecimal digits."""
     digest = hashlib.sha256(path.encode()).hexdigest()
     levels = 1 + int(digest[:8], 16) % depth
     return "/".join(digest[8 + width * level : 8 + width * (level + 1)] for level in range(levels))
 
 
 def full_partition(name: str, config: TableConfig) -> str:
-    """Return the folder of a partition that is named with or without its prefix folders."""
+    """Return the folder of a partition, given with or without its prefix folders."""
     if not config.prefix_width or len(name.split("/")) != len(config.partition_fields):
         return name
     return f"{random_prefix(name, config.prefix_width, config.prefix_depth)}/{name}"
@@ -104,10 +101,10 @@ def full_partition(name: str, config: TableConfig) -> str:
 def parse_partition_path(
     path: str, fields: Sequence[str], hive_style: bool, url_encode: bool
 ) -> tuple[str | None, ...] | None:
-    """Return the values that a partition folder stands for, as text; the opposite of ``partition_path``.
+    """Return the values of a partition folder as text, the inverse of ``partition_path``.
 
     A value is None for the default partition, which holds null and "". The result is None if the folder does not show its
-    values, as when a value that is not url-encoded holds a slash. Prefix folders are skipped in hive style.
+    values, as when a value that is not url-encoded has a slash. Prefix folders are skipped in hive style.
     """
     if not fields:
         return () if path == "" else None
@@ -123,7 +120,7 @@ def parse_partition_path(
 
 
 def parse_partition(path: str, config: TableConfig) -> tuple[str | None, ...] | None:
-    """``parse_partition_path`` for a table, below its prefix folders; None also if its folders are not column values."""
+    """Return ``parse_partition_path`` for a folder of a table, without prefix folders; None if the folders are not column values."""
     if not values_are_columns(config):
         return None
     if config.prefix_width:
@@ -178,7 +175,9 @@ def _segment(field: str, value: str | None, hive_style: bool, url_encode: bool) 
     try:
         size = len(segment.encode())
     except UnicodeEncodeError:
-        raise _invalid(field, repr(text), "holds half a character", "Replace it in the data") from None
+        raise _invalid(
+            field, repr(text), "holds an incomplete character (a lone surrogate)", "Replace it in the data"
+        ) from None
     if size > SEGMENT_LIMIT:
         what = f"makes a folder name of {size} bytes, more than {SEGMENT_LIMIT}"
         raise _invalid(field, text, what, "Partition by a shorter column, such as a date or a hash")

@@ -1,12 +1,12 @@
-"""``hoodie.properties`` as a typed, checked value; the text syntax is next door in ``java_properties``.
+"""``hoodie.properties`` as a typed, checked value; ``java_properties`` reads the text.
 
-Format reference: timeline 1.1 to 1.6 of table version 8. ``TableConfig`` is a view: ``raw`` holds every property as it was
-read, unknown ones included, and ``to_properties`` gives them all back.
+Format reference: timeline 1.1 to 1.6 of table version 8. ``raw`` of a ``TableConfig`` holds every property that was read, unknown
+ones included, and ``to_properties`` returns all of them.
 
 Invariants
 - a ``TableConfig`` exists only for a table that this package can open: version 8, timeline layout 2, base files in Parquet, ORC or
   HFile, partition columns kept in the data files;
-- folders named by properties stay below ``.hoodie``.
+- folders named by properties are below ``.hoodie``.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _PATH = ".hoodie/hoodie.properties"
 
 
 class TableType(Enum):
-    """How updates are stored."""
+    """How a table stores updates."""
 
     COPY_ON_WRITE = "COPY_ON_WRITE"
     MERGE_ON_READ = "MERGE_ON_READ"
 
 
 class MergeMode(Enum):
-    """Which of two versions of a row wins."""
+    """The rule that decides which of two versions of a row wins."""
 
     COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
     EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
@@ -56,7 +56,7 @@ class MergeMode(Enum):
 
     @property
     def payload_class(self) -> str:
-        """``hoodie.compaction.payload.class`` of this mode; empty for CUSTOM, where the user names one."""
+        """``hoodie.compaction.payload.class`` of this mode; empty for CUSTOM, where the user gives a class."""
         return _MERGE_MODES[self][1]
 
 
@@ -74,7 +74,7 @@ _MERGE_MODES = {
 
 
 class KeyGenerator(Enum):
-    """``hoodie.table.keygenerator.type`` without its ``_AVRO`` ending; OTHER covers what this package cannot write with."""
+    """``hoodie.table.keygenerator.type`` without its ``_AVRO`` ending; OTHER is any generator that this package cannot write with."""
 
     SIMPLE = "SIMPLE"
     COMPLEX = "COMPLEX"
@@ -95,19 +95,19 @@ class CdcMode(Enum):
 
 
 def checksum(properties: Mapping[str, str]) -> str:
-    """Return what ``hoodie.table.checksum`` has to be: CRC-32 of ``<database>.<table>``, in decimal."""
+    """Return the value of ``hoodie.table.checksum``: CRC-32 of ``<database>.<table>``, in decimal."""
     return str(zlib.crc32(f"{properties.get(DATABASE, '')}.{properties.get(NAME, '')}".encode()))
 
 
 def verify(properties: Mapping[str, str], *, required: bool = False) -> bool:
-    """Tell whether the checksum fits; an absent one fits unless it is required."""
+    """Return whether the checksum is right; a missing one is accepted unless it is required."""
     found = properties.get(CHECKSUM)
     return not required if found is None else found.strip() == checksum(properties)
 
 
 @dataclass(frozen=True, slots=True)
 class TableConfig:
-    """What ``hoodie.properties`` says about a table, typed."""
+    """The properties of a table, typed."""
 
     name: str
     database: str
@@ -158,10 +158,10 @@ class TableConfig:
             table: location of the table, for the errors.
 
         Raises:
-            TableVersionError: another table version than 8.
-            UnsupportedTableError: something this package does not do (named in the message).
-            CorruptPropertiesError: a wrong checksum, no table name, or a value that the property cannot have.
-            UnsafePathError: a timeline folder or index definitions outside of the table.
+            TableVersionError: the table version is not 8.
+            UnsupportedTableError: the table has an unsupported feature (named in the message).
+            CorruptPropertiesError: the checksum is wrong, the table name is missing, or a property has an impossible value.
+            UnsafePathError: the timeline folder or the index definitions are outside the table.
         """
         view = _View(props, table)
         view.check_readable()
@@ -203,21 +203,21 @@ class TableConfig:
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether rows lie in partition folders."""
+        """Whether the table has partition columns."""
         return bool(self.partition_fields)
 
     def to_properties(self) -> dict[str, str]:
-        """Return every property, unknown ones included, as it is to be stored."""
+        """Return every property for storing, unknown ones included."""
         return dict(self.raw)
 
     def with_properties(self, changes: Mapping[str, str | None], *, table: str = "") -> TableConfig:
-        """Return the configuration with some properties set, or taken away (None), and the checksum renewed."""
+        """Return the configuration with some properties set, or removed (None), and a new checksum."""
         changed = {key: value for key, value in {**self.raw, **changes}.items() if value is not None}
         changed[CHECKSUM] = checksum(changed)
         return TableConfig.from_properties(changed, table=table)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # A mapping proxy does not pickle, and the view is cheap to build again on a Spark worker.
+        # A mapping proxy cannot be pickled, and a Spark worker rebuilds the view cheaply.
         return (_from_raw, (dict(self.raw),))
 
 
@@ -233,7 +233,7 @@ _CDC_MODE = "hoodie.table.cdc.supplemental.logging.mode"
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """Typed look-ups in the properties of one table."""
+    """Typed access to the properties of one table."""
 
     props: Mapping[str, str]
     table: str
@@ -255,7 +255,7 @@ class _View:
         if base_format not in ("PARQUET", "ORC", "HFILE"):
             raise self._unsupported(f"base files of format {base_format} (hoodie.table.base.file.format)")
         if self.props.get("hoodie.bootstrap.base.path", "").strip():
-            raise self._unsupported("bootstrapped tables, whose rows lie elsewhere (hoodie.bootstrap.base.path)")
+            raise self._unsupported("bootstrapped tables, whose rows are stored elsewhere (hoodie.bootstrap.base.path)")
         for key, what in _REFUSED.items():
             if self.flag(key, False):
                 raise self._unsupported(f"{what} ({key}=true)")
@@ -269,13 +269,13 @@ class _View:
     def word(self, key: str, choices: Iterable[str], default: str) -> str:
         value = self.props.get(key, "").strip().upper() or default
         if value not in choices:
-            raise self._corrupt(f"{key} is {self.props[key][:80]!r}, which is none of {', '.join(choices)}")
+            raise self._corrupt(f"{key} is {self.props[key][:80]!r}, not one of {', '.join(choices)}")
         return value
 
     def number(self, key: str, default: int, least: int, most: int) -> int:
         text = self.props.get(key, "").strip() or str(default)
         if not re.fullmatch(r"[0-9]{1,9}", text) or not least <= int(text) <= most:
-            raise self._corrupt(f"{key} is {text[:80]!r}, which is no number from {least} to {most}")
+            raise self._corrupt(f"{key} is {text[:80]!r}, not a number from {least} to {most}")
         return int(text)
 
     def folder(self, key: str, default: str) -> str:
@@ -309,7 +309,7 @@ _REFUSED = {
 }
 
 _VERSION_HINTS = {
-    "": f"Set it to 8 if Hudi 1.0 wrote the table; newer releases take such a table for version 9. {NO_UPGRADE}",
+    "": f"Set it to 8 if Hudi 1.0 wrote the table; newer releases treat such a table as version 9. {NO_UPGRADE}",
     "6": "Upgrade it with Hudi 1.0.2 (hoodie.write.table.version=8), then open it again",
     "9": f"Hudi 1.1 or newer upgraded it; downgrade it to 8 with Hudi's command line. {NO_UPGRADE}",
 }

@@ -3,9 +3,9 @@
 Format reference: timeline 6.2. One key field gives the plain text of its value; several give ``field1:value1,field2:value2``
 with ``__null__`` and ``__empty__`` for missing parts. Nothing is escaped, as in Hudi.
 
-A COMPLEX generator over a single field is where releases of Hudi differ: 1.0.2 writes the plain value, 1.1 and newer
+Releases of Hudi differ for a COMPLEX generator over a single field: 1.0.2 writes the plain value, 1.1 and newer
 ``field:value``. The plain value is used, unless the caller says that the table holds the newer encoding. New tables never
-get into this case (see ``new_table``).
+use this combination (see ``new_table``).
 
 Invariant: no key is null or empty.
 """
@@ -27,13 +27,13 @@ def record_keys(batch: pa.RecordBatch, config: TableConfig, complex_single_new_e
     """Return the record key of every row as a string array without nulls.
 
     Args:
-        batch: rows that hold the key columns.
+        batch: rows with the key columns.
         config: the table.
         complex_single_new_encoding: a COMPLEX generator over one field writes ``field:value`` as Hudi 1.1 does.
 
     Raises:
-        InvalidRecordKeyError: no such column, a type without an agreed text, or rows whose key is null or empty.
-        UnsupportedTableError: a table whose keys were made by Hudi itself, without key columns.
+        InvalidRecordKeyError: a column is missing, its type has no agreed text, or a row's key is null or empty.
+        UnsupportedTableError: Hudi generated the table's keys, without key columns.
     """
     fields = config.record_key_fields
     if not fields:

@@ -1,10 +1,10 @@
 """Avro schemas of the records on the timeline (specification, sections "Commit", "Clean", "Compaction", ...).
 
-They are the schemas that Hudi 1.0.2 to 1.2.0 write into their timeline files: same fields, order, unions, defaults
-and properties (``avro.java.string``, and the stray ``default`` inside some types), without the documentation texts. A
-record that is encoded with them is read by Hudi as one of its own.
+Equal to the schemas that Hudi 1.0.2 to 1.2.0 write into timeline files, without the documentation texts: same fields, order, unions,
+defaults and properties (``avro.java.string``, and the stray ``default`` inside some types). Hudi reads a record encoded with them as
+one of its own.
 
-`AVRO_SCHEMAS` maps the short record name to the schema of what one timeline file (or one row of the history) holds.
+`AVRO_SCHEMAS` maps the short record name to the schema of one timeline file (or of one row of the history).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _longs(*names: str) -> list[Field]:
 
 
 def _texts(*names: str) -> list[Field]:
-    """Strings that must be there."""
+    """A list of strings without default."""
     return [_field(name, _STRING) for name in names]
 
 
@@ -269,7 +269,7 @@ _FIELDS: dict[str, list[Field]] = {
             _map(_array(["null", _record("HoodieRollbackMetadata", *_ROLLBACK_METADATA_FIELDS)])),
         ),
         _version(),
-        # The record type was defined inside HoodieRollbackMetadata above; Avro names a type once.
+        # HoodieRollbackMetadata above defines the record type; Avro allows one definition of a name.
         _field("restoreInstantInfo", _array("HoodieInstantInfo", default=[]), default=[]),
     ],
     "HoodieIndexPlan": [_version(), _INDEX_PARTITION_INFOS],

@@ -1,7 +1,7 @@
-"""Paths that come from metadata or from rows must stay below the table's folder.
+"""Check that paths from metadata or from rows stay below the table's folder.
 
-Pure text rules, the same for every storage: a path is relative, its separator is ``/``, and none of its segments is empty,
-``.`` or ``..``. A file name of a plan or of commit metadata goes through ``safe_relative_path`` before anything opens it.
+The rules concern text only and are the same for every storage: a path is relative, its separator is ``/``, and no segment is empty,
+``.`` or ``..``. Every file name from a plan or from commit metadata is checked before the file is opened.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def safe_relative_path(path: str) -> str:
-    """Return ``path`` if it names something below the folder it is relative to; "" is the folder itself.
+    """Return ``path`` if it is inside the folder it is relative to; "" is the folder itself.
 
     Raises:
-        UnsafePathError: it is absolute, has a scheme or a drive, an empty, ``.`` or ``..`` segment (also between
-            backslashes), or a NUL.
+        UnsafePathError: the path is absolute, has a scheme or a drive, a NUL, or a segment that is empty, ``.`` or ``..`` (also
+            between backslashes).
     """
     problem = _problem(path)
     if problem is None:
@@ -26,12 +26,12 @@ def safe_relative_path(path: str) -> str:
     raise UnsafePathError(
         f"the path {path[:200]!r} {problem}",
         path=path[:200],
-        hint="The metadata that names it is damaged or was made to reach outside of the table; nothing was opened",
+        hint="The metadata that names it is damaged or was changed to reach outside the table; nothing was opened",
     )
 
 
 def is_safe(path: str) -> bool:
-    """Whether `safe_relative_path` takes the path."""
+    """Whether `safe_relative_path` accepts the path."""
     return _problem(path) is None
 
 
@@ -39,7 +39,7 @@ def _problem(path: str) -> str | None:
     if not path:
         return None
     if "\0" in path or any("\ud800" <= character <= "\udfff" for character in path):
-        return "holds a NUL or half a character"
+        return "holds a NUL or an incomplete character (a lone surrogate)"
     if path[0] in "/\\" or _SCHEME.match(path) or re.match(r"[A-Za-z]:[\\/]", path):
         return "is absolute, not relative to the table"
     segments = path.split("/")

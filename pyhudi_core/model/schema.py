@@ -1,9 +1,8 @@
-"""A table's logical schema: from what users hand in, and through evolution.
+"""A table's logical schema, and its evolution.
 
-The schema of a table is a pyarrow schema of the types of `schema_types`, without meta columns, in which everything is
-nullable. It is stored as Avro text in every commit (`schema_avro`), and batches are cast to it (`schema_cast`).
-Evolution follows the specification's section "Schema": columns are only added, and types only widened (Avro's
-promotions), so that every file that was ever written can be read as the newest schema.
+The schema of a table is a pyarrow schema of the types in `schema_types`, without meta columns; everything is nullable. Every commit
+stores it as Avro text (`schema_avro`), and batches are cast to it (`schema_cast`). Evolution follows the specification's section
+"Schema": columns are only added, and types only widened (Avro's promotions), so that the newest schema can read every older file.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ _NUMBERS = (pa.int32(), pa.int64(), pa.float32(), pa.float64())
 
 
 def normalise(schema: pa.Schema, *, known: pa.Schema | None = None) -> pa.Schema:
-    """The logical schema of data with this Arrow schema. Meta columns are dropped.
+    """Return the logical schema of data with this Arrow schema, without meta columns.
 
     Args:
-        schema: what the data says.
-        known: the table's schema, if there is one: a column of type null takes its type from there.
+        schema: the schema of the data.
+        known: the table's schema, if it exists: a column of type null takes its type from there.
 
     Raises:
-        SchemaMismatchError: a type or name that a table cannot have, a name twice or in two cases.
+        SchemaMismatchError: a type or name is not allowed in a table, or a name occurs twice, also in two cases.
     """
     fields = [field for field in schema if field.name not in _META]
     if known is not None:
@@ -58,28 +57,28 @@ def _typed(field: pa.Field, known: pa.Schema) -> pa.Field:
 
 
 def reconcile(table: pa.Schema, incoming: pa.Schema, integers: Container[str] = ()) -> pa.Schema:
-    """The table's schema after data with the ``incoming`` schema was written to it; both are logical.
+    """Return the table's schema after a write of data with the ``incoming`` schema; both are logical.
 
-    Columns of the table stay in their order, also if the data lacks them; new ones go to the end. A type becomes the
+    Columns of the table keep their order, also if the data lacks them; new columns are appended. A type becomes the
     wider of the two: int32 -> int64 -> float64, float32 -> float64, and decimals of one scale with more digits. An
-    integer and a float32 meet in float64, since float32 cannot hold all integers. The columns in ``integers`` (dotted paths) stay
+    integer and a float32 become float64, since float32 cannot hold all integers. The columns in ``integers`` (dotted paths) stay
     integers, because all floating-point numbers of the data fit into them.
 
     Raises:
-        SchemaMismatchError: the types cannot meet, or a new name differs from an old one in case alone.
+        SchemaMismatchError: two types have no common type, or a new name differs from an existing one in case alone.
     """
     return pa.schema(_Meeting(integers).fields(table, incoming, ""))
 
 
 def floats_for_integers(table: pa.Schema, incoming: pa.Schema) -> dict[str, pa.DataType]:
-    """The integer columns of the table (dotted paths) for which the data has floating-point numbers, with their types. Raises as `reconcile`."""
+    """Return the table's integer columns (dotted paths) that have a floating-point type in the data, with that type. Raises as `reconcile`."""
     meeting = _Meeting(())
     meeting.fields(table, incoming, "")
     return meeting.widened
 
 
 class _Meeting:
-    """One schema meets another. ``widened`` has the integer columns that became float64."""
+    """The state of one call of `reconcile`. ``widened`` lists the integer columns that became float64."""
 
     def __init__(self, integers: Container[str]) -> None:
         self._integers = integers
@@ -134,7 +133,7 @@ class _Meeting:
 
 
 def spark_incompatible(schema: pa.Schema) -> list[str]:
-    """The columns (dotted paths) whose types Spark has no word for: times of day."""
+    """Return the columns (dotted paths) with types that Spark does not have: times of day."""
     return [column for field in schema for column in _times(field.type, field.name)]
 
 

@@ -1,10 +1,9 @@
-"""A table's schema as the Avro text that commits and base-file footers carry.
+"""A table's schema as the Avro text in commits and base-file footers.
 
-Written as Hudi's Spark writer does (specification, "Schema"; checked byte for byte against commits of Hudi 1.0.2):
+Written as Hudi's Spark writer does (specification, "Schema"; equal byte for byte to commits of Hudi 1.0.2):
 record ``<table>_record`` in namespace ``hoodie.<table>``, every field a union of null and its type with default null,
-nested records named after their field, decimals as the smallest fixed named ``fixed``, microseconds everywhere. Read
-more widely: whatever order the union has, milliseconds, decimals as bytes, enums and UUIDs as strings, named types
-used again.
+nested records named after their field, decimals as the smallest fixed named ``fixed``, microseconds everywhere. Reading also
+accepts unions in any order, milliseconds, decimals as bytes, enums and UUIDs as strings, and repeated use of named types.
 
 Invariant: ``from_avro(to_avro(schema, name)) == schema`` for every logical schema.
 """
@@ -54,12 +53,12 @@ _FROM_LOGICAL: dict[tuple[str, str], pa.DataType] = {
 
 
 def to_avro(schema: pa.Schema, table_name: str, *, meta_fields: bool = False) -> str:
-    """The Avro JSON text of a logical schema.
+    """Return the Avro JSON text of a logical schema.
 
     Args:
         schema: the table's columns, logical types only.
-        table_name: its characters that Avro does not allow are replaced as Hudi does.
-        meta_fields: put the five meta columns first, as base-file footers have it.
+        table_name: characters that Avro does not allow are replaced as Hudi does.
+        meta_fields: put the five meta columns first, as in base-file footers.
     """
     name = avro_name(table_name)
     namespace = f"hoodie.{name}"
@@ -71,7 +70,7 @@ def to_avro(schema: pa.Schema, table_name: str, *, meta_fields: bool = False) ->
 
 
 def avro_name(table_name: str) -> str:
-    """A table's name with what Avro does not allow in names replaced by two underscores, as Hudi does."""
+    """Replace characters that Avro does not allow in names by two underscores, as Hudi does."""
     first = re.sub("[^A-Za-z_]", _MASK, table_name[:1])
     return first + re.sub("[^A-Za-z0-9_]", _MASK, table_name[1:])
 
@@ -114,12 +113,12 @@ def _avro_type(kind: pa.DataType, name: str, namespace: str) -> Any:
 
 
 def decimal_size(precision: int) -> int:
-    """Bytes of the smallest two's complement number that holds every decimal of ``precision`` digits."""
+    """Return the size in bytes of the smallest two's complement number for decimals of ``precision`` digits."""
     return (int(10**precision - 1).bit_length() + 8) // 8
 
 
 def from_avro(text: str, *, path: str | None = None, table: str | None = None) -> pa.Schema:
-    """The logical schema that Avro JSON text describes. Meta columns are dropped.
+    """Return the logical schema in Avro JSON text, without meta columns.
 
     Args:
         text: the schema as a commit, a footer or ``hoodie.table.create.schema`` has it.
@@ -128,7 +127,7 @@ def from_avro(text: str, *, path: str | None = None, table: str | None = None) -
 
     Raises:
         CorruptAvroError: not JSON, or not an Avro record schema.
-        UnsupportedTableError: a type that this package cannot read, by column.
+        UnsupportedTableError: a column has a type that this package cannot read.
     """
     try:
         raw = json.loads(text)
@@ -149,11 +148,11 @@ def from_avro(text: str, *, path: str | None = None, table: str | None = None) -
 
 
 class _UnsupportedTypeError(Exception):
-    """A column of a sound schema has a type without a logical one."""
+    """A column of a valid schema has no logical type."""
 
 
 class _AvroReader:
-    """One pass over one schema; named types can be used again after their definition, but not inside of it."""
+    """One pass over one schema. A named type can be used again after its definition, but not inside it."""
 
     def __init__(self) -> None:
         self._named: dict[str, pa.DataType | None] = {}
@@ -167,7 +166,7 @@ class _AvroReader:
         return [field for field in record.fields if field.name not in meta]
 
     def _spend(self, types: int, depth: int) -> None:
-        """Keep the whole schema small, also where it grows by using a named type again and again."""
+        """Limit the size of the expanded schema, which grows each time a named type is used again."""
         self._count += types
         if depth > _MAX_DEPTH or self._count > _MAX_TYPES:
             raise ValueError("it is nested too deeply or has too many types")
@@ -232,7 +231,7 @@ class _AvroReader:
 
 
 def _extent(kind: pa.DataType) -> tuple[int, int]:
-    """Number of types in a type, itself included, and its height."""
+    """Return the number of types in a type, itself included, and its height."""
     children = [_extent(kind.field(index).type) for index in range(kind.num_fields)]
     return 1 + sum(size for size, _ in children), 1 + max((height for _, height in children), default=0)
 
@@ -245,7 +244,7 @@ def _full_name(raw: dict[str, Any], namespace: str) -> str:
 
 
 def _annotated(kind: str, raw: dict[str, Any]) -> pa.DataType:
-    """A primitive with its logical type; Avro wants unknown ones ignored."""
+    """Return the type of a primitive with its logical type; Avro says to ignore unknown logical types."""
     logical = raw.get("logicalType")
     found = _FROM_LOGICAL.get((kind, logical)) if isinstance(logical, str) else None
     return _FROM_PLAIN[kind] if found is None else found

@@ -1,9 +1,9 @@
-"""Bring Arrow batches to a logical schema: data on its way in exactly, rows of old files on their way out.
+"""Cast Arrow batches to a logical schema: exactly when they are written, by schema evolution when they are read.
 
-`cast_batch` takes what users hand in and changes no value: what the column cannot hold is an error that names the
-column. `conform` takes what a file of the table holds and reads it as the table's newest schema (specification,
-"Schema": evolution): missing columns are null, types are widened, and nested columns are matched by name as well, or by number where the table
-has had columns renamed (`internal_schema`). Both work on whole columns.
+`cast_batch` is for data from users and changes no value: a value that the column cannot hold raises an error with the
+column's name. `conform` reads rows of a file with the table's newest schema (specification, "Schema": evolution): missing
+columns are null and types are widened. Columns are matched by name, or by number if columns of the table were renamed
+(`internal_schema`). Both work on Arrow columns, never on single rows.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _MAX_OFFSET = 2**31 - 1
 
 
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with the columns and types of a logical schema, by name.
+    """Return the batch with the columns and types of a logical schema, matched by name.
 
-    Missing columns are null and columns that the schema does not have are left out. No value changes: integers may
-    get another width if they fit, times another unit if they are exact, and floating-point numbers become integers if all are whole or missing.
+    Missing columns become null, and columns outside the schema are dropped. No value changes: integers may change their
+    width if they fit, times their unit if they are exact, and floating-point numbers become integers if all are whole or missing.
 
     Raises:
         SchemaMismatchError: a column has another type, or a value that the schema's type cannot hold.
@@ -36,7 +36,7 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def unfit_for_integers(batch: pa.RecordBatch, schema: pa.Schema) -> dict[str, str]:
-    """The integer columns of the schema (dotted paths) that floating-point columns of the batch do not fit into, with the first value to blame."""
+    """Return the integer columns (dotted paths) that floating-point columns of the batch do not fit, each with its first unfit value."""
     found: dict[str, str] = {}
     _project(batch, schema, _Cast(exact=True, by_text=False, unfit=found))
     return found
@@ -45,11 +45,12 @@ def unfit_for_integers(batch: pa.RecordBatch, schema: pa.Schema) -> dict[str, st
 def conform(
     batch: pa.RecordBatch, schema: pa.Schema, names: FileNames | None = None, *, of_log: bool = False
 ) -> pa.RecordBatch:
-    """A batch of one of the table's files with the columns and types of ``schema``, by name; ``names`` are those of the file, if they differ.
+    """Return a batch of a file with the columns and types of ``schema``. ``names`` are the names in the file, if they differ.
 
-    Like `cast_batch`, and also: integers may become the nearest float, bytes and strings stand for each other, times without zone are read as
-    UTC, since old files and other writers have them so, and what Hudi's ``ALTER TABLE`` turns into texts, dates or decimals is read as these. Of base
-    files, as in Hudi, a 32-bit number that is not nested is widened by way of its text, so that 0.1 stays 0.1; of logs (``of_log``) it is not.
+    As `cast_batch`, and in addition: integers may become the nearest float, bytes and strings replace each other, times without zone
+    are UTC (as in old files and those of other writers), and the types that Hudi's ``ALTER TABLE`` turns into texts, dates or decimals are
+    cast to these. In base files, as in Hudi, a 32-bit number that is not nested is widened by way of its text, so that 0.1 stays 0.1; in
+    logs (``of_log``) it is not.
 
     Raises:
         SchemaMismatchError: the file's type cannot be read as the schema's.
@@ -71,7 +72,7 @@ def _project(batch: pa.RecordBatch, schema: pa.Schema, cast: _Cast, names: FileN
 
 
 def _index(among: pa.Schema | pa.StructType, name: str, names: FileNames | None) -> int:
-    """Where a column of the table is in the file; -1 for nowhere."""
+    """Return the position of a table's column in the file; -1 if it is missing."""
     source = name if names is None else names.of(name)
     return -1 if source is None else int(among.get_field_index(source))
 
@@ -81,9 +82,9 @@ def _within(names: FileNames | None, name: str) -> FileNames | None:
 
 
 class _Cast:
-    """The casts of one projection; ``exact`` refuses what would change values or their meaning, ``by_text`` widens by way of texts.
+    """The casts of one call. ``exact`` refuses casts that change values or their meaning; ``by_text`` widens by way of texts.
 
-    Floating-point numbers that are no integers are noted in ``unfit``, if it is given, in the place of an error.
+    If ``unfit`` is given, floating-point numbers that are no integers are collected there, and raise no error.
     """
 
     def __init__(self, *, exact: bool, by_text: bool, unfit: dict[str, str] | None = None) -> None:
@@ -191,7 +192,7 @@ class _Cast:
 
 
 def _altered(kind: pa.DataType, target: pa.DataType) -> bool:
-    """Whether ``ALTER TABLE`` or a widened schema may make the one type the other, in release 1.0.2 of Hudi."""
+    """Whether ``ALTER TABLE`` or a widened schema may change one type into the other, in Hudi 1.0.2."""
     types = pa.types
     if target == pa.string():
         return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_date(kind))
@@ -205,12 +206,12 @@ def _nulls_of(array: pa.Array) -> pa.Array | None:
 
 
 def _offsets(array: pa.Array, column: str) -> pa.Array:
-    """Offsets into ``array.flatten()``, whatever kind of list it is and however it is sliced."""
+    """Return offsets into ``array.flatten()``, for every kind of list and every slice."""
     lengths: Any = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     if offsets[-1] > _MAX_OFFSET:
         raise SchemaMismatchError(
-            f"Column {column} has {offsets[-1]} elements in one batch", hint="Hand the data in in smaller batches"
+            f"Column {column} has {offsets[-1]} elements in one batch", hint="Pass the data in smaller batches"
         )
     return pa.array(offsets.astype(np.int32))

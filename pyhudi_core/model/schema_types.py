@@ -1,9 +1,9 @@
-"""The logical column types of a table, and how any Arrow type becomes one of them.
+"""The logical column types of a table, and the logical type of each Arrow type.
 
-A table's columns have the types that Hudi's Avro schemas can say: bool, int32, int64, float32, float64, string,
+Columns have the types that Hudi's Avro schemas can express: bool, int32, int64, float32, float64, string,
 binary, date32, time64[us], timestamp[us] with zone UTC or without zone, decimal128, list, map with string keys, and
-struct. Everything is nullable at every level. The specification's section "Schema" leaves types to Avro; the choices
-where Arrow has more types are the project's own.
+struct. Every level is nullable. The specification's section "Schema" refers to Avro; where Arrow has more types, the
+choice is the project's own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _REPLACED: dict[pa.DataType, pa.DataType] = {
 
 
 def logical_type(kind: pa.DataType, column: str) -> pa.DataType:
-    """The table's type for an Arrow type; ``column`` names it in errors.
+    """Return the logical type of an Arrow type; ``column`` is for errors.
 
     Raises:
         SchemaMismatchError: no table can have such a column.
@@ -72,7 +72,7 @@ def logical_type(kind: pa.DataType, column: str) -> pa.DataType:
 
 
 def logical_fields(fields: Iterable[pa.Field], parent: str = "") -> list[pa.Field]:
-    """The nullable logical fields of a schema or struct, without metadata; names are checked."""
+    """Return the nullable logical fields of a schema or struct, without metadata; checks the names."""
     fields = list(fields)
     check_names([field.name for field in fields], parent)
     if not fields:
@@ -83,7 +83,7 @@ def logical_fields(fields: Iterable[pa.Field], parent: str = "") -> list[pa.Fiel
 
 
 def check_names(names: list[str], parent: str = "") -> None:
-    """Raise `SchemaMismatchError` for names that Avro cannot say, that occur twice or that differ in case alone."""
+    """Raise `SchemaMismatchError` for names that Avro does not allow, that occur twice, or that differ in case alone."""
     seen: dict[str, str] = {}
     for name in names:
         column = joined(parent, name)
@@ -97,15 +97,15 @@ def check_names(names: list[str], parent: str = "") -> None:
             seen[name.lower()] = name
             continue
         if other == name:
-            raise SchemaMismatchError(f"Column {column} is there twice", hint="Give each column its own name")
+            raise SchemaMismatchError(f"Column {column} occurs twice", hint="Give each column its own name")
         raise SchemaMismatchError(
             f"Columns {joined(parent, other)} and {column} differ in case alone",
-            hint="Spark does not tell them apart; rename one",
+            hint="Spark does not distinguish them; rename one",
         )
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Any of Arrow's list types."""
+    """Whether a type is one of Arrow's list types."""
     types = pa.types
     return bool(
         types.is_list(kind)
@@ -117,7 +117,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def joined(parent: str, name: str) -> str:
-    """The dotted path of a nested column."""
+    """Return the dotted path of a nested column."""
     return f"{parent}.{name}" if parent else name
 
 

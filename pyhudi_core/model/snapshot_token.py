@@ -1,7 +1,7 @@
-"""Snapshot tokens: a short text that names one state of a table, and notices when that state is gone.
+"""Snapshot tokens: a short text that identifies one state of a table, and detects that the state is gone.
 
-A completion time alone would do as long as nothing is ever removed. Cleaning, restoring and late commits of writers with another clock change
-what a time shows, so the token also holds a digest of the files that make up the state.
+A completion time alone is not enough: cleaning, restoring, and late commits of writers with another clock change the files that a time
+shows. So the token also holds a digest of the files of the state.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _CREATION = "0" * 17
 
 @dataclass(frozen=True, slots=True)
 class SnapshotToken:
-    """Names a state; ``str(token)`` is its text, and `of` reads it back.
+    """The identity of a state; ``str(token)`` is its text, and `of` parses it.
 
     Attributes:
         completion_time: of the newest commit of the state; all zeros before the first.
-        digest: 32 hexadecimal digits of the paths of all its files.
+        digest: 32 hexadecimal digits, a hash of the paths of all its files.
     """
 
     completion_time: str
@@ -32,12 +32,12 @@ class SnapshotToken:
 
     @classmethod
     def of(cls, text: str) -> SnapshotToken | None:
-        """The token that a text is; None if it is none."""
+        """Parse a token; None if the text is not one."""
         found = _PATTERN.fullmatch(text)
         return None if found is None else cls(found[1], found[2])
 
     @classmethod
     def naming(cls, completion_time: str, paths: Iterable[str]) -> SnapshotToken:
-        """The token of a state whose files have these paths, relative to the table."""
+        """Return the token of a state whose files have these paths, relative to the table."""
         digest = hashlib.sha256("\n".join(sorted(paths)).encode())
         return cls(completion_time or _CREATION, digest.hexdigest()[:32])

@@ -1,7 +1,7 @@
-"""Floating-point data for an integer column: whole numbers and missing ones go in, anything else is told.
+"""Floating-point data for an integer column: whole and missing numbers are accepted, all others are reported.
 
-A floating-point number from 2**53 on (2**24 in 32 bits, 2**11 in 16) may stand for an integer next to it: pandas turns a column of integers into
-doubles when one is missing, and rounds them then. So these are not taken for integers either. All works on whole columns.
+From 2**53 on (2**24 in 32 bits, 2**11 in 16) a floating-point number may be a rounded integer: pandas turns a column of integers into
+doubles if one is missing, and rounds them. Such numbers are refused. Every function works on Arrow columns.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _EXACT_BITS = {pa.float16(): 11, pa.float32(): 24, pa.float64(): 53}
 
 
 def first_unfit(array: pa.Array, target: pa.DataType) -> str | None:
-    """The first value that is neither missing (null, NaN) nor a whole number of the integer type; None if there is none."""
+    """Return the first value that is neither missing (null, NaN) nor a whole number of the integer type; None if all fit."""
     values = _values(array)
     unfit = _unfit(values, array.type, target)
     return repr(float(values[int(unfit.argmax())])) if unfit.any() else None
 
 
 def as_integers(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """The array as integers; NaN becomes null. Values that are unfit must have been refused."""
+    """Return the array as integers; NaN becomes null. The caller must have refused values that do not fit."""
     values = _values(array)
     missing = np.isnan(values)
     whole = np.where(missing, 0, values).astype(target.to_pandas_dtype())
@@ -31,11 +31,11 @@ def as_integers(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _values(array: pa.Array) -> npt.NDArray[Any]:
-    """The values, with NaN for null."""
+    """Return the values, with NaN for null."""
     values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return (
         values if values.dtype.kind == "f" else values.astype(np.float64)
-    )  # an empty or all-null array may come as objects
+    )  # an empty or all-null array may have the type object
 
 
 def _unfit(values: npt.NDArray[Any], kind: pa.DataType, target: pa.DataType) -> npt.NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Typed options: Hudi's keys, one source for code and documentation."""
+"""Typed options with Hudi's keys, one source for parsing and documentation."""
 
 from pyhudi_core.options.definitions import OPTIONS, Option, Scope
 from pyhudi_core.options.registry import find_option, options_for_open, read_options, render_docs

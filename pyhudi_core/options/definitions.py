@@ -1,9 +1,9 @@
-"""Every option: Hudi's key, its type, its default, what it means.
+"""Every option: Hudi's key, type, default and meaning.
 
-The one source for parsing (``WriteOptions``, ``TableOptions``) and for ``docs/options.md``. Keys are Hudi's where Hudi has one;
-what is this package's own starts with ``pyhudi.``, and three plain words of the public surface stand for themselves.
+The one source for parsing (``WriteOptions``, ``TableOptions``) and for ``docs/options.md``. An option that Hudi has keeps Hudi's key;
+the package's own keys start with ``pyhudi.``; three options of the public interface have plain words as keys.
 
-Invariant: a key or an alias names one option.
+Invariant: every key and every alias belongs to exactly one option.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MEBIBYTE = 1 << 20
 
 
 class Scope(Enum):
-    """What an option belongs to."""
+    """Whether an option describes a new table or a write."""
 
     TABLE = "table"
     """Chosen when the table is created, stored with it; given later it has to agree."""
@@ -35,8 +35,8 @@ class Option:
         kind: type of the value: bool, int, float or str.
         default: the value when it is not given; None means that the table or the call decides.
         doc: one or two sentences.
-        choices: for words: what may be written, lower case, to the value it means. Empty: any text.
-        not_yet: words of Hudi's that a later release will take, lower case.
+        choices: allowed words, lower case, with the value of each. Empty: any text.
+        not_yet: Hudi's words that this release does not support yet, lower case.
         minimum, maximum: bounds of a number.
         aliases: other keys for the same option.
     """
@@ -92,102 +92,106 @@ _LATER_STRATEGIES = (
 TABLE_OPTIONS = (
     Option("hoodie.table.name", "name", str, None, "Name of the table.", Scope.TABLE,
            aliases=("hoodie.datasource.write.table.name",)),
-    Option("hoodie.database.name", "database", str, None, "Name of the database; it takes part in the properties' checksum.",
+    Option("hoodie.database.name", "database", str, None, "Name of the database; part of the properties' checksum.",
            Scope.TABLE),
-    Option("hoodie.table.type", "table_type", str, None, "How updates are stored.", Scope.TABLE,
+    Option("hoodie.table.type", "table_type", str, None, "How the table stores updates.", Scope.TABLE,
            choices=_words("COPY_ON_WRITE", "MERGE_ON_READ", cow="COPY_ON_WRITE", mor="MERGE_ON_READ"),
            aliases=("hoodie.datasource.write.table.type",)),
-    Option("hoodie.table.recordkey.fields", "record_key", str, None, "Key columns, separated by commas.", Scope.TABLE,
+    Option("hoodie.table.recordkey.fields", "record_key", str, None, "Comma-separated key columns.", Scope.TABLE,
            aliases=("hoodie.datasource.write.recordkey.field",)),
-    Option("hoodie.table.partition.fields", "partition_by", str, None, "Partition columns, separated by commas.",
+    Option("hoodie.table.partition.fields", "partition_by", str, None, "Comma-separated partition columns.",
            Scope.TABLE, aliases=("hoodie.datasource.write.partitionpath.field",)),
     Option("hoodie.table.precombine.field", "ordering", str, None,
-           "Columns that say which version of a row is newer, separated by commas.", Scope.TABLE,
+           "Comma-separated columns that decide which version of a row is newer.", Scope.TABLE,
            aliases=("hoodie.datasource.write.precombine.field", "hoodie.table.ordering.fields")),
     Option("hoodie.datasource.write.hive_style_partitioning", "hive_style", bool, True,
-           "Partition folders are called `column=value` instead of `value`.", Scope.TABLE),
+           "Name partition folders `column=value` instead of `value`.", Scope.TABLE),
     Option("hoodie.datasource.write.partitionpath.urlencode", "url_encode", bool, True,
-           "Special characters of partition values are written as `%XX`.", Scope.TABLE),
+           "Write special characters of partition values as `%XX`.", Scope.TABLE),
     Option("hoodie.write.record.merge.mode", "merge_mode", str, None,
            "Which of two versions of a row wins: the later written, or the one with the greater ordering value. "
            "By default event time if there are ordering columns.", Scope.TABLE,
            choices=_words("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"), not_yet=("custom",),
            aliases=("hoodie.record.merge.mode",)),
     Option("hoodie.table.timeline.timezone", "timeline_timezone", str, "UTC",
-           "Zone of instant times. All writers of a LOCAL table have to live in one zone.", Scope.TABLE,
+           "Time zone of instant times. All writers of a LOCAL table must run in one time zone.", Scope.TABLE,
            choices=_words("UTC", "LOCAL")),
-    Option("hoodie.write.table.version", "table_version", str, "8", "Version of the table format; 8 is the only one.",
+    Option("hoodie.write.table.version", "table_version", str, "8", "Version of the table format; only 8 is supported.",
            Scope.TABLE, choices={"8": "8"}, aliases=("hoodie.table.version",)),
     Option("pyhudi.partition.random.prefix", "prefix_width", int, 0,
-           "Hex digits of a folder above every partition, chosen by a hash of its path, so that object stores spread the load "
-           "(`3f/day=2026-01-01`); 0 for none. Only this package writes to such a table.", Scope.TABLE, minimum=0, maximum=8),
+           "Number of hexadecimal digits of a prefix folder above every partition. A hash of the partition path chooses it, so that object stores "
+           "spread the load "
+           "(`3f/day=2026-01-01`); 0 for none. Only this package can write to such a table.", Scope.TABLE, minimum=0, maximum=8),
     Option("pyhudi.partition.random.prefix.depth", "prefix_depth", int, 1,
-           "Most prefix folders above one another; the hash chooses from 1 to this many.", Scope.TABLE, minimum=1, maximum=4),
+           "Maximum number of nested prefix folders; the hash chooses from 1 to this number.", Scope.TABLE, minimum=1, maximum=4),
 )  # fmt: skip
 
 WRITE_OPTIONS = (
     Option("hoodie.parquet.max.file.size", "max_file_size", int, 120 * MEBIBYTE, "Target size of a base file in bytes.",
            minimum=1024),
     Option("hoodie.parquet.small.file.limit", "small_file_limit", int, 100 * MEBIBYTE,
-           "Base files below this many bytes get inserts before new ones are made; 0 turns that off.", minimum=0),
-    Option("hoodie.parquet.compression.codec", "compression", str, "snappy", "Codec of base files.",
+           "Inserts fill base files smaller than this many bytes before new files are made; 0 turns this off.", minimum=0),
+    Option("hoodie.parquet.compression.codec", "compression", str, "snappy", "Compression codec of base files.",
            choices=_words("snappy", "zstd", "gzip", "uncompressed")),
     Option("hoodie.parquet.block.size", "row_group_bytes", int, 16 * MEBIBYTE,
-           "Most bytes of a row group, before compression.", minimum=1024),
-    Option("pyhudi.parquet.row.group.rows", "row_group_rows", int, 200_000, "Most rows of a row group.", minimum=1),
+           "Maximum bytes of a row group, before compression.", minimum=1024),
+    Option("pyhudi.parquet.row.group.rows", "row_group_rows", int, 200_000, "Maximum rows of a row group.", minimum=1),
     Option("hoodie.copyonwrite.record.size.estimate", "record_size_estimate", int, 1024,
-           "Bytes of a row in a base file, as long as no commit has told.", minimum=1),
-    Option("hoodie.index.type", "index_type", str, "SIMPLE", "How the file group of a key is found.",
+           "Bytes of a row in a base file, used until commits give an average.", minimum=1),
+    Option("hoodie.index.type", "index_type", str, "SIMPLE", "The index that finds the file group of a key.",
            choices=_words("SIMPLE"),
            not_yet=("bloom", "bucket", "global_bloom", "global_simple", "record_index", "global_record_level_index", "inmemory")),
     Option("hoodie.combine.before.upsert", "combine_before_upsert", bool, True,
-           "Rows of one upsert that have the same key become one before the write. Without it they are an error."),
+           "Combine rows of one upsert with the same key before the write. If false, they are an error."),
     Option("hoodie.combine.before.insert", "combine_before_insert", bool, False,
-           "Rows of one insert that have the same key become one before the write. Without it they are an error."),
+           "Combine rows of one insert with the same key before the write. If false, they are an error."),
     Option("hoodie.datasource.write.insert.drop.duplicates", "insert_drop_duplicates", bool, False,
-           "An insert leaves out rows whose key is in the table already. Without it they are an error."),
+           "An insert skips rows whose key exists already in the table. If false, they are an error."),
     Option("pyhudi.schema.allow.lossy.widening", "allow_lossy_widening", bool, False,
-           "A column of 64-bit integers becomes double if data has numbers for it that are no integers. From 2**53 on its integers then read as the "
-           "nearest double, and it stays double. Without it such data is an error; whole numbers and missing ones fit into integers as they are."),
-    Option("hoodie.index.bloom.num_entries", "bloom_entries", int, 60_000, "Keys that one row of a bloom filter is made for.",
+           "A 64-bit integer column becomes double when data has non-integer numbers for it. Its integers from 2**53 on then read as the "
+           "nearest double, and it stays double. If false, such data is an error; whole and missing floating-point numbers always fit an integer "
+           "column."),
+    Option("hoodie.index.bloom.num_entries", "bloom_entries", int, 60_000,
+           "Maximum number of keys that one row of a bloom filter is sized for. Files with fewer keys get a smaller filter.",
            minimum=1, maximum=10_000_000, aliases=("hoodie.bloom.num_entries",)),
     Option("hoodie.index.bloom.fpp", "bloom_fpp", float, 1e-9, "Rate of false positives of a bloom filter.",
            minimum=1e-15, maximum=0.5, aliases=("hoodie.bloom.fpp",)),
     Option("hoodie.bloom.index.filter.dynamic.max.entries", "bloom_max_entries", int, 100_000,
-           "Keys up to which a bloom filter grows by rows.", minimum=1, maximum=10_000_000),
+           "Number of keys up to which a bloom filter grows by rows.", minimum=1, maximum=10_000_000),
     Option("hoodie.metadata.enable", "metadata_enable", bool, False,
-           "Write the metadata table. A table that lists one loses it on the first write, because a stale one would hide rows.",
+           "Write the metadata table. If false, the first write removes a table's metadata table from its properties, because an outdated one "
+           "would hide rows.",
            choices={"false": "false"}, not_yet=("true",)),
     Option("pyhudi.expression.index.timezone", "expression_index_timezone", str, "UNKNOWN",
-           "Time zone of the Spark sessions that write the expression indexes. Conditions are computed in UTC; while the zone is unknown "
+           "Time zone of the Spark sessions that write the expression indexes. Conditions are computed in UTC; while the zone is unknown, "
            "the ranges of year, month, day and from_unixtime are widened by a day, and those of hour are not used.",
            choices=_words("UNKNOWN", "UTC")),
     Option("hoodie.clean.failed.writes.policy", "failed_writes_policy", str, "LAZY",
-           "When failed writes of others are rolled back: LAZY, as soon as their process is gone or their heartbeat has expired; "
-           "EAGER, also pending writes that keep no heartbeat, at the start of every write (for a single writer; a living other one is "
+           "When failed writes of others are rolled back: LAZY, as soon as their process has ended or their heartbeat has expired; "
+           "EAGER, also pending writes without a heartbeat, at the start of every write (for a single writer; another running one is "
            "an error); NEVER, only by an explicit call.", choices=_words("LAZY", "EAGER", "NEVER"),
            aliases=("hoodie.cleaner.policy.failed.writes",)),
     Option("hoodie.client.heartbeat.interval_in_ms", "heartbeat_interval_ms", int, 60_000,
-           "Milliseconds between two signs of life of a running write.", minimum=1),
+           "Milliseconds between two heartbeats of a running write.", minimum=1),
     Option("hoodie.client.heartbeat.tolerable.misses", "heartbeat_tolerable_misses", int, 2,
-           "Signs of life that may be missing before a write counts as failed.", minimum=0),
+           "Number of missed heartbeats after which a write counts as failed.", minimum=0),
     Option("hoodie.time.generator.max_expected_clock_skew_ms", "max_expected_clock_skew_ms", int, 200,
            "Milliseconds by which the clocks of two writers may differ; every new instant waits that long.", minimum=0,
            maximum=600_000),
     Option("pyhudi.clock.max.ahead.ms", "max_clock_ahead_ms", int, 300_000,
            "Milliseconds by which the timeline may be ahead of this machine's clock. Beyond it a write is refused if a writer of Hudi's is on the "
-           "timeline, or the storage has no put-if-absent; among this package's own writers times go on from there, with a warning.", minimum=0),
+           "timeline, or the storage has no put-if-absent; otherwise new times continue from the timeline's newest time, with a warning.", minimum=0),
     Option("pyhudi.commit.retries", "commit_retries", int, 5,
-           "How often a write that lost to another commit is planned anew before it is an error.", minimum=0, maximum=1000),
+           "How often a write is planned again after a conflict with another commit, before the conflict is an error.", minimum=0, maximum=1000),
     Option("pyhudi.commit.reserve.after", "commit_reserve_after", int, 3,
-           "After so many attempts that lost or gave way a write reserves the file groups that it touches, and others yield to it; 0 for never.",
+           "After this many failed attempts, a write reserves the file groups that it changes, and other writes yield to it; 0 for never.",
            minimum=0),
     Option("pyhudi.commit.yield.ms", "commit_yield_ms", int, 600_000,
-           "Milliseconds that a write waits for another one that has reserved the same file groups, before that is an error.", minimum=0),
+           "Milliseconds that a write waits for another one that has reserved the same file groups, before it fails.", minimum=0),
     Option("concurrency", "concurrency", str, "optimistic",
-           "`optimistic`: writers work at the same time and conflicts show at the commit. `pessimistic`: a write holds the table's lock "
-           "from its start to its end, so it never has to be planned anew. `single_writer`: as optimistic; the caller says that there is no "
-           "other writer.",
+           "`optimistic`: writers work at the same time, and conflicts are detected at the commit. `pessimistic`: a write holds the table's lock "
+           "from its start to its end, so it is never planned again. `single_writer`: as optimistic; the caller guarantees that no "
+           "other writer exists.",
            choices={"optimistic": "optimistic", "pessimistic": "pessimistic", "single_writer": "single_writer",
                     "optimistic_concurrency_control": "optimistic"},
            not_yet=("non_blocking_concurrency_control",), aliases=("hoodie.write.concurrency.mode",)),
@@ -196,53 +200,56 @@ WRITE_OPTIONS = (
            "read (`write.scan`, `delete(where=)`) a partition that the other one changed.",
            choices=_words("snapshot", "serializable")),
     Option("hoodie.write.lock.conflict.resolution.strategy", "conflict_strategy", str, "simple",
-           "How docs/conflicts.md is applied: `simple`, as it stands; `prefer_writer`, table services yield to writes that are still running, "
-           "and writes to no plan of theirs; `bucket`, file groups with one bucket number are one. Hudi's class names are understood.",
+           "How the rules of docs/conflicts.md are applied: `simple`, unchanged; `prefer_writer`, table services yield to writes that are still "
+           "running, "
+           "and writes never yield to planned services; `bucket`, file groups with the same bucket number count as one. Hudi's class names are "
+           "accepted.",
            choices=_STRATEGIES, not_yet=_LATER_STRATEGIES),
     Option("hoodie.write.concurrency.early.conflict.detection.enable", "early_conflict_detection", bool, False,
-           "A write that is about to rewrite a file group which an older, living write has announced stops before it has written all files, "
-           "and is planned anew."),
+           "A write stops before all its files are written if an older, running write has announced a file group that both rewrite, "
+           "and is planned again."),
     Option("pyhudi.commit.allow.duplicate.keys", "allow_duplicate_keys", bool, False,
-           "Two inserts at one time may both commit although they hold the same record key: the table can then have a key twice. "
-           "It saves reading the keys that others inserted meanwhile."),
+           "Two concurrent inserts of the same record key may both commit: the table can then have duplicate keys. "
+           "It saves reading the keys of concurrent inserts."),
     Option("hoodie.archive.automatic", "archive_automatic", bool, True,
-           "Every commit looks whether old instants are due for the history, and moves them there."),
+           "Every commit checks whether old instants are due for archival, and archives them."),
     Option("hoodie.keep.max.commits", "keep_max_commits", int, 30,
-           "Completed commits on the active timeline above which the oldest ones move to the history.", minimum=2),
+           "Number of completed commits on the active timeline above which the oldest ones are archived.", minimum=2),
     Option("hoodie.keep.min.commits", "keep_min_commits", int, 20,
-           "Completed commits that stay on the active timeline then; less than hoodie.keep.max.commits.", minimum=1),
+           "Number of completed commits that stay on the active timeline; less than hoodie.keep.max.commits.", minimum=1),
     Option("hoodie.archive.beyond.savepoint", "archive_beyond_savepoint", bool, False,
-           "Archive also what is newer than the first savepoint; savepointed commits themselves stay."),
+           "Also archive instants newer than the first savepoint; savepointed commits themselves stay."),
     Option("hoodie.timeline.compaction.batch.size", "history_batch_size", int, 10,
-           "Files of one layer of the history that are merged into one of the next layer.", minimum=2, maximum=1000),
+           "Number of files of one layer of the archived timeline that are merged into one file of the next layer.", minimum=2, maximum=1000),
     Option("hoodie.write.auto.upgrade", "auto_upgrade", bool, False,
-           "Understood because Hudi 1.1 and newer need it to leave a version 8 table alone; this package never upgrades.",
+           "Accepted because Hudi 1.1 and newer need it to keep a table at version 8; this package never upgrades.",
            choices={"false": "false"}),
 )  # fmt: skip
 
 LOCK_OPTIONS = (
     Option("hoodie.write.lock.provider", "lock_provider", str, None,
-           "What excludes other writers during a commit: `file_system` or `storage_based` (lock files that Hudi's own providers respect), or "
-           "`in_process`; Hudi's class names are understood. By default `file_system` on a disk, `storage_based` in an object store, "
-           "`in_process` in memory. A commit under another lock than the latest one is refused.", Scope.LOCK, choices=_LOCKS, not_yet=_LATER_LOCKS,
+           "The lock that excludes other writers during a commit: `file_system` or `storage_based` (lock files that Hudi's own providers "
+           "respect), or "
+           "`in_process`; Hudi's class names are accepted. By default `file_system` on a disk, `storage_based` in an object store, "
+           "`in_process` in memory. A commit must use the same lock as the previous commit.", Scope.LOCK, choices=_LOCKS, not_yet=_LATER_LOCKS,
            aliases=("lock",)),
     Option("hoodie.write.lock.wait_time_ms", "lock_wait_ms", int, 60_000, "Milliseconds to wait for the lock.", Scope.LOCK,
            minimum=0),
     Option("hoodie.write.lock.filesystem.path", "lock_path", str, ".hoodie",
            "Folder of the lock file, below the table; the default is Hudi's.", Scope.LOCK),
     Option("hoodie.write.lock.filesystem.expire", "lock_expire_minutes", int, 0,
-           "Minutes after which anybody's lock file counts as left behind; 0 for never.", Scope.LOCK, minimum=0),
+           "Minutes after which a lock file counts as abandoned, whoever wrote it; 0 for never.", Scope.LOCK, minimum=0),
     Option("hoodie.write.lock.storage.validity.timeout.secs", "lock_validity_s", int, 300,
-           "Seconds that a `storage_based` lock counts without renewal; at least ten times the renewal.", Scope.LOCK, minimum=10,
+           "Seconds that a `storage_based` lock stays valid without renewal; at least ten times the renewal interval.", Scope.LOCK, minimum=10,
            maximum=86_400),
     Option("hoodie.write.lock.storage.renew.interval.secs", "lock_renew_s", int, 30,
            "Seconds between two renewals of a `storage_based` lock.", Scope.LOCK, minimum=1, maximum=3_600,
            aliases=("hoodie.write.lock.storage.heartbeat.poll.secs",)),
     Option("pyhudi.lock.change.from", "lock_change_from", str, "",
-           "The identity of a lock that all writers give up for the one that is configured now, as the refusal names it. It works once: "
-           "after the first commit under the new lock it means nothing.", Scope.LOCK),
+           "The identity of the previous lock, as the refusal shows it, when all writers change to the lock configured now. It works once: "
+           "after the first commit under the new lock it has no effect.", Scope.LOCK),
     Option("pyhudi.lock.audit", "lock_audit", bool, False,
-           "Record who holds the lock when: a file of JSON lines for each holding, below `.hoodie/.locks/audit/`.", Scope.LOCK),
+           "Record every holding of the lock (holder and times) as a file of JSON lines below `.hoodie/.locks/audit/`.", Scope.LOCK),
 )  # fmt: skip
 
 OPTIONS: tuple[Option, ...] = TABLE_OPTIONS + WRITE_OPTIONS + LOCK_OPTIONS

@@ -1,7 +1,7 @@
-"""Look up, check and type options; write their documentation.
+"""Look up, check and type options; generate their documentation.
 
-Invariant: every key of a mapping is known, no two keys of one option disagree, every value has its option's type and bounds,
-or there is an error that names the key.
+Invariant: in the result every key is known, every value has its option's type and bounds, and no two keys of one option
+contradict each other. Otherwise an error gives the key.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _BY_KEY: Mapping[str, Option] = {key: option for option in OPTIONS for key in (o
 
 
 def find_option(key: str) -> Option:
-    """Return the option of a key or an alias. Raises `UnknownOptionError` that names the nearest known key."""
+    """Return the option of a key or an alias. Raises `UnknownOptionError` with the most similar known key."""
     if not isinstance(key, str):
-        raise UnknownOptionError(f"there is no option {key!r}", hint="The keys of options are text.")
+        raise UnknownOptionError(f"the option {key!r} does not exist", hint="The keys of options are text.")
     option = _BY_KEY.get(key)
     if option is not None:
         return option
@@ -29,16 +29,16 @@ def find_option(key: str) -> Option:
     near = difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=0.75)
     hint = f"Did you mean {lowered[near[0]]}?" if near else "docs/options.md lists all options"
     if key.startswith(LATER_PREFIXES):
-        raise UnknownOptionError(f"the option {key!r} is not one that this package has, though Hudi may", hint=hint)
-    raise UnknownOptionError(f"there is no option {key!r}", hint=hint)
+        raise UnknownOptionError(f"this package does not have the option {key!r}; Hudi may have it", hint=hint)
+    raise UnknownOptionError(f"the option {key!r} does not exist", hint=hint)
 
 
 def read_options(options: Mapping[str, object]) -> dict[Option, Value]:
-    """Return the options that a mapping gives, typed.
+    """Return the options of a mapping, typed.
 
     Raises:
-        UnknownOptionError: a key that is not an option.
-        InvalidOptionError: a value of the wrong type or out of bounds, or two keys of one option that disagree.
+        UnknownOptionError: a key is not an option.
+        InvalidOptionError: a value has the wrong type or is out of bounds, or two keys of one option contradict each other.
     """
     if not isinstance(options, Mapping):
         raise InvalidOptionError(
@@ -53,23 +53,23 @@ def read_options(options: Mapping[str, object]) -> dict[Option, Value]:
         first = keys.setdefault(option.key, key)
         if first != key and found[option] != value:
             raise InvalidOptionError(
-                f"{first} and {key} are one option, but say {found[option]!r} and {value!r}",
-                hint="Leave one of them away",
+                f"{first} and {key} are one option, but have the values {found[option]!r} and {value!r}",
+                hint="Omit one of them",
             )
         found[option] = value
     return found
 
 
 def options_for_open(options: Mapping[str, object]) -> dict[str, object]:
-    """Return the options without those that say what a new table is: what serves `create_table` then serves `open_table` of any table.
+    """Return the options without those that describe a new table, so that options for `create_table` also fit `open_table` of any table.
 
-    A key that is no option stays, so that opening the table says so.
+    Unknown keys stay, so that `open_table` reports them.
     """
     return {key: value for key, value in options.items() if key not in _BY_KEY or _BY_KEY[key].scope is not Scope.TABLE}
 
 
 def read_value(option: Option, given: object, key: str) -> Value:
-    """Type one value; ``key`` is how it was called, for the error."""
+    """Convert one value to its option's type; ``key`` is the name the caller used, for the error."""
     text = (str(given).lower() if isinstance(given, bool) else str(given)).strip()
     if option.choices or option.kind is bool:
         return _word(option, text, key)
@@ -81,12 +81,12 @@ def read_value(option: Option, given: object, key: str) -> Value:
 
 
 def render_docs() -> str:
-    """Return ``docs/options.md``."""
+    """Return the text of ``docs/options.md``."""
     lines = [
         "# Options",
         "",
-        "Generated from `pyhudi_core/options/definitions.py`. Keys are Hudi's; `pyhudi.*` and plain words are this package's own.",
-        "An unknown key, a value out of bounds or one that contradicts the table is an error before anything is written.",
+        "Generated from `pyhudi_core/options/definitions.py`. Keys are Hudi's; `pyhudi.*` and keys without a dot are this package's own.",
+        "An unknown key, a value out of bounds, or a value that contradicts the table raises an error before anything is written.",
     ]
     for scope, title in _TITLES.items():
         chosen = [option for option in OPTIONS if option.scope is scope]
@@ -97,7 +97,7 @@ def render_docs() -> str:
 
 
 _TITLES = {
-    Scope.TABLE: "Of the table (given to `create_table`; later they have to agree)",
+    Scope.TABLE: "Of the table (given to `create_table`; later values must be the same)",
     Scope.WRITE: "Of a write",
     Scope.READ: "Of a read",
     Scope.LOCK: "Of the lock",
@@ -122,7 +122,7 @@ def _number(option: Option, text: str, key: str) -> Value:
         value = option.kind(text)
     except ValueError:
         what = "a whole number" if option.kind is int else "a number"
-        raise InvalidOptionError(f"{key} has to be {what}, not {text[:80]!r}", hint=_bounds(option)) from None
+        raise InvalidOptionError(f"{key} must be {what}, not {text[:80]!r}", hint=_bounds(option)) from None
     low = -math.inf if option.minimum is None else option.minimum
     high = math.inf if option.maximum is None else option.maximum
     if not low <= value <= high or math.isinf(value):

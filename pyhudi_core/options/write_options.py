@@ -1,9 +1,9 @@
-"""Options as typed values: ``WriteOptions`` for what a writer does, ``TableOptions`` for what a new table is.
+"""Options as typed values: ``WriteOptions`` for writes, ``TableOptions`` for a new table.
 
-Both are read from the same mapping, so that one set of options serves ``create_table`` and every later call; each takes its
-own and checks all.
+Both are read from the same mapping, so that one set of options fits ``create_table`` and every later call. Each takes its own options
+and checks all of them.
 
-Invariant: options given with an open table never contradict it.
+Invariant: options given for an existing table never contradict it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyhudi_core.options.registry import Value, find_option, read_options
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How to write; the meaning of each is in ``definitions`` and in docs/options.md. Sizes are bytes."""
+    """How to write; ``definitions`` and docs/options.md explain each option. Sizes are in bytes."""
 
     max_file_size: int
     small_file_limit: int
@@ -74,15 +74,15 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, object], *, config: TableConfig | None = None) -> WriteOptions:
-        """Read the options of a writer.
+        """Read the options for writes.
 
         Args:
             options: keys to values; texts, or Python's own bools and numbers.
             config: the table, to check the options that describe it.
 
         Raises:
-            UnknownOptionError: a key that is not an option.
-            InvalidOptionError: a bad value, or one that contradicts the table or another option.
+            UnknownOptionError: a key is not an option.
+            InvalidOptionError: a value is wrong, or contradicts the table or another option.
         """
         found = read_options(options)
         if config is not None:
@@ -100,7 +100,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """What a new table is, as far as options say; None where they say nothing."""
+    """The properties of a new table that options give; None for those not given."""
 
     name: str | None
     database: str | None
@@ -118,12 +118,12 @@ class TableOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, object]) -> TableOptions:
-        """Read the options of a new table; the others are checked too. Raises as ``WriteOptions.parse``."""
+        """Read the options for a new table; all others are checked too. Raises as ``WriteOptions.parse``."""
         parsed: TableOptions = cls(**_values(TABLE_OPTIONS, read_options(options)))
         return parsed
 
     def extra_properties(self) -> dict[str, str]:
-        """Properties of this package's own that go into ``hoodie.properties``."""
+        """Return the properties for ``hoodie.properties`` that only this package uses."""
         if not self.prefix_width:
             return {}
         return {
@@ -153,7 +153,7 @@ def _check_together(options: WriteOptions) -> None:
         raise InvalidOptionError(
             f"hoodie.write.lock.storage.validity.timeout.secs ({options.lock_validity_s}) is below ten times "
             f"hoodie.write.lock.storage.renew.interval.secs ({options.lock_renew_s})",
-            hint="A lock must outlive renewals that fail; lengthen the one or shorten the other",
+            hint="A lock must outlive renewals that fail; increase the timeout or decrease the interval",
         )
     try:
         safe_relative_path(options.lock_path)
@@ -171,7 +171,7 @@ def _check_agrees(option: Option, given: Value, config: TableConfig, called: str
     if wanted != actual:
         raise InvalidOptionError(
             f"{called}={_shown(given)} contradicts the table, which has {_shown(actual)}",
-            hint="Leave the option away, or open another table; what a table is cannot be changed by an option",
+            hint="Omit the option, or open another table; options cannot change what a table is",
         )
 
 

@@ -1,4 +1,4 @@
-"""``where``: an own expression tree, from SQL text or from pyarrow; filtering and pruning."""
+"""``where`` conditions: SQL text or pyarrow expressions to one expression tree, for filtering and pruning."""
 
 from pyhudi_core.predicates.predicate import Predicate
 from pyhudi_core.predicates.pruning import ColumnStats, partition_stats

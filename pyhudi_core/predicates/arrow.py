@@ -1,6 +1,6 @@
 """A bound tree as a ``pyarrow.compute.Expression``.
 
-The expression is true for the rows that SQL keeps. Where SQL says null it says null or false, which a filter treats alike.
+The expression is true for the rows that SQL keeps. Where SQL gives null, it gives null or false; a filter drops the row in both cases.
 Floating-point numbers are ordered as in Spark: NaN equals NaN and is greater than every number.
 """
 
@@ -31,7 +31,7 @@ _CHAIN = 100
 
 
 def to_expression(node: Node) -> pc.Expression:
-    """Turn a bound condition into an Arrow expression."""
+    """Convert a bound condition to an Arrow expression."""
     if isinstance(node, And):
         return _joined(operator.and_, [to_expression(child) for child in node.children])
     if isinstance(node, Or):
@@ -50,7 +50,7 @@ def to_expression(node: Node) -> pc.Expression:
 
 
 def value_of(node: Node) -> pc.Expression:
-    """Turn a bound column, literal or call into an Arrow expression."""
+    """Convert a bound column, literal or call to an Arrow expression."""
     if isinstance(node, Column):
         return pc.field(*node.path)
     if isinstance(node, Literal):
@@ -68,7 +68,7 @@ def type_of(node: Node) -> pa.DataType:
 
 
 def evaluate(node: Node) -> object:
-    """Return the value of a bound tree without columns."""
+    """Compute the value of a bound tree that has no columns."""
     one_row = pa.table({"row": pa.array([0], pa.int8())})
     is_value = isinstance(node, Column | Literal | Call)
     expression = value_of(node) if is_value else to_expression(node)
@@ -78,16 +78,17 @@ def evaluate(node: Node) -> object:
 
 
 def _project(table: pa.Table, expression: pc.Expression) -> object:
-    import pyarrow.dataset as ds  # noqa: PLC0415  (it imports pandas, a second that only those pay who use it)
+    import pyarrow.dataset as ds  # noqa: PLC0415  (it imports pandas, which takes a second; only queries that use it pay for that)
 
     scanner = ds.dataset(table).scanner(columns={"value": expression})
     return scanner.to_table().column("value")[0].as_py()
 
 
 def _joined(join: Callable[[pc.Expression, pc.Expression], pc.Expression], parts: list[pc.Expression]) -> pc.Expression:
-    """The parts as one condition. Arrow follows a chain by recursion, and thousands of links end the process: so some are made one first.
+    """Join conditions by AND or OR in nested groups. Arrow evaluates a chain by recursion, and a chain of thousands
+    would crash the process.
 
-    A choice between true and false is around each such piece, since Arrow makes one chain of all that are of one kind.
+    Each group is wrapped in a choice between true and false, because Arrow merges nested operations of the same kind into one chain.
     """
     while len(parts) > _CHAIN:
         pieces = [parts[at : at + _CHAIN] for at in range(0, len(parts), _CHAIN)]
@@ -117,7 +118,7 @@ def _in(node: In) -> pc.Expression:
     operand = value_of(node.operand)
     values = [literal.value for literal in node.values]
     if 0.0 in values and pa.types.is_floating(type_of(node.operand)):
-        # The two zeros are equal, but not for Arrow's search in a set.
+        # The two zeros are equal, but Arrow's search in a set distinguishes them.
         values += [0.0, -0.0]
     found = operand.isin(pa.array(values, node.values[0].type))
     return ~found & operand.is_valid() if node.negated else found
@@ -127,11 +128,14 @@ RowsT = TypeVar("RowsT", pa.RecordBatch, pa.Table)
 
 
 def matching(batch: RowsT, expression: pc.Expression) -> RowsT:
-    """The rows for which a condition is true. Raises `PredicateError` if it cannot be computed of a row: an overflow, a text that is no number."""
+    """Return the rows for which a condition is true.
+
+    Raises `PredicateError` if the condition cannot be computed for a row: an overflow, or a text that is not a number.
+    """
     try:
         return batch.filter(expression)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise PredicateError(
-            f"The condition cannot be computed of a row: {str(error).splitlines()[0]:.200}",
-            hint="Leave out the rows it is not made for with another condition, or cast to a wider type.",
+            f"The condition cannot be computed for a row: {str(error).splitlines()[0]:.200}",
+            hint="Exclude such rows with another condition, or cast to a wider type.",
         ) from error

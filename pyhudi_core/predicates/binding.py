@@ -1,11 +1,11 @@
-"""Give a tree the table's types and bring it into the form that is evaluated.
+"""Resolve names and types of a tree against a schema, and normalise the tree for evaluation.
 
-Names are found as Spark finds them: exactly, else without regard to case. NOT is pushed down to the comparisons, which keeps
-SQL's three-valued logic: afterwards a null of any single test may count as false, since nothing turns it round any more.
+Names are matched as in Spark: exactly, else ignoring case. NOT is pushed down to the comparisons. This keeps SQL's three-valued logic:
+without a NOT above it, a null result of a comparison may be treated as false.
 
 Invariants of the result
-- no Not, no <=>, no literal null beside a comparison; AND and OR are flat;
-- both sides of a comparison have one type; a literal stands on the right.
+- no Not, no <=>, and no literal null in a comparison; AND and OR are flat;
+- both sides of a comparison have one type; a literal is on the right.
 """
 
 from __future__ import annotations
@@ -44,11 +44,10 @@ _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 def bind(node: Node, schema: pa.Schema) -> Node:
-    """Return a condition in the form described above.
+    """Bind a condition to a schema.
 
     Raises:
-        PredicateError: a column that the schema does not have, types that do not go together, or a value where a condition
-            is needed (or the other way round).
+        PredicateError: a column does not exist, types cannot be compared, or a value is used as a condition (or a condition as a value).
     """
     return _Binder(schema).condition(node, negated=False)
 
@@ -105,12 +104,12 @@ class _Binder:
     def _no_column(self, column: Column) -> PredicateError:
         near = difflib.get_close_matches(column.path[0], self._schema.names, n=1)
         names = ", ".join(self._schema.names[:30])
-        known = f"Did you mean {near[0]}?" if near else f"The columns are {names}; text stands in quotes, such as 'a'"
-        return PredicateError(f"the where names the column {column.name!r}, which there is not", hint=known)
+        known = f"Did you mean {near[0]}?" if near else f"The columns are {names}; write text in quotes, such as 'a'"
+        return PredicateError(f"the where uses the column {column.name!r}, which does not exist", hint=known)
 
 
 def cast(node: Node, target: pa.DataType) -> Node:
-    """Return a bound value in another type. Raises `PredicateError` if Arrow and Spark would not agree on it."""
+    """Cast a bound value to another type. Raises `PredicateError` if Arrow and Spark would give different results."""
     if type_of(node) == target:
         return node
     if isinstance(node, Literal) and isinstance(node.value, str) and not is_string(target):
@@ -162,9 +161,9 @@ def _joined(children: list[Node], is_and: bool) -> Node:
 
 
 def _lists(children: list[Node], is_and: bool) -> list[Node]:
-    """The same with one list for each value that is compared with several literals: ``a = 1 OR a = 2`` is ``a IN (1, 2)``, for nulls too.
+    """Merge comparisons of one value with several literals into a list: ``a = 1 OR a = 2`` is ``a IN (1, 2)``, also for nulls.
 
-    A chain of thousands of comparisons is evaluated one by one, a list at once.
+    Arrow evaluates a chain comparison by comparison, but a list in one step.
     """
     found: dict[tuple[Node, pa.DataType], list[Literal]] = {}
     places: list[Node | tuple[Node, pa.DataType]] = []
@@ -182,7 +181,7 @@ def _lists(children: list[Node], is_and: bool) -> list[Node]:
 
 
 def _literals_of(node: Node, is_and: bool) -> tuple[Literal, ...]:
-    """The literals of a test that can be part of a list; none if it cannot."""
+    """Return the literals of a comparison that a list can hold; none if it is another kind of condition."""
     if isinstance(node, In) and node.negated == is_and:
         return node.values
     if isinstance(node, Compare) and node.op == ("!=" if is_and else "=") and isinstance(node.right, Literal):
@@ -229,7 +228,7 @@ def _compare_null(op: str, left: Node, right: Literal) -> Node:
     if isinstance(left, Literal):
         return TRUE if (left.value is None and right.value is None) == (op == "<=>") else FALSE
     if right.value is not None:
-        # The column's type is null: it is never equal to a value.
+        # The column's type is null, so it never equals a value.
         return FALSE if op == "<=>" else TRUE
     return IsNull(left, negated=op == "!<=>")
 

@@ -1,8 +1,8 @@
-"""Which types can be compared, and what a literal means beside a column.
+"""Which types can be compared, and the type of a literal compared with a column.
 
-The rules are Spark's where they are safe: a string beside a date is a date, an int beside a decimal is a decimal, a number
-beside a double is a double. Where Spark would guess (a number beside a string) there is an error instead.
-A timestamp without zone beside a column with one is in UTC.
+The rules are Spark's where they are safe: a string compared with a date becomes a date, an int compared with a decimal becomes a decimal,
+a number compared with a double becomes a double. Where Spark would guess (a number with a string), an error is raised.
+A timestamp without zone is in UTC if it is compared with one that has a zone.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ZONE = re.compile(r"\s*(?:Z|UTC|GMT|([+-])(\d{1,2})(?::?(\d{2}))?)$")
 
 
 def fit_literal(literal: Literal, kind: pa.DataType) -> Literal:
-    """Give a literal the type in which it can be compared with a value of type ``kind``.
+    """Convert a literal to the type in which it can be compared with a value of type ``kind``.
 
-    The literal's new type is ``kind`` itself, or a wider one to which the other side has to be cast as well.
+    The new type is ``kind`` itself, or a wider type to which the other side must be cast as well.
 
     Raises:
         PredicateError: the two cannot be compared.
@@ -51,7 +51,7 @@ def fit_literal(literal: Literal, kind: pa.DataType) -> Literal:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """Return the type in which two values can be compared. Raises `PredicateError` if there is none."""
+    """Return the type in which two values can be compared. Raises `PredicateError` if none exists."""
     if left == right:
         return left
     kinds = (left, right)
@@ -74,7 +74,7 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def is_string(kind: pa.DataType) -> bool:
-    """Whether a type holds text, dictionaries of text included."""
+    """Whether a type holds text, also dictionary-encoded."""
     if pa.types.is_dictionary(kind):
         return is_string(kind.value_type)
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
@@ -97,7 +97,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def parse_date(text: str) -> dt.date | None:
-    """Read a date as Spark does: ``yyyy``, ``yyyy-m`` or ``yyyy-m-d``, and what is behind a day and a blank or a T left out."""
+    """Parse a date as Spark does: ``yyyy``, ``yyyy-m`` or ``yyyy-m-d``; text after the day and a blank or a T is ignored."""
     day_text, *rest = re.split(r"[T ]", text.strip(), maxsplit=1)
     match = _DATE.fullmatch(day_text)
     if match is None or (rest and match.group(3) is None):
@@ -110,7 +110,7 @@ def parse_date(text: str) -> dt.date | None:
 
 
 def parse_timestamp(text: str) -> dt.datetime | None:
-    """Read a timestamp as Spark does, up to microseconds; aware if it names ``Z``, ``UTC`` or an offset."""
+    """Parse a timestamp as Spark does, down to microseconds; aware if it has ``Z``, ``UTC`` or an offset."""
     stripped = text.strip()
     zone_match = _ZONE.search(stripped) if len(stripped) > len("yyyy-mm-dd") else None
     zone: dt.timezone | None = None
@@ -249,7 +249,7 @@ def _fit_timestamp(value: Value, kind: pa.DataType) -> Literal | None:
 
 
 def natural_type(value: Value) -> pa.DataType:
-    """Return the type of a literal that stands alone."""
+    """Return the type of a literal that no column determines."""
     if isinstance(value, Decimal):
         return _decimal_of(value)
     if isinstance(value, int) and not isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""The functions that a ``where`` may call: types of arguments and result, and how Arrow computes them.
+"""The functions allowed in a ``where``: argument types, result types, and their Arrow expressions.
 
-Names and results are Spark's. Integers are computed in 64 bits; a zero divisor gives null; what Arrow and Spark compute
-differently (decimal arithmetic, numbers with fractions as text) is refused.
+Names and results are Spark's. Integers are computed in 64 bits; a zero divisor gives null; calls for which Arrow and Spark would
+differ (decimal arithmetic, floating-point numbers as text) are refused.
 """
 
 from __future__ import annotations
@@ -36,21 +36,23 @@ _TIME_FORMAT_PARTS = ("%Y", "%m", "%d", "%H", "%M", "%S")
 
 
 def target_type(name: str) -> pa.DataType:
-    """Return the type that ``CAST(... AS name)`` means. Raises `PredicateError`."""
+    """Return the type in ``CAST(... AS name)``. Raises `PredicateError`."""
     if name.startswith("decimal("):
         precision, scale = ([int(part) for part in name[8:-1].split(",") if part.strip().isdigit()] + [0])[:2]
         if 1 <= precision <= 38 and scale <= precision:
             return pa.decimal128(precision, scale)
     elif name in _TARGETS:
         return _TARGETS[name]
-    raise PredicateError(f"there is no type {name}", hint="See Spark's data types; a decimal has at most 38 digits")
+    raise PredicateError(
+        f"the type {name} does not exist", hint="See Spark's data types; a decimal has at most 38 digits"
+    )
 
 
 def result_type(call: Call, kinds: list[pa.DataType]) -> pa.DataType:
     """Return the type of a call's result for arguments of these types.
 
     Raises:
-        PredicateError: the function does not take such arguments.
+        PredicateError: the function does not accept such arguments.
     """
     name = call.function
     fits = _ACCEPTS.get(name)
@@ -69,7 +71,7 @@ def result_type(call: Call, kinds: list[pa.DataType]) -> pa.DataType:
 
 
 def check_cast(source: pa.DataType, target: pa.DataType, what: str) -> None:
-    """Raise `PredicateError` if Arrow would cast differently from Spark, or cannot."""
+    """Raise `PredicateError` if Arrow's cast differs from Spark's, or does not exist."""
     test = pa.types
     allowed = (
         source == target
@@ -127,8 +129,8 @@ def _literal_text(call: Call, index: int) -> str:
         rest = rest.replace(part, "")
     if any(character.isascii() and (character.isalpha() or character in "%'[]{}#") for character in rest):
         raise PredicateError(
-            f"the time format of {text_of(call)[:120]} is not understood",
-            hint="Use yyyy, MM, dd, HH, mm and ss, with signs between them",
+            f"the time format of {text_of(call)[:120]} is not supported",
+            hint="Use yyyy, MM, dd, HH, mm and ss, with separators between them",
         )
     return str(text)
 
@@ -151,10 +153,10 @@ def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.
     if pa.types.is_date(source) and pa.types.is_timestamp(target):
         return value.cast(pa.date32()).cast(pa.timestamp("us")).cast(pa.int64()).cast(target)
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
-        # Through the number, so that a zone is only put on or taken off, never applied.
+        # Through the number, so that a zone is only added or removed and the value never shifts.
         return value.cast(pa.timestamp(target.unit, source.tz), safe=False).cast(pa.int64()).cast(target)
     if pa.types.is_decimal(source) and pa.types.is_floating(target):
-        # Through text, which gives the nearest number; Arrow's own way is off by the last bit.
+        # Through text, which gives the nearest number; Arrow's direct cast is wrong in the last bit.
         return value.cast(pa.string()).cast(target)
     if is_string(source) and not is_string(target) and not is_bytes(target):
         return from_text(value.cast(pa.string()), target)

@@ -1,9 +1,10 @@
-"""Upper and lower case as Java and Spark have them (Unicode, "Special Casing"): one letter may become several, and a last sigma differs.
+"""Upper and lower case as in Java and Spark (Unicode, "Special Casing"): one letter may become several; a sigma at the
+end of a word differs.
 
-Arrow maps letter by letter, so the two functions are added to Arrow's under names of their own. Text of ASCII letters only, as most is, is
-left to Arrow.
+Arrow maps each letter to one letter, so this module registers two functions of its own with Arrow. Text of ASCII letters only goes to
+Arrow's functions, which are faster.
 
-Invariant: importing this module is enough for an expression that calls the functions, also one that another process made.
+Invariant: after importing this module, a process can evaluate expressions with these functions, also those made in another process.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _LETTERS: dict[str, tuple[Callable[[Any], Any], Callable[[str], str]]] = {
 
 
 def in_case(function: str, text: pc.Expression) -> pc.Expression:
-    """The expression of ``lower`` or ``upper`` of a text."""
+    """Return the expression of ``lower`` or ``upper`` of a text."""
     return pc.Expression._call(_NAMES[function], [text])
 
 

@@ -1,7 +1,7 @@
-"""Pruning for a ``pyarrow.compute.Expression``, which cannot be looked into.
+"""Pruning by a ``pyarrow.compute.Expression``, whose structure cannot be inspected.
 
-Statistics become a guarantee on a fragment that is never opened, and Arrow says whether the filter can hold under it.
-Floating-point columns give no guarantee, since their statistics leave NaN out, and neither do bounds that may be cut off.
+Statistics become the guarantee of an Arrow fragment that is never opened; Arrow says whether the filter can be true for it.
+Floating-point columns give no guarantee, since their statistics omit NaN; truncated bounds give none either.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
     except (pa.ArrowException, TypeError, NotImplementedError) as error:
         told = str(error).splitlines()[0]
         absent = re.match(r"No match for FieldRef\.(?:Name\((.*)\)|.*?) in ", told)
-        names = f"it names {absent[1] or 'a column'}, which there is not" if absent else told[:300]
+        names = f"{absent[1] or 'a column'} does not exist" if absent else told[:300]
         raise PredicateError(
             f"the where {str(expression)[:200]} does not fit the table: {names}",
             hint=f"It is a condition on the columns {', '.join(schema.names[:30])}",
@@ -39,7 +39,7 @@ def expression_could_match(expression: pc.Expression, schema: pa.Schema, stats: 
     known_guarantees = [guarantee for guarantee in guarantees if guarantee is not None]
     if not known_guarantees:
         return True
-    import pyarrow.dataset as ds  # noqa: PLC0415  (it imports pandas, a second that only those pay who use it)
+    import pyarrow.dataset as ds  # noqa: PLC0415  (it imports pandas, which takes a second; only queries that use it pay for that)
 
     file_format = ds.ParquetFileFormat()
     nowhere = pafs.LocalFileSystem()
@@ -50,7 +50,7 @@ def expression_could_match(expression: pc.Expression, schema: pa.Schema, stats: 
     try:
         return next(iter(dataset.get_fragments(expression)), None) is not None
     except pa.ArrowException:
-        # Arrow casts the bounds as exactly as it can, which is stricter than the filter: a whole number that no float is equal to.
+        # Arrow casts the bounds exactly, which the filter does not do: a whole number may equal no float.
         return True
 
 

@@ -1,4 +1,4 @@
-"""A ``where`` as one value that every part of a read uses."""
+"""A ``where`` as one value that all parts of a read use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Predicate:
 
     Attributes:
         expression: keeps the rows for which the condition is true.
-        schema: what it was checked against.
+        schema: the schema it was checked against.
         tree: the bound tree of a condition given as SQL; None for a pyarrow expression, which is opaque.
     """
 
@@ -33,10 +33,10 @@ class Predicate:
 
     @classmethod
     def of(cls, where: object, schema: pa.Schema) -> Predicate | None:
-        """Read a ``where``: None, SQL text or a ``pyarrow.compute.Expression``.
+        """Parse a ``where``: None, SQL text or a ``pyarrow.compute.Expression``.
 
         Raises:
-            PredicateError: it cannot be read, or does not fit the schema.
+            PredicateError: it has a syntax error, or does not fit the schema.
         """
         if where is None or isinstance(where, Predicate):
             return where
@@ -52,7 +52,7 @@ class Predicate:
 
     @classmethod
     def of_sql(cls, text: str, schema: pa.Schema) -> Predicate:
-        """Read SQL text. Raises `PredicateError`."""
+        """Parse SQL text. Raises `PredicateError`."""
         from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (sqlglot takes half a second to import)
 
         try:
@@ -65,21 +65,21 @@ class Predicate:
 
     @property
     def columns(self) -> frozenset[str] | None:
-        """Top-level columns that it reads, in the schema's spelling; None if that cannot be told."""
+        """The top-level columns that the condition reads, in the schema's spelling; None if they are not known."""
         return None if self.tree is None else frozenset(column.path[0] for column in columns_of(self.tree))
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """The functions that it calls, of columns and literals; none for a pyarrow expression."""
+        """The function calls of the condition; none for a pyarrow expression."""
         found = () if self.tree is None else calls_of(self.tree)
         return tuple(call for call in found if call.args)
 
     def could_match(self, stats: Mapping[str, ColumnStats]) -> bool:
-        """Return False only if no row with these statistics can match; they are by dotted column name, or by a call's `text_of`."""
+        """Return False only if no row with these statistics can match. Keys are dotted column names, or the `text_of` of a call."""
         if self.tree is not None:
             return could_match(self.tree, stats)
         return expression_could_match(self.expression, self.schema, stats)
 
     def to_spark(self) -> str | None:
-        """Return it as Spark SQL; None for a pyarrow expression, or where Spark would evaluate it differently."""
+        """Return the condition as Spark SQL; None for a pyarrow expression, or where Spark would evaluate it differently."""
         return None if self.tree is None else to_spark(self.tree)

@@ -1,10 +1,9 @@
-"""Can a file, or a partition, hold a row that matches? From statistics alone.
+"""Decide from statistics alone whether a file or a partition can hold a matching row.
 
-Three-valued and safe: the answer is False only where no row can match; everything that is unknown, of another type than
-expected or computed by a function that is not understood keeps the file. Design: Pruning.
+The result is False only if no row can match. Unknown values, unexpected types and functions without a rule keep the file.
 
-What is known about floating-point columns is little: writers leave NaN out of min and max, and NaN is greater than every
-number, so only ``<``, ``<=`` and ``=`` with a number use their bounds.
+Statistics of floating-point columns are of little use: writers omit NaN from min and max, and NaN is greater than every number. So only
+``<``, ``<=`` and ``=`` with a number use their bounds.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, 
 
 @dataclass(frozen=True, slots=True)
 class ColumnStats:
-    """What is known of one column of a file; None is unknown.
+    """Statistics of one column of a file; None is unknown.
 
     Attributes:
-        min, max: bounds of the values that are not null (NaN left out), as Python values.
+        min, max: bounds of the values that are not null (NaN omitted), as Python values.
         null_count: number of nulls.
         rows: number of rows.
-        truncated: ``min`` and ``max`` of texts or bytes may be cut off.
+        truncated: ``min`` and ``max`` of texts or bytes may be truncated.
     """
 
     min: Any = None
@@ -70,12 +69,12 @@ def could_match(node: Node, stats: Mapping[str, ColumnStats]) -> bool:
 def partition_stats(
     fields: Sequence[str], values: Sequence[str | None] | None, schema: pa.Schema
 ) -> dict[str, ColumnStats]:
-    """Return what a partition folder says about its rows.
+    """Return the statistics that a partition folder implies for its rows.
 
     Args:
         fields: partition columns.
-        values: their texts as ``model.partition_path.parse_partition`` gives them; None if the folder does not show them.
-        schema: the table's.
+        values: their texts from ``model.partition_path.parse_partition``; None if the folder does not show them.
+        schema: the table's schema.
     """
     if values is None:
         return {}
@@ -92,7 +91,7 @@ def _partition_value(text: str | None, kind: pa.DataType) -> ColumnStats:
         # The default folder of a text column holds null, "" and even its own name; of another column only nulls.
         return UNKNOWN if is_text else ColumnStats(None, None, 1, 1)
     if text == "default":
-        # What Hudi before 0.12 called its default partition.
+        # The name of the default partition before Hudi 0.12.
         return UNKNOWN
     value: Any = text if is_text else _typed(text, kind)
     return UNKNOWN if value is None else ColumnStats(value, value, 0, None)
@@ -120,7 +119,7 @@ def _compare(node: Compare, stats: Mapping[str, ColumnStats]) -> bool:
         return True
     if op == "!=":
         return not (_is_one(left) and _is_one(right) and _known(left.min == right.min))
-    # A bound that is cut off lies at or below the real one: good as a minimum, useless as a maximum.
+    # A truncated bound is at or below the real one: valid as a minimum, useless as a maximum.
     if op in ("=", "<", "<="):
         low, high = left.min, _upper(right)
         if _known_less(high, low) or (op == "<" and not left.truncated and _known_equal(high, low)):
@@ -239,7 +238,7 @@ def _upper(bounds: ColumnStats) -> Any:
 
 
 def _is_one(bounds: ColumnStats) -> bool:
-    """Whether all values that are not null are known to be the same."""
+    """Whether all values that are not null are known to be equal."""
     return bounds.min is not None and not bounds.truncated and _known_equal(bounds.min, bounds.max)
 
 

@@ -1,7 +1,7 @@
-"""A condition that a column's value is among given ones: the keys of a join, which may be very many.
+"""A condition that a column's value is among given keys of a join, possibly millions.
 
-It is used where a `Predicate` is; beside one, both must hold. Statistics are compared with the sorted values by bisection, so the work for a
-file does not grow with the number of keys.
+It replaces a `Predicate` in a read, and can hold one as a second condition. Statistics are compared with the sorted keys by bisection,
+so the cost per file hardly grows with the number of keys.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyhudi_core.predicates.tree import Call
 
 @dataclass(frozen=True, slots=True)
 class SemiJoin:
-    """Rows whose ``column`` is one of ``values`` (without nulls, ascending), and for which ``also`` holds."""
+    """Keeps rows whose ``column`` is one of ``values`` (without nulls, ascending), and for which ``also`` holds."""
 
     column: str
     values: pa.Array
@@ -32,9 +32,9 @@ class SemiJoin:
 
     @classmethod
     def of(cls, keys: Any, on: str, schema: pa.Schema, also: Predicate | None) -> SemiJoin:
-        """Make one of join keys: an Arrow array, or whatever `pyarrow.array` takes.
+        """Create one from join keys: an Arrow array, or anything that `pyarrow.array` accepts.
 
-        Raises `PredicateError` if the table has no such column, or the keys are not of its type.
+        Raises `PredicateError` if the column does not exist, or the keys do not have its type.
         """
         if on not in schema.names:
             raise PredicateError(
@@ -52,20 +52,20 @@ class SemiJoin:
 
     @property
     def expression(self) -> pc.Expression:
-        """Keeps the rows for which the condition is true."""
+        """The Arrow expression that keeps the matching rows."""
         own = pc.field(self.column).isin(self.values)
         return own if self.also is None else own & self.also.expression
 
     @property
     def columns(self) -> frozenset[str] | None:
-        """The columns that it reads; None if that cannot be told."""
+        """The columns that the condition reads; None if they are not known."""
         if self.also is None:
             return frozenset({self.column})
         return None if self.also.columns is None else self.also.columns | {self.column}
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """The functions that the condition beside it calls."""
+        """The function calls of the second condition."""
         return () if self.also is None else self.also.calls
 
     def could_match(self, stats: Mapping[str, ColumnStats]) -> bool:
@@ -76,7 +76,7 @@ class SemiJoin:
         return known is None or self._has_one_in(known)
 
     def to_spark(self) -> str | None:
-        """None: the keys do not become text."""
+        """Return None: the keys are not written as SQL text."""
         return None
 
     def _has_one_in(self, known: ColumnStats) -> bool:
@@ -96,7 +96,7 @@ class SemiJoin:
 
 
 def _array(keys: Any, kind: pa.DataType) -> pa.Array:
-    """Keys as an Arrow array; values without a type take the column's, unless Arrow would cut something off them to make them fit."""
+    """Convert keys to an Arrow array. Untyped values take the column's type, unless that would change them."""
     if isinstance(keys, pa.ChunkedArray):
         return keys.combine_chunks()
     if isinstance(keys, pa.Array):
@@ -106,7 +106,7 @@ def _array(keys: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _as_type(keys: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Keys in the column's type, where that keeps what they are equal to. Raises `PredicateError` and Arrow's errors."""
+    """Cast keys to the column's type, if they stay equal. Raises `PredicateError` and Arrow's errors."""
     if pa.types.is_dictionary(keys.type):
         keys = keys.dictionary_decode()
     source, test = keys.type, pa.types
@@ -114,13 +114,13 @@ def _as_type(keys: pa.Array, kind: pa.DataType) -> pa.Array:
         return keys.cast(kind)
     if test.is_timestamp(source) and test.is_timestamp(kind):
         if source.tz is not None and kind.tz is None:
-            raise PredicateError("a moment is no local time", hint="Cast it.")
+            raise PredicateError("a timestamp with a zone is not a local time", hint="Cast it.")
     elif test.is_timestamp(source) and test.is_date(kind):
-        raise PredicateError("a moment is no day", hint="Cast it.")
+        raise PredicateError("a timestamp is not a date", hint="Cast it.")
     elif not (is_string(source) and test.is_date(kind)):
         common_type(source, kind)
     if test.is_floating(source) and not test.is_floating(kind) and not test.is_integer(kind):
-        raise PredicateError("a floating-point number is no exact decimal", hint="Cast it.")
+        raise PredicateError("a floating-point number is not an exact decimal", hint="Cast it.")
     if test.is_floating(source) and test.is_float32(kind):
         narrow = keys.cast(kind, safe=False)
         return narrow.filter(pc.or_(pc.equal(narrow.cast(source), keys), pc.is_nan(keys)))
@@ -128,7 +128,7 @@ def _as_type(keys: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _both_zeros(values: pa.Array) -> pa.Array:
-    """With 0.0 also -0.0, which is equal to it, but not for Arrow's search in a set."""
+    """Add -0.0 to 0.0: the two are equal, but Arrow's search in a set distinguishes them."""
     if not pa.types.is_floating(values.type) or not pc.any(pc.equal(values, pa.scalar(0.0, values.type))).as_py():
         return values
     return pc.unique(pa.concat_arrays([values, pa.array([0.0, -0.0], values.type)]))

@@ -1,7 +1,7 @@
-"""A bound tree as Spark SQL, so that Spark can filter and prune by itself.
+"""A bound tree as Spark SQL, so that Spark itself can filter and prune.
 
-Timestamps are written with their zone; parts of timestamps depend on the session's zone in Spark, so a tree that asks for
-them has no text and is evaluated by Arrow.
+Timestamps are written with their zone. In Spark, parts of timestamps depend on the session's zone, so a tree that asks for them has no SQL
+text, and Arrow evaluates it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PLAIN_FUNCTIONS = ("lower", "upper", "length", "substring", "abs", "year", "mon
 
 
 class _NoTextError(Exception):
-    """This part of a tree means something else in Spark, or nothing."""
+    """Spark would evaluate this part of a tree differently, or not at all."""
 
 
 def to_spark(node: Node) -> str | None:
@@ -66,10 +66,10 @@ def _condition(node: Node) -> str:
 
 
 def _of_number(value: str, op: str, number: float) -> str:
-    """A comparison with a floating-point number.
+    """Return the text of a comparison with a floating-point number, so that Spark does not push it down where that loses rows.
 
-    What Spark hands down to Parquet leaves row groups out by bounds that know nothing of NaN, which is greater than every number, and by
-    dictionaries in which 0.0 is not -0.0. A test for NaN is not handed down, nor is what it is joined to by OR.
+    Parquet filters skip row groups by bounds that omit NaN, although NaN is greater than every number, and by dictionaries in which 0.0 is
+    not -0.0. A test for NaN is not pushed down, and neither is a condition joined to it by OR.
     """
     if math.isnan(number):
         if op in ("=", ">="):
@@ -100,7 +100,7 @@ def _value(node: Node) -> str:
     if node.function == "cast":
         return _cast(args[0], kinds[0], type_of(node))
     if node.function == "abs" and pa.types.is_integer(kinds[0]):
-        # Computed in 64 bits, as here; the smallest of 32 has no counterpart there.
+        # Computed in 64 bits, as here; the smallest 32-bit integer has no positive counterpart in 32 bits.
         args = [f"CAST({args[0]} AS BIGINT)"]
     if node.function in _PLAIN_FUNCTIONS and not any(map(pa.types.is_timestamp, kinds)):
         return f"{node.function}({', '.join(args)})"
@@ -109,7 +109,7 @@ def _value(node: Node) -> str:
 
 def _cast(text: str, source: pa.DataType, target: pa.DataType) -> str:
     zoned = pa.types.is_timestamp(source) or pa.types.is_timestamp(target)
-    # Text that is no number gives null, also under Spark's ANSI rules.
+    # A text that is not a number gives null, also under Spark's ANSI rules.
     word = "TRY_CAST" if is_string(source) else "CAST"
     if pa.types.is_decimal128(target):
         return f"{word}({text} AS DECIMAL({target.precision},{target.scale}))"
@@ -152,7 +152,7 @@ def _type(literal: Literal) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Text between quotes; what would need an escape is written in bytes, since sessions differ in what a backslash is."""
+    """Quote a text; one that would need an escape is written as bytes, since sessions differ in the meaning of a backslash."""
     if text.isprintable() and not {"\\", "'"} & set(text):
         return f"'{text}'"
     return f"CAST(X'{text.encode().hex()}' AS STRING)"

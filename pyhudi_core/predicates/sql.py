@@ -1,7 +1,7 @@
-"""SQL text to the expression tree, in Spark's dialect.
+"""Parse SQL text in Spark's dialect to the expression tree.
 
-sqlglot reads the text; what this package does not evaluate itself (subqueries, regular expressions, current_date, ...) is
-refused by name and place instead of being half understood.
+sqlglot parses the text. Everything that this package does not evaluate itself (subqueries, regular expressions, current_date, ...) is
+refused with its name and position.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ _TYPES = {
 
 
 def parse_sql(text: str) -> Node:
-    """Read a condition such as ``day >= '2024-01-01' AND qty IN (1, 2)``.
+    """Parse a condition such as ``day >= '2024-01-01' AND qty IN (1, 2)``.
 
     Raises:
-        PredicateError: it is not SQL, or uses something that is not understood; the message names the part and its place.
+        PredicateError: it is not SQL, or uses an unsupported part; the message gives the part and its position.
     """
     if len(text) > LENGTH_LIMIT:
         raise PredicateError(f"a where of {len(text)} characters is too long", hint=f"The limit is {LENGTH_LIMIT}")
     if not text.strip():
-        raise PredicateError("the where is empty", hint="Leave it away to read every row")
+        raise PredicateError("the where is empty", hint="Omit where to read every row")
     try:
         return _node(exp.condition(text, dialect="spark"))
     except RecursionError:
@@ -201,7 +201,7 @@ def _escaped_like(part: Any) -> Node:
 
 
 def _with_backslashes(pattern: str, escape: str) -> str | None:
-    """The pattern with a backslash as its escape character; None if it escapes what Spark allows no escape for."""
+    """Return the pattern with a backslash as its escape character; None if it escapes a character that Spark does not allow to escape."""
     result = ""
     characters = iter(pattern)
     for character in characters:
@@ -238,8 +238,8 @@ def _substring(part: Any) -> Node:
 def _concat(part: Any) -> Node:
     if all(isinstance(piece, exp.Literal) and piece.is_string for piece in part.expressions):
         raise PredicateError(
-            "two string literals stand side by side; Spark 3 joins them and Spark 4 reads a quote between them",
-            hint="Write a quote inside of a string as \\'",
+            "two string literals follow each other; Spark 3 joins them and Spark 4 reads a quote between them",
+            hint="Write a quote inside a string as \\'",
         )
     raise _not_understood(part)
 
@@ -270,7 +270,7 @@ def _not_understood(part: Any) -> PredicateError:
     places = [node.meta["start"] for node in part.walk() if "start" in node.meta]
     place = f" at character {min(places) + 1}" if places else ""
     return PredicateError(
-        f"the where uses {part.sql(dialect='spark')[:120]!r}{place}, which is not understood",
+        f"the where uses {part.sql(dialect='spark')[:120]!r}{place}, which is not supported",
         hint="Use comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, arithmetic, CAST, lower, upper, length, substring, "
         "year, month, day, hour, from_unixtime; or filter the result",
     )

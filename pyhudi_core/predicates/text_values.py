@@ -1,7 +1,7 @@
-"""Booleans, numbers and dates that are written as text, as Spark's TRY_CAST reads them: null where a text is none.
+"""Booleans, numbers and dates in text, parsed as by Spark's TRY_CAST: null if the text is not a value.
 
-Spark takes blanks and control characters off both ends, knows several words for true and false, signs and a ``d`` or ``f`` behind a number, and dates
-without a day or with a time behind them. Whole numbers beyond the target's range are null, decimals are rounded half up.
+Spark ignores blanks and control characters at both ends. It accepts several words for true and false, signs, a ``d`` or ``f`` after a
+number, and dates without a day or followed by a time. Whole numbers out of range are null; decimals are rounded half up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DATE = r"^(?P<year>\d{4})(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2})(?:[ T](?s:.
 
 
 def from_text(text: pc.Expression, target: pa.DataType) -> pc.Expression:
-    """The values of texts. A decimal number of more than 28 digits before or behind the point counts as none."""
+    """Parse texts. A decimal number with more than 28 digits before or after the point becomes null."""
     trimmed = pc.utf8_trim(text, characters=_ENDS)
     types = pa.types
     if types.is_date(target):
@@ -58,13 +58,13 @@ def _date(text: pc.Expression) -> pc.Expression:
     month, day = (pc.utf8_lpad(pc.if_else(part == "", "1", part), width=2, padding="0") for part in (month, day))
     iso = pc.binary_join_element_wise(year, month, day, "-")
     moment = pc.strptime(iso, format="%Y-%m-%d", unit="s", error_is_null=True)
-    # The 30th of February comes back as a day of March.
+    # The 30th of February is returned as a day of March.
     exact = pc.strftime(moment, format="%Y-%m-%d") == iso
     return pc.if_else(exact, moment.cast(pa.date32()), pc.scalar(pa.scalar(None, pa.date32())))
 
 
 def _within(number: pc.Expression, kind: pa.DataType, low: Decimal, high: Decimal) -> pc.Expression:
-    """Numbers of a type; null beyond the bounds."""
+    """Return the numbers, with null for those out of the type's range."""
     inside = (number >= pa.scalar(low, kind)) & (number <= pa.scalar(high, kind))
     return pc.if_else(inside, number, pc.scalar(pa.scalar(None, kind)))
 

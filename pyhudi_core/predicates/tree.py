@@ -1,11 +1,11 @@
-"""The expression tree of a ``where``: what to read, as immutable values.
+"""The expression tree of a ``where``, as immutable values.
 
-A tree comes from SQL text (``sql``), gets the table's types and loses its NOTs (``binding``), and is then turned into an Arrow
-expression (``arrow``), into Spark SQL (``spark_text``) or asked whether a file can hold a matching row (``pruning``).
+``sql`` parses SQL text to a tree; ``binding`` adds the table's types and removes NOT. The bound tree becomes an Arrow expression
+(``arrow``) or Spark SQL (``spark_text``), or decides whether a file can hold a matching row (``pruning``).
 
 Invariants
-- nodes are values: equal trees compare equal, nothing changes them;
-- in a bound tree every Column and Literal has a type, and there is no Not.
+- nodes are immutable values: equal trees compare equal;
+- in a bound tree every Column and Literal has a type, and no node is a Not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Column:
 
     @property
     def name(self) -> str:
-        """Dotted name, as statistics call it."""
+        """The dotted name, as used in statistics."""
         return ".".join(self.path)
 
 
@@ -43,7 +43,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of values; ``type`` is that of the result, and for a cast the target."""
+    """A function call; ``type`` is the type of the result, and for a cast the target."""
 
     function: str
     args: tuple[Node, ...]
@@ -87,21 +87,21 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them."""
+    """True if all parts are true."""
 
     children: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """One of them."""
+    """True if at least one part is true."""
 
     children: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The opposite; null stays null."""
+    """The negation; null stays null."""
 
     child: Node
 
@@ -126,7 +126,7 @@ def children_of(node: Node) -> tuple[Node, ...]:
 
 
 def columns_of(node: Node) -> Iterator[Column]:
-    """Return every column of a tree, from left to right, repeated where it is repeated."""
+    """Return every column of a tree, from left to right, with repetitions."""
     if isinstance(node, Column):
         yield node
     for child in children_of(node):

@@ -1,4 +1,4 @@
-"""Points in time as users give them, as completion times of the timeline."""
+"""Points in time from users, converted to completion times of the timeline."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ TimePoint = str | datetime | Instant | SnapshotToken
 
 
 def token_of(point: TimePoint | None) -> SnapshotToken | None:
-    """The snapshot token that a point is, or is the text of; None if it is something else."""
+    """Return the snapshot token that a point is, or that its text shows; None for any other point."""
     if isinstance(point, str):
         return SnapshotToken.of(point)
     return point if isinstance(point, SnapshotToken) else None
 
 
 def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
-    """A time string, a datetime or an instant as the timeline writes times; digit strings are compared as they are.
+    """Convert a time string, a datetime or an instant to the timeline's digits; strings of digits stay unchanged.
 
-    Raises `InvalidOptionError` for text that shows no time, and for a date and time without a zone: whose clock it was read from is not known.
+    Raises `InvalidOptionError` for a text that is no time, and for a date and time without a zone, which does not identify a moment.
     """
     token = token_of(point)
     if token is not None:
@@ -54,7 +54,7 @@ def _no_time(point: object, name: str) -> InvalidOptionError:
 
 
 def _no_zone(point: datetime, name: str, *, utc: bool) -> InvalidOptionError:
-    """A time of day without a zone is another moment in every place; nothing here could tell whose it is."""
+    """Return the error for a date and time without a zone: it means another moment in every zone."""
     digits = f"{point:%Y%m%d%H%M%S}{point.microsecond // 1000:03d}"
     zone = "UTC" if utc else "the local time of the table's writers"
     return InvalidOptionError(
@@ -65,7 +65,9 @@ def _no_zone(point: datetime, name: str, *, utc: bool) -> InvalidOptionError:
 
 
 def _is_epoch(digits: str) -> bool:
-    """Seconds or milliseconds since 1970: as digits of the timeline they would lie before every commit, and show nothing without an error."""
+    """Whether digits are seconds or milliseconds since 1970. As timeline digits they would be before every commit, and
+    a read would silently be empty.
+    """
     return len(digits) in (10, 13) and not ("01" <= digits[4:6] <= "12" and "01" <= digits[6:8] <= "31")
 
 
@@ -74,7 +76,7 @@ Archived = Callable[[str], Instant | None]
 
 
 def completion_bound(point: TimePoint, timeline: Timeline, archived: Archived, *, utc: bool) -> str:
-    """``as_of`` as a completion time: of a time what had completed by then, of an instant up to and including it."""
+    """Return the completion time of ``as_of``: for a time, what had completed by then; for an instant, up to and including it."""
     if isinstance(point, Instant):
         return _completed(point, timeline, archived)
     text = as_text(point, utc=utc, name="as_of")

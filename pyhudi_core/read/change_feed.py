@@ -1,4 +1,4 @@
-"""Which file groups the commits of a range touched, and what they looked like before and after: the input of `changes.Changes`."""
+"""Find the file groups that the commits of a range changed, before and after each commit: the input of `changes.Changes`."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def changes(
     columns: Columns = None,
     where: object = None,
 ) -> Changes:
-    """What commits completed in (after, until] did to every row. Raises `SnapshotExpiredError` if some were archived or cleaned."""
+    """Return every change of a row by commits completed in (after, until]. Raises `SnapshotExpiredError` if some were archived or cleaned."""
     timeline = context.folder.load()
     upper = None if until is None else as_text(until, utc=context.utc, name="until")
     lower = "" if after is None else as_text(after, utc=context.utc, name="after")
-    last = build(context.storage, context.folder, context.config, timeline, upper)
+    last = build(context.storage, context.folder, context.config, timeline, upper, executor=context.runtime.executor)
     if next(iter(archived_between(context, last, lower)), None) is not None:
         raise SnapshotExpiredError(
-            f"Commits after {lower or 'the beginning'} have been archived, and their changes with them",
+            f"Commits after {lower or 'the beginning'} have been archived, and their changes cannot be read any more",
             table=context.table,
-            hint="Follow the table more closely, or read its rows with incremental() and go on from there.",
+            hint="Follow the table more closely, or read its rows with incremental() and continue from there.",
         )
     if not context.config.populate_meta_fields:
         raise UnsupportedTableError(
-            "The table has no meta columns (hoodie.populate.meta.fields=false), which changes are told by",
+            "The table has no meta columns (hoodie.populate.meta.fields=false), which changes need",
             table=context.table,
             hint="Compare two snapshots instead.",
         )
@@ -62,7 +62,7 @@ def changes(
 def _changes_of(
     context: TableContext, last: Snapshot, instant: Instant, commit: CommitMetadata
 ) -> Iterable[GroupChange]:
-    """The file groups that a commit touched, as they were before it became visible and with it."""
+    """Return the file groups that a commit changed, as of just before it and with it."""
     completed = instant.completion_time or instant.requested_time
     both_images = context.config.cdc_enabled and context.config.cdc_mode is CdcMode.DATA_BEFORE_AFTER
     before, after = (_view_at(context, last, bound) for bound in (time_before(completed), completed))
@@ -84,7 +84,7 @@ def _changes_of(
 
 
 def _view_at(context: TableContext, last: Snapshot, bound: str) -> FileGroupView:
-    """The file groups at another bound, from files that are listed already."""
+    """Return the file groups at another bound, from files that are listed already."""
     history = context.folder.history
     visibility = Visibility.of(last.timeline, bound, context.folder.read_commit, history.exists, history=history)
     return FileGroupView(last.view.listing, visibility, context.table)

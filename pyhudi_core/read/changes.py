@@ -21,16 +21,18 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import SnapshotExpiredError, at_table
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.formats.base_file import conform
-from pyhudi_core.formats.log_contents import read_records
-from pyhudi_core.formats.log_format import BlockType, Header
-from pyhudi_core.formats.log_reader import LogReader
+from pyhudi_core.formats.log.blocks import BlockType, Header
+from pyhudi_core.formats.log.contents import read_records
+from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY, with_meta_fields
+from pyhudi_core.model.schema import conform
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.read.differences import differing
 from pyhudi_core.read.merged import Merging
-from pyhudi_core.read.scan import RowFilter
+from pyhudi_core.read.pairing import GroupState, Pairs, paired
+from pyhudi_core.read.row_filter import RowFilter
+from pyhudi_core.read.tasks import Task, tasks_for
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import Storage
 
@@ -51,6 +53,11 @@ class GroupChange:
     after: FileSlice | None
     logs: tuple[str, ...] = ()
     is_whole: bool = True
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files of both slices."""
+        return sum(piece.size for piece in (self.before, self.after) if piece is not None)
 
 
 class _OneImageError(Exception):
@@ -80,16 +87,15 @@ class ChangeReader:
         return pa.schema([("op", pa.string()), ("ts_ms", pa.string()), ("before", row), ("after", row)])
 
     def read(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch]:
-        """The changes of one group, as batches of the result's columns."""
+        """The changes of one group, as batches of the result's columns, in no order among them."""
         with at_table(storage.location):
-            told = self._told(storage, change)
-        yield from (batch for batch in told if batch is not None and batch.num_rows)
+            yield from (batch for batch in self._told(storage, change) if batch is not None and batch.num_rows)
 
-    def _told(self, storage: Storage, change: GroupChange) -> list[pa.RecordBatch | None]:
+    def _told(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch | None]:
         """By the change logs, or by the two slices where there are none that tell it."""
         if change.logs:
             try:
-                return [self._logged(storage, path, change.instant) for path in change.logs]
+                return iter([self._logged(storage, path, change.instant) for path in change.logs])
             except _OneImageError as error:
                 if not change.is_whole:
                     raise SnapshotExpiredError(
@@ -97,42 +103,47 @@ class ChangeReader:
                         path=change.logs[0],
                         hint="Read the changes sooner; the table's logging mode was another one when it was written.",
                     ) from error
-        return [self._compared(storage, change)]
+        states = (self._state(storage, piece) for piece in (change.before, change.after))
+        return (self._compared(change, pairs) for pairs in paired(*states))
 
-    def _compared(self, storage: Storage, change: GroupChange) -> pa.RecordBatch | None:
-        old, new = self._rows(storage, change.before), self._rows(storage, change.after)
-        at = _places(*_apart(new.column(RECORD_KEY), old.column(RECORD_KEY)))
-        written = np.asarray(pc.equal(new.column(COMMIT_TIME), change.instant).to_numpy(), bool)
-        gone = np.ones(old.num_rows, bool)
-        gone[at[at >= 0]] = False
-        if change.after is not None and change.after.logs:
-            written |= self._otherwise(old, new, at, (at >= 0) & ~written)
-        changed = np.flatnonzero((at < 0) | written)
-        old_rows = np.concatenate([at[changed], np.flatnonzero(gone)])
-        new_rows = np.concatenate([changed, np.full(int(gone.sum()), -1)])
-        ops = np.where(old_rows < 0, INSERT, np.where(new_rows < 0, DELETE, UPDATE))
-        return self._batch(
-            pa.array(ops, pa.string()), change.instant, _take(old, old_rows), _take(new, new_rows), new_rows, old_rows
-        )
+    def _compared(self, change: GroupChange, pairs: Pairs) -> pa.RecordBatch:
+        """What became of these rows: rows without a partner, and pairs of which the commit wrote the new one."""
+        at_old, at_new = pairs.at_old, pairs.at_new
+        changed = (at_old < 0) | (at_new < 0)
+        if not changed.all():
+            written = np.asarray(pc.equal(pairs.new.column(COMMIT_TIME), change.instant).to_numpy(), bool)
+            changed |= written[at_new]
+            if change.after is not None and change.after.logs:
+                changed[~changed] = self._otherwise(pairs, ~changed)
+        at_old, at_new = at_old[changed], at_new[changed]
+        ops = np.where(at_old < 0, INSERT, np.where(at_new < 0, DELETE, UPDATE))
+        old, new = _take(pairs.old, at_old), _take(pairs.new, at_new)
+        return self._batch(pa.array(ops, pa.string()), change.instant, old, new, at_new, at_old)
 
-    def _otherwise(self, old: pa.Table, new: pa.Table, at: np.ndarray, which: np.ndarray) -> np.ndarray:
-        """Which of these rows changed although the commit did not write what is there now.
+    def _otherwise(self, pairs: Pairs, which: np.ndarray) -> np.ndarray:
+        """Which of these pairs differ although the commit did not write what is there now.
 
         A late partial update fills what a newer one left out, and where a late delete replaces an entry of the logs the base row may be back.
         """
-        places, columns = np.flatnonzero(which), self.schema.names
-        found = np.zeros(len(which), bool)
-        before, after = (rows.select(columns).take(pa.array(n)) for rows, n in ((old, at[places]), (new, places)))
-        found[places] = differing(before, after)
-        return found
+        columns = self.schema.names
+        before, after = pairs.old.select(columns), pairs.new.select(columns)
+        return differing(before.take(pa.array(pairs.at_old[which])), after.take(pa.array(pairs.at_new[which])))
 
-    def _rows(self, storage: Storage, piece: FileSlice | None) -> pa.Table:
-        full = with_meta_fields(self.schema)
+    def _state(self, storage: Storage, piece: FileSlice | None) -> GroupState:
+        """A state of the file group, in the table's columns and the meta columns."""
+        keys = pa.schema([with_meta_fields(self.schema).field(RECORD_KEY)])
+
+        def only_keys() -> Iterator[pa.Array]:
+            return (batch.column(RECORD_KEY) for batch in self._rows(storage, piece, keys))
+
+        return GroupState(self._rows(storage, piece, with_meta_fields(self.schema)), only_keys)
+
+    def _rows(self, storage: Storage, piece: FileSlice | None, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
         if piece is None:
-            return full.empty_table()
-        wanted = RowFilter(tuple(full.names), full, None)
+            return
+        wanted = RowFilter(tuple(columns.names), with_meta_fields(self.schema), None)
         try:
-            return pa.Table.from_batches(list(wanted.read_slice(storage, piece, self.merging)), full)
+            yield from wanted.read_slice(storage, piece, self.merging)
         except SnapshotExpiredError as error:
             raise SnapshotExpiredError(
                 "A file that held the rows before a change has been cleaned",
@@ -207,7 +218,7 @@ class Changes:
         return self.reader.result_schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The changes in the order of their commits; memory is bounded by two slices of one file group."""
+        """The changes in the order of their commits; memory is bounded as `pairing` says: row groups of one file group, and its logs."""
         for change in self.groups:
             yield from self.reader.read(self.storage, change)
 
@@ -218,10 +229,14 @@ class Changes:
 
     def to_spark(self, spark: Any) -> Any:
         """The changes as a DataFrame of this Spark session, read by its executors when it is used."""
-        from pyhudi_core.read.spark_scan import changes_to_spark  # noqa: PLC0415  (Spark is imported only where it is used)
+        from pyhudi_core.engine.spark_tasks import read_tasks  # noqa: PLC0415  (Spark is imported only where it is used)
 
         with at_table(self.storage.location):
-            return changes_to_spark(self, spark)
+            return read_tasks(spark, self.tasks(), self.schema)
+
+    def tasks(self, most_bytes: int = 0) -> list[Task]:
+        """Tasks in the order of the commits: one for each changed file group, or for consecutive ones of at most ``most_bytes`` bytes."""
+        return tasks_for(self.storage, self.reader, self.groups, most_bytes)
 
     def __str__(self) -> str:
         commits = len({change.instant for change in self.groups})
@@ -229,30 +244,6 @@ class Changes:
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(str(self))}</p>"
-
-
-def _apart(one: pa.ChunkedArray, other: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Both columns of keys; where a key is in one of them more than once (inserts may do that), each with its number among its like."""
-    if all(pc.count_distinct(keys).as_py() == len(keys) for keys in (one, other)):
-        return one, other
-    return _numbered(one), _numbered(other)
-
-
-def _numbered(keys: pa.ChunkedArray) -> pa.ChunkedArray:
-    codes = keys.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    order = np.argsort(codes, kind="stable")
-    first = np.flatnonzero(np.append(True, codes[order][1:] != codes[order][:-1])) if len(order) else order
-    number = np.empty(len(order), np.int64)
-    number[order] = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order))))
-    return pa.chunked_array(
-        [pc.binary_join_element_wise(pa.array(number).cast(pa.string()), keys.combine_chunks(), ".")]
-    )
-
-
-def _places(keys: pa.ChunkedArray, among: pa.ChunkedArray) -> np.ndarray:
-    """Where each key is among the others; -1 for nowhere."""
-    found = pc.index_in(keys, value_set=among.combine_chunks())
-    return np.asarray(pc.fill_null(found, -1).to_numpy(), np.int64)
 
 
 def _take(rows: pa.Table, places: np.ndarray) -> pa.Table:

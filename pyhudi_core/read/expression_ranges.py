@@ -1,8 +1,8 @@
-"""What expression indexes say about files: ranges of ``lower(city)``, ``year(at)``, ``from_unixtime(ts, 'yyyy-MM-dd')`` and the like.
+"""Ranges from expression indexes: of ``lower(city)``, ``year(at)``, ``from_unixtime(ts, 'yyyy-MM-dd')`` and similar calls, by file.
 
-Specification, "Expression Index". An index holds what a Spark session computed, in that session's time zone, which is recorded nowhere; conditions
-here are computed in UTC. So the ranges of functions that depend on the zone are widened by a day, which holds for every zone, unless the
-table was opened with the assurance that its writers' sessions are in UTC (``pyhudi.expression.index.timezone``).
+Specification, "Expression Index". A Spark session computed the values in its own time zone, which is not recorded; conditions are computed
+in UTC. So the ranges of functions that depend on the zone are widened by a day, which is correct for every zone, unless the option
+``pyhudi.expression.index.timezone`` says that the writers' sessions are in UTC.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from pyhudi_core.predicates.tree import Call, Column, Literal, text_of
 _JAVA_FORMAT = (("yyyy", "%Y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
 _DEFAULT_FORMAT = "yyyy-MM-dd HH:mm:ss"
 _DAY = dt.timedelta(days=1)
-# How long the moments last that one text stands for, by the number of its parts, at most.
+# The longest time that one text covers, by the number of its parts.
 _LASTS = tuple(dt.timedelta(days=n) for n in (366, 31, 1, 1, 1, 1))
-# Values that are a day or more away from where the part of a date starts anew.
+# Values at least a day away from where the part of a date starts again.
 _WITHIN = {"month": (2, 11), "day": (2, 27)}
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedCall:
-    """A call in a condition, and the index that knows its values.
+    """A call in a condition, and the index that has its values.
 
     Attributes:
         index: the partition of the metadata table.
         column: the call's column.
-        name: what the condition calls the value; the column's name for an identity.
+        name: the value's name in the condition; for an identity the column's name.
         kind: the value's type.
-        shift: the function whose values depend on a time zone nobody knows, with the format of its texts; None if they do not.
+        shift: the function whose values depend on an unknown time zone, with the format of its texts; None if they do not.
     """
 
     index: str
@@ -46,7 +46,7 @@ class IndexedCall:
     shift: tuple[str, str] | None
 
     def known(self, stats: ColumnStats) -> ColumnStats | None:
-        """The statistics as they hold in UTC; None if they say nothing there."""
+        """Return the statistics as they hold in UTC; None if nothing holds."""
         if self.shift is None or stats.min is None or stats.max is None:
             return stats
         function, form = self.shift
@@ -69,7 +69,7 @@ def indexed_calls(
     *,
     utc: bool,
 ) -> Iterator[IndexedCall]:
-    """The indexes that are of use for a condition with these calls and columns."""
+    """Return the indexes that help a condition with these calls and columns."""
     for item in definitions:
         if not item.is_expression or item.kind != "column_stats" or item.column not in schema.names:
             continue
@@ -107,12 +107,12 @@ def _strftime(java: str) -> str:
 
 
 def _widened(stats: ColumnStats, form: str) -> ColumnStats | None:
-    """Texts of moments, a day further apart; None for formats whose texts do not sort as the moments do."""
+    """Widen texts of times by a day; None for formats whose texts do not sort like the times."""
     parts = [ours for _, ours in _JAVA_FORMAT if ours in form]
     if sorted(parts, key=form.index) != parts or parts != [ours for _, ours in _JAVA_FORMAT][: len(parts)]:
         return None
     try:
-        low = dt.datetime.strptime(stats.min, form) - _DAY  # noqa: DTZ007  (the zone is what is not known)
+        low = dt.datetime.strptime(stats.min, form) - _DAY  # noqa: DTZ007  (the zone is unknown)
         last = dt.datetime.strptime(stats.max, form) + _LASTS[len(parts) - 1]  # noqa: DTZ007
     except (ValueError, OverflowError):
         return None

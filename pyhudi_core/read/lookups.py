@@ -1,4 +1,4 @@
-"""Reads by key: point look-ups by record key and by secondary key, and semi-joins; the record index says which file groups to open."""
+"""Reads by key: look-ups by record key and by secondary key, and semi-joins. The record index gives the file groups to open."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ SemiJoinOn = tuple[object, str]
 
 
 def joined(found: Scan, semi_join: SemiJoinOn | None) -> Scan:
-    """The scan, limited to rows whose column is among the keys."""
+    """Limit a scan to rows whose column is among the keys."""
     if semi_join is None:
         return found
     if not isinstance(semi_join, tuple) or len(semi_join) != 2 or not isinstance(semi_join[1], str):
         raise InvalidOptionError(
-            "semi_join= takes two things: the keys, and the column that must be one of them",
+            "semi_join= takes a pair: the keys, and the column to compare with them",
             hint='For example semi_join=([1, 2], "customer").',
         )
     rows = found.rows
@@ -54,9 +54,9 @@ def joined(found: Scan, semi_join: SemiJoinOn | None) -> Scan:
 
 
 def located(found: Scan) -> Scan:
-    """The scan, limited to the file groups that the record index names for the record keys it asks for.
+    """Limit a scan to the file groups that the record index has for its record keys.
 
-    It is as it was where there is no such index for its state, or where it does not ask for record keys.
+    Returns the scan unchanged if its state has no such index, or if it has no condition on record keys.
     """
     metadata, keys = found.snapshot.metadata, _record_keys(found)
     if metadata is None or found.snapshot.bound is not None or not metadata.has(RECORD_INDEX):
@@ -69,7 +69,7 @@ def located(found: Scan) -> Scan:
 
 
 def _record_keys(found: Scan) -> pa.Array | None:
-    """The record keys that a scan is limited to; None if it is not."""
+    """Return the record keys that a scan is limited to; None if it is not."""
     limit = found.rows.predicate
     if found.rows.keys is not None:
         return found.rows.keys
@@ -82,10 +82,10 @@ def _record_keys(found: Scan) -> pa.Array | None:
 
 
 def lookup(context: TableContext, keys: object, columns: Columns = None, index: str | None = None) -> Scan:
-    """The rows with the given keys; ``keys`` holds the key columns, and the partition columns where they are known.
+    """Read the rows with the given keys; ``keys`` holds the key columns, and the partition columns if they are known.
 
-    With ``index`` the rows with the given values of a secondary index's column, which ``keys`` holds. Raises `InvalidOptionError` if
-    there is no such index.
+    With ``index``, read the rows with the given values of a secondary index's column, which ``keys`` holds. Raises `InvalidOptionError` if
+    the index does not exist.
     """
     state = snapshot(context)
     try:
@@ -94,7 +94,7 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
         raise InvalidOptionError(
             f"lookup takes rows that hold the keys, not {type(keys).__name__}",
             table=context.table,
-            hint=f"For example pa.table({{{(*context.config.record_key_fields, 'id')[0]!r}: [...]}}); with index= the column it is over.",
+            hint=f"For example pa.table({{{(*context.config.record_key_fields, 'id')[0]!r}: [...]}}); with index= the column of the index.",
         ) from error
     if index is not None:
         return _by_secondary_key(context, state, given, columns, index).pinned()
@@ -121,13 +121,13 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
     where = _values_of(typed, config.partition_fields) if told and folders is None else None
     found = located(make_scan(context, state, columns, where, keys=_texts(typed, config) if by_text else None))
     if _has_two_texts(config) or not by_text:
-        # The text of one key may be the other text of another key, so the value itself decides.
+        # One key may have the same text as another form of a different key, so the value itself decides.
         found = joined(found, (typed.column(config.record_key_fields[0]), config.record_key_fields[0]))
     return (found if folders is None else found.with_keys_of(folders)).pinned()
 
 
 def _folders(keys: pa.RecordBatch, config: TableConfig) -> dict[str, pa.Array] | None:
-    """The record keys by the folders of their partitions; None where values do not say for sure what Hudi calls them, such as those of times."""
+    """Return the record keys by partition folder; None if Hudi's folder name for a value is uncertain, as for times."""
     try:
         paths = partition_paths(keys, config)
     except (InvalidPartitionValueError, UnsupportedTableError):
@@ -136,13 +136,13 @@ def _folders(keys: pa.RecordBatch, config: TableConfig) -> dict[str, pa.Array] |
 
 
 def _values_of(keys: pa.RecordBatch, columns: Sequence[str]) -> pc.Expression:
-    """Rows whose columns have values that the keys have."""
+    """Return rows whose columns have the values of the keys."""
     parts = [pc.field(name).isin(pc.unique(keys.column(name))) for name in columns]
     return reduce(and_, parts)
 
 
 def _has_known_texts(config: TableConfig, schema: pa.Schema) -> bool:
-    """Whether a key has one text for sure: a user's generator may write anything, and Hudi's operations write moments in different ways."""
+    """Whether a key has exactly one text: a custom generator may write anything, and Hudi's operations write timestamps in different ways."""
     if config.keygenerator_type in (KeyGenerator.OTHER, KeyGenerator.GLOBAL_DELETE):
         return False
     kinds = [schema.field(name).type for name in config.record_key_fields if name in schema.names]
@@ -155,7 +155,7 @@ def _has_two_texts(config: TableConfig) -> bool:
 
 
 def _texts(keys: pa.RecordBatch, config: TableConfig) -> pa.Array:
-    """The record keys as the table may have them."""
+    """Return the record keys in every form that the table may have."""
     found = record_keys(keys, config)
     if _has_two_texts(config):
         found = pa.concat_arrays([found, record_keys(keys, config, complex_single_new_encoding=True)])
@@ -172,7 +172,7 @@ def _by_secondary_key(context: TableContext, state: Snapshot, given: pa.Table, c
             if p.startswith(SECONDARY_INDEX_PREFIX)
         ]
         raise InvalidOptionError(
-            f"There is no secondary index {index!r} to look {given.num_columns} columns up in",
+            f"No secondary index {index!r} exists for a look-up of {given.num_columns} columns",
             table=context.table,
             hint=f"The table has: {', '.join(known) or 'none'}; give keys with one column.",
         )
@@ -182,7 +182,7 @@ def _by_secondary_key(context: TableContext, state: Snapshot, given: pa.Table, c
     limit = SemiJoin.of(given.column(0), column, whole.rows.schema, None)
     kind = limit.values.type
     if not (pa.types.is_string(kind) or pa.types.is_integer(kind)):
-        # How the index writes other types depends on the release and the operation; statistics still leave files out.
+        # The index's text of other types depends on the release and the operation; statistics still prune files.
         return joined(whole, (limit.values, column))
     record = metadata.record_keys_of(name, limit.values.cast(pa.string()).to_pylist())
     found = located(make_scan(context, state, columns, None, keys=pa.array(record, pa.string())))
@@ -191,12 +191,12 @@ def _by_secondary_key(context: TableContext, state: Snapshot, given: pa.Table, c
 
 
 def _check_indexed(context: TableContext, state: Snapshot, name: str, column: str) -> None:
-    """Raise `InvalidOptionError` if the table says that the index is over another column."""
+    """Raise `InvalidOptionError` if the index is defined on another column."""
     definitions = read_definitions(context.storage, state.config.index_defs_path)
     indexed = next((item.column for item in definitions if item.name == name), column)
     if indexed != column:
         raise InvalidOptionError(
-            f"The secondary index {name.removeprefix(SECONDARY_INDEX_PREFIX)!r} is over {indexed!r}, not over {column!r}",
+            f"The secondary index {name.removeprefix(SECONDARY_INDEX_PREFIX)!r} is on column {indexed!r}, not on {column!r}",
             table=context.table,
             hint=f"Give keys with one column, {indexed!r}.",
         )

@@ -13,17 +13,16 @@ import pyarrow as pa
 
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.formats.base_file import BaseFileReader, conform
-from pyhudi_core.merge.fold import CommitTimeRule, EventTimeRule, MergerRule, Rule, fold
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.merge.fold import fold, merge_slice
+from pyhudi_core.merge.law import MergeLaw, PairMerger
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
-from pyhudi_core.merge.ordering import orders_by_event_time
-from pyhudi_core.merge.payloads import PairMerger
-from pyhudi_core.merge.record_merger import find_merger, unknown_merger
-from pyhudi_core.merge.slice_merge import merge_slice
+from pyhudi_core.merge.record_merger import find_merger, law_of, ordering_of
 from pyhudi_core.model.internal_schema import Evolution, FileNames, in_file
 from pyhudi_core.model.meta_fields import IS_DELETED, RECORD_KEY
 from pyhudi_core.model.properties import MergeMode, TableConfig
 from pyhudi_core.model.record_key import record_keys
+from pyhudi_core.model.schema import conform
 from pyhudi_core.storage.base import Storage
 
 
@@ -52,16 +51,11 @@ class Merging:
     @property
     def ordering(self) -> tuple[str, ...]:
         """The columns that decide; none if only the order of commits does."""
-        decides = self.is_custom or orders_by_event_time(self.config)
-        return tuple(self.config.ordering_fields) if decides else ()
+        return ordering_of(self.config)
 
-    def rule(self) -> Rule:
-        """The rule between two versions of a row. Raises `UnsupportedTableError` for mergers that are not known here."""
-        if self.is_custom:
-            if self.merger is None:
-                raise unknown_merger(self.config)
-            return MergerRule(self.merger)
-        return EventTimeRule() if self.ordering else CommitTimeRule()
+    def law(self) -> MergeLaw:
+        """The law between two versions of a row. Raises `UnsupportedTableError` for mergers that are not known here."""
+        return law_of(self.config, self.merger)
 
     def keys_of(self, batch: pa.RecordBatch) -> pa.Array:
         """The record keys of a batch."""
@@ -86,7 +80,7 @@ def merged_batches(
     Raises `CorruptionError` and its kinds, and `LimitExceededError`.
     """
     columns = merging.columns(wanted, schema)
-    rule = merging.rule()
+    law = merging.law()
     scan = LogScan(storage, piece.logs, piece.requested_times.__contains__)
     entries = scan.entries(LogColumns(columns, merging.ordering, merging.keys_of, merging.names_at))
     if merging.is_custom and entries is not None and entries.present is not None:
@@ -99,13 +93,13 @@ def merged_batches(
     if entries is None:
         yield from base
     else:
-        yield from merge_slice(base, fold(entries, rule), rule, merging.keys_of, merging.ordering)
+        yield from merge_slice(base, fold(entries, law), law, merging.keys_of)
 
 
 def _base_batches(storage: Storage, piece: FileSlice, columns: pa.Schema, merging: Merging) -> Iterator[pa.RecordBatch]:
-    if piece.base_file is None:
+    if piece.base is None:
         return
-    path, names = piece.base_file.path, merging.names_at(piece.base_file.name.requested_time)
+    path, names = piece.base.path, merging.names_at(piece.base.name.requested_time)
     with storage.open_input(path) as source:
         for batch in BaseFileReader(source, path, in_file(names, columns.names)).iter_batches():
             yield conform(batch, columns, names)

@@ -1,8 +1,8 @@
-"""Partition columns, as the folder of a file says them.
+"""The values of partition columns, taken from the folder of a file.
 
-A row whose partition column has changed stays in its folder where a global index is told not to move rows (the default of the record index), and the
-file then holds the new value. The folder counts, as for Hudi, because partitions are pruned by it: a row is found by the value that it shows. Where a
-folder does not tell its value for sure (texts that are null or empty, times, formatted values) the file's counts.
+A global index may keep a row in its folder although its partition column has changed (the default of the record index); the file then holds
+the new value. The folder's value counts, as in Hudi, because partitions are pruned by it: a row is found by the value that it shows. If the
+folder's value is ambiguous (texts that are null or empty, times, formatted values), the file's value counts.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Constants = Mapping[str, Any]
 
 
 def constants_of(partition: str, config: TableConfig, schema: pa.Schema) -> Constants:
-    """The partition columns whose value the folder tells."""
+    """Return the partition columns with an unambiguous value in the folder, and these values."""
     known = partition_stats(config.partition_fields, parse_partition(partition, config), schema)
     return {name: stats.min for name, stats in known.items() if stats.min is not None or stats.all_null}
 
 
 def with_constants(batch: pa.RecordBatch, constants: Constants) -> pa.RecordBatch:
-    """The rows with these values, as far as they have the columns."""
+    """Replace the values of these columns, if the batch has them."""
     for name in constants:
         index = batch.schema.get_field_index(name)
         if index >= 0:

@@ -1,4 +1,4 @@
-"""Which files a scan reads, and why the others are not read: pruning by partition and by Parquet statistics."""
+"""Choose the files that a scan reads, and record why others are skipped: pruning by partition and by Parquet statistics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
-from pyhudi_core.formats.parquet_statistics import ColumnRange
+from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
 from pyhudi_core.model.java_numbers import highest_widened, lowest_widened
 from pyhudi_core.model.partition_path import parse_partition
 from pyhudi_core.predicates import ColumnStats, Condition, partition_stats
@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What each step of a scan kept. Prints as a list, and as a table in notebooks."""
+    """The result of each planning step of a scan. Prints as a list, and as a table in notebooks."""
 
     steps: tuple[Step, ...]
 
@@ -47,9 +47,9 @@ class Explanation:
 def choose_slices(
     snapshot: Snapshot, predicate: Condition | None, keys: pa.Array | None = None, *, utc: bool = False
 ) -> tuple[list[FileSlice], list[Step]]:
-    """The slices that can hold a matching row: by the values of their partitions, then by what the metadata table says.
+    """Return the slices that can hold a matching row, by partition values, then by the metadata table.
 
-    ``keys`` are the record keys that are wanted, if not all; ``utc`` says that sessions in UTC wrote the expression indexes.
+    ``keys`` are the requested record keys, None for all; ``utc`` says that sessions in UTC wrote the expression indexes.
     """
     partitions = snapshot.view.partitions()
     kept = [path for path in partitions if may_match(snapshot, predicate, path)]
@@ -73,7 +73,7 @@ def choose_slices(
 
 
 def may_match(snapshot: Snapshot, predicate: Condition | None, path: str) -> bool:
-    """Whether a partition, there or not, can hold a matching row, by its values alone."""
+    """Whether a partition, existing or not, can hold a matching row, by its values alone."""
     if predicate is None:
         return True
     config = snapshot.config
@@ -84,7 +84,9 @@ def may_match(snapshot: Snapshot, predicate: Condition | None, path: str) -> boo
 def choose_row_groups(
     reader: BaseFileReader, predicate: Condition | None, schema: pa.Schema, told: Collection[str] = ()
 ) -> list[int]:
-    """The row groups of a file that can hold a matching row, by the statistics in its footer; but for columns that its folder has ``told``."""
+    """Return the row groups of a file that can hold a matching row, by the statistics in its footer. Columns in
+    ``told`` have the folder's value instead.
+    """
     rows = reader.row_group_rows
     if predicate is None:
         return list(range(len(rows)))

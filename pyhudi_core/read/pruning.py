@@ -1,8 +1,8 @@
-"""Leave out slices by what the metadata table says about their columns, without opening a file.
+"""Prune slices by the metadata table's statistics, without opening a file.
 
-Specification, "Metadata Table": column statistics of every file, and of whole partitions. A slice can be left out if no file of it can hold a
-matching row; with logs a row may be put together from several files (partial updates), so the ranges of a slice's files are joined first.
-What is unknown about one file is unknown about its slice.
+Specification, "Metadata Table": column statistics of every file, and of complete partitions. A slice is pruned if none of its files can hold a
+matching row. With logs, a row may combine values of several files (partial updates), so the ranges of a slice's files are united first. A column
+unknown for one file is unknown for its slice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Ranges = Mapping[Place, Mapping[str, ColumnStats]]
 
 
 def by_partition_stats(snapshot: Snapshot, predicate: Condition, partitions: Sequence[str], *, utc: bool) -> list[str]:
-    """The partitions that can hold a matching row. ``utc``: expression indexes were written by sessions in UTC."""
+    """Return the partitions that can hold a matching row. ``utc``: sessions in UTC wrote the expression indexes."""
     metadata = _usable(snapshot, predicate)
     if metadata is None or not metadata.has(names.PARTITION_STATS) or _makes_values(snapshot):
         return list(partitions)
@@ -50,7 +50,7 @@ def by_partition_stats(snapshot: Snapshot, predicate: Condition, partitions: Seq
 def by_column_stats(
     snapshot: Snapshot, predicate: Condition, slices: Sequence[FileSlice], *, utc: bool
 ) -> list[FileSlice]:
-    """The slices that can hold a matching row. ``utc`` as above."""
+    """Return the slices that can hold a matching row. ``utc`` as above."""
     metadata = _usable(snapshot, predicate)
     if metadata is None or not slices:
         return list(slices)
@@ -70,18 +70,18 @@ def by_column_stats(
 
 
 def by_bloom_filters(snapshot: Snapshot, keys: pa.Array, slices: Sequence[FileSlice]) -> list[FileSlice]:
-    """The slices that can hold one of some record keys; logs may hold any."""
+    """Return the slices that can hold one of the record keys; logs can hold any key."""
     metadata = snapshot.metadata
     if metadata is None or not metadata.has(names.BLOOM_FILTERS) or snapshot.bound is not None:
         return list(slices)
-    bases = [
-        (piece.partition, str(piece.base.name)) for piece in slices if piece.base_file is not None and not piece.logs
-    ]
+    bases = [(piece.partition, str(piece.base.name)) for piece in slices if piece.base is not None and not piece.logs]
     filters = metadata.bloom_filters(bases)
     return [
         piece
         for piece in slices
-        if piece.logs or _might_contain(filters.get((piece.partition, str(piece.base.name))), keys)
+        if piece.logs
+        or piece.base is None
+        or _might_contain(filters.get((piece.partition, str(piece.base.name))), keys)
     ]
 
 
@@ -90,22 +90,22 @@ def _might_contain(bloom: BloomFilter | None, keys: pa.Array) -> bool:
 
 
 def _usable(snapshot: Snapshot, predicate: Condition) -> MetadataTable | None:
-    """The metadata table, if it can say anything about the columns of a condition, at the snapshot's time; it knows names of files alone."""
+    """Return the metadata table if it has statistics for the condition's columns at the snapshot's time. It matches files by name only."""
     renamed = snapshot.evolution is not None and snapshot.evolution.renames
     return snapshot.metadata if snapshot.bound is None and predicate.columns and not renamed else None
 
 
 def _makes_values(snapshot: Snapshot) -> bool:
-    """Whether merging may give values that are in no file: a user's merger may add numbers up."""
+    """Whether merging may make values that are in no file: a custom merger may add numbers."""
     config = snapshot.config
     return config.merge_mode is MergeMode.CUSTOM and merger_name(config) not in PAYLOADS
 
 
 def _rows_of(snapshot: Snapshot, metadata: MetadataTable, partitions: Sequence[str]) -> dict[str, int]:
-    """How many rows the statistics of each partition are about.
+    """Return the number of rows that each partition's statistics describe.
 
-    Every file has record keys, and the same files must be behind the statistics of another column: a column that was added, or is indexed only
-    since a while, has statistics that say nothing about the rows of older files.
+    Every file has record keys. The statistics of another column must describe the same files: a column that was added or indexed later has no
+    statistics for the rows of older files.
     """
     columns = (RECORD_KEY, *snapshot.config.record_key_fields)
     rows: dict[str, int] = defaultdict(int)
@@ -115,7 +115,7 @@ def _rows_of(snapshot: Snapshot, metadata: MetadataTable, partitions: Sequence[s
 
 
 def _counted(item: ColumnRangeOfFile, index: str) -> int:
-    """The rows behind statistics: those of columns count nulls among the values, those of expressions beside them."""
+    """Return the number of rows behind statistics: column statistics include nulls in the value count, expression statistics do not."""
     beside = index not in (names.PARTITION_STATS, names.COLUMN_STATS)
     return item.rows + ((item.nulls or 0) if beside else 0)
 
@@ -129,7 +129,7 @@ def _ranges(
     *,
     utc: bool,
 ) -> Ranges:
-    """What the index of columns and the expression indexes know of a condition's columns and calls."""
+    """Return the ranges that the column index and the expression indexes have for a condition's columns and calls."""
     found: dict[Place, dict[str, ColumnStats]] = defaultdict(dict)
     schema, columns = snapshot.schema, predicate.columns or frozenset()
     definitions = read_definitions(metadata.slices.storage, snapshot.config.index_defs_path) if predicate.calls else ()
@@ -140,7 +140,7 @@ def _ranges(
                 known = None if stats is None else call.known(stats)
                 if known is not None:
                     found[item.partition, item.file][call.name] = known
-    # Of partition columns the folder tells the value, whatever the file has.
+    # The folder gives the value of partition columns, whatever the file holds.
     wanted = sorted(columns & set(schema.names) - set(snapshot.config.partition_fields))
     for item in find(wanted, index) if wanted and metadata.has(index) else ():
         kind = schema.field(item.column).type if item.column in schema.names else None
@@ -151,7 +151,7 @@ def _ranges(
 
 
 def _of_slice(piece: FileSlice, found: Ranges, known: Iterable[str]) -> dict[str, ColumnStats]:
-    files = [] if piece.base_file is None else [str(piece.base_file.name)]
+    files = [] if piece.base is None else [str(piece.base.name)]
     files += [str(log.name) for log in piece.logs]
     ranges: dict[str, ColumnStats] = {}
     for name in known:

@@ -1,7 +1,7 @@
-"""Read-optimized queries: base files alone, with an honest word about what they leave out.
+"""Read-optimized queries: base files alone, with a report of what they omit.
 
-Specification, "Query Types". Such a query is as fast as Parquet and shows each file group as of its last compaction, so it can show states that
-the table never had as a whole, and rows that have been deleted since. How much is missing is part of the result, and a caller may refuse to read
+Specification, "Query Types". Such a query is as fast as Parquet and shows each file group as of its last compaction. So it can show a combination
+of rows that the table never had at one time, and rows that are deleted since. The result says how much is missing, and a caller may refuse to read
 while deletes are pending.
 """
 
@@ -13,16 +13,16 @@ from html import escape
 from pyhudi_core.errors import PendingDeletesError
 from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.file_groups.view import FileGroupView
-from pyhudi_core.formats.log_contents import read_deletes
-from pyhudi_core.formats.log_format import BlockType
-from pyhudi_core.formats.log_reader import LogReader
+from pyhudi_core.formats.log.blocks import BlockType
+from pyhudi_core.formats.log.contents import read_deletes
+from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 
 
 @dataclass(slots=True)
 class ReadOptimizedView(FileGroupView):
-    """File groups without their logs; groups that have only logs do not show."""
+    """File groups without their logs; groups that have only logs are left out."""
 
     def _assemble(self, partition: str) -> tuple[FileSlice, ...]:
         return tuple(replace(piece, logs=()) for piece in self.base_slices(partition))
@@ -30,14 +30,14 @@ class ReadOptimizedView(FileGroupView):
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """What a read-optimized query leaves out.
+    """What a read-optimized query omits.
 
     Attributes:
-        slices: slices that have logs, of all.
+        slices: slices that have logs.
         all_slices: all slices, those with logs alone included.
-        log_files, log_bytes: the logs that are left out.
-        deletes: deletes in them; rows that are still shown, as far as their keys are in a base file.
-        oldest: completion time of the oldest commit that is left out; empty if nothing is.
+        log_files, log_bytes: the omitted logs.
+        deletes: deletes in them; their rows still show if the keys are in a base file.
+        oldest: completion time of the oldest omitted commit; empty if nothing is omitted.
     """
 
     slices: int
@@ -49,7 +49,7 @@ class Staleness:
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether nothing is omitted."""
         return self.log_files == 0
 
     def __str__(self) -> str:
@@ -65,13 +65,13 @@ class Staleness:
 
 
 def without_logs(snapshot: Snapshot) -> Snapshot:
-    """The snapshot as a read-optimized query sees it."""
+    """Return the snapshot as a read-optimized query sees it."""
     view = snapshot.view
     return replace(snapshot, view=ReadOptimizedView(view.listing, view.visibility, view.table))
 
 
 def staleness(snapshot: Snapshot, storage: Storage) -> Staleness:
-    """What the base files of a snapshot leave out; reads the delete blocks of the logs."""
+    """Return what the base files of a snapshot omit; reads the delete blocks of the logs."""
     view = snapshot.view
     whole = FileGroupView(view.listing, view.visibility, view.table)
     left_out: list[LogFile] = []
@@ -89,7 +89,7 @@ def staleness(snapshot: Snapshot, storage: Storage) -> Staleness:
 
 
 def refuse_pending_deletes(snapshot: Snapshot, storage: Storage) -> None:
-    """Raise `PendingDeletesError` if the logs that are left out hold deletes."""
+    """Raise `PendingDeletesError` if the omitted logs hold deletes."""
     found = staleness(snapshot, storage)
     if found.deletes:
         raise PendingDeletesError(

@@ -1,4 +1,4 @@
-"""The reads of a table: snapshot, time travel, read-optimized, incremental, and of what a write has not published yet. Each gives a `Scan`."""
+"""The reads of a table: snapshot, time travel, read-optimized, incremental, and of an unpublished write. Each returns a `Scan`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scan(
     as_of: TimePoint | None,
     semi_join: SemiJoinOn | None = None,
 ) -> Scan:
-    """Read a snapshot; of a semi-join on the record key, only the file groups that the record index names."""
+    """Read a snapshot; a semi-join on the record key reads only the file groups that the record index has."""
     found = joined(make_scan(context, snapshot(context, as_of), columns, where), semi_join)
     return (found if semi_join is None else located(found)).pinned()
 
@@ -48,13 +48,18 @@ def read_optimized(
     state = snapshot(context, as_of)
     if refuse_deletes:
         refuse_pending_deletes(state, context.storage)
-    # No record index here: it does not know rows that logs have deleted, and base files still show them.
+    # Not with the record index: it has no entry for rows that logs have deleted, and base files still show them.
     return joined(make_scan(context, without_logs(state), columns, where), semi_join).pinned()
 
 
 def pinned(context: TableContext, timeline: Timeline, columns: Columns, where: object) -> Scan:
-    """Read the table as of a timeline that is already loaded."""
-    return make_scan(context, build(context.storage, context.folder, context.config, timeline), columns, where)
+    """Read the table as of a loaded timeline."""
+    return make_scan(
+        context,
+        build(context.storage, context.folder, context.config, timeline, executor=context.runtime.executor),
+        columns,
+        where,
+    )
 
 
 def incremental(
@@ -64,21 +69,22 @@ def incremental(
     columns: Columns = None,
     where: object = None,
 ) -> Scan:
-    """The latest state, as of ``until``, of the rows that commits completed in (after, until] changed.
+    """Read the latest state, as of ``until``, of the rows that commits completed in (after, until] changed.
 
-    Deleted rows do not show. Raises `SnapshotExpiredError` if commits after ``after`` were archived and the history cannot be read, or if files
-    that held the rows at ``until`` were cleaned.
+    Deleted rows are not returned. Raises `SnapshotExpiredError` if commits after ``after`` were archived and the history cannot be read, or if
+    files that held the rows at ``until`` were cleaned.
     """
     timeline = context.folder.load()
     upper = None if until is None else as_text(until, utc=context.utc, name="until")
-    state = build(context.storage, context.folder, context.config, timeline, upper)
+    state = build(context.storage, context.folder, context.config, timeline, upper, executor=context.runtime.executor)
     if after is None:
         refuse_forgotten(state, context.table)
         refuse_cleaned(state, context.table)
         return make_scan(context, state, columns, where).pinned()
     lower = as_text(after, utc=context.utc, name="after")
     since = [i for i in state.visibility.commits if (i.completion_time or i.requested_time) > lower]
-    # Log compactions of release 1.2 write their own time into the rows that they carry over: then there must be a write that changed some.
+    # Log compactions of release 1.2 write their own time into rows that they copy, so a data write must be among the
+    # instants.
     some = any(state.visibility.read_commit(i).operation not in SERVICE_OPERATIONS for i in since)
     changed = {i.requested_time for i in since} if some else set()
     changed.update(archived_between(context, state, lower))
@@ -100,7 +106,7 @@ class Staged(Protocol):
 
 
 def staged(context: TableContext, write: Staged, columns: Columns, where: object) -> Scan:
-    """The rows that an unpublished write changed or added: a snapshot in which its files are the only ones."""
+    """Read the rows that an unpublished write changed or added: a snapshot that has its files only."""
     files: dict[str, list[ObjectInfo]] = {}
     for stat in write.metadata.stats:
         files.setdefault(stat.partition, []).append(ObjectInfo(stat.path, stat.size, 0, ""))

@@ -1,9 +1,9 @@
-"""Whether the files that a read of the past needs are still there.
+"""Check that the files for a read of an older state still exist.
 
-Cleaning removes older slices of file groups. A state whose files are partly gone would be read with rows missing, or with even older ones that a
-savepoint keeps, so reads of the past ask here first. What commits say that completed after the state, archived ones included, is compared with the
-files that are listed. A group that none of them names cannot have been cleaned since: only a commit that writes or replaces it gives its slices to
-the cleaner.
+Cleaning removes older slices of file groups. A state with missing files would be read without some rows, or with even older rows that a savepoint
+keeps; so every read of an older state is checked here first. Commits completed after the state, archived ones included, are compared with the
+listed files. A group that none of them names cannot have been cleaned, because only a commit that writes or replaces a group makes its older slices
+removable.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pyhudi_core.errors import SnapshotExpiredError
 from pyhudi_core.file_groups.listing import FileListing
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, join, parse_data_file
 from pyhudi_core.model.instant import Action, Instant
@@ -27,7 +27,7 @@ Group = tuple[str, str]
 def refuse_cleaned(state: Snapshot, table: str, changed_by: frozenset[str] | None = None) -> None:
     """Raise `SnapshotExpiredError` if a file group of an older state has lost files.
 
-    With ``changed_by`` only groups that these instants wrote count.
+    With ``changed_by``, only groups that these instants wrote are checked.
     """
     newest = state.timeline.commits
     if state.bound is None or not len(newest) or (newest[-1].completion_time or "") <= state.bound:
@@ -48,15 +48,15 @@ def refuse_cleaned(state: Snapshot, table: str, changed_by: frozenset[str] | Non
 
 
 def refuse_forgotten(state: Snapshot, table: str) -> None:
-    """Raise `SnapshotExpiredError` for a state before every commit that is known, of a table whose oldest commits were archived.
+    """Raise `SnapshotExpiredError` for a state before every known commit, if the table's oldest commits were archived.
 
-    A table that still has its first commit on the timeline had no rows before it.
+    A table whose first commit is still on the timeline had no rows before it.
     """
     if state.bound is None or state.completion_time or not state.visibility.has_history():
         return
     first = next(iter(state.timeline.commits), None)
     raise SnapshotExpiredError(
-        f"No commit is known that had completed at {state.bound}, and the table's first commits have left its timeline",
+        f"No known commit had completed at {state.bound}, and the table's first commits are no longer on its timeline",
         table=table,
         hint="Give a later time" + (f"; the timeline begins with the commit {first.completion_time}" if first else ""),
     )
@@ -65,12 +65,13 @@ def refuse_forgotten(state: Snapshot, table: str) -> None:
 def refuse_cleaned_change(
     listing: FileListing, table: str, commit: CommitMetadata, group: Group, before: FileSlice | None
 ) -> None:
-    """Raise `SnapshotExpiredError` if files are gone that a file group had before a commit or that the commit gave it."""
+    """Raise `SnapshotExpiredError` if files are missing that a file group had before a commit, or that the commit wrote."""
     partition, file_id = group
     stats = [stat for stat in commit.stats if (stat.partition, stat.file_id) == group and stat.path]
     listed = _listed(listing, partition)
     gone = [stat.path for stat in stats if stat.path not in listed]
-    # A log's stat names its own commit as the one before; but a log that is there has the base file of its slice beside it, if there ever was one.
+    # A log's stat names its own commit as the previous one; but a log that exists has the base file of its slice, if
+    # there ever was one.
     existed = file_id in commit.replaced.get(partition, ()) or any(
         _is_base(s) and s.prev_commit != "null" for s in stats
     )
@@ -81,7 +82,7 @@ def refuse_cleaned_change(
 
 
 def _groups(state: Snapshot, changed_by: frozenset[str] | None) -> dict[Group, str | None]:
-    """The groups that the state had, as far as commits up to it or after it tell, and the name of each one's base file where they tell it."""
+    """Return the groups of the state, as far as commits before or after it name them, each with the name of its base file if known."""
     commits = state.visibility.commits
     stats = (stat for instant in commits for stat in state.visibility.read_commit(instant).stats if stat.path)
     written = {(stat.partition, stat.file_id): stat.path.rpartition("/")[2] for stat in stats if _is_base(stat)}
@@ -109,8 +110,9 @@ def _groups(state: Snapshot, changed_by: frozenset[str] | None) -> dict[Group, s
 
 
 def _later(state: Snapshot) -> Iterator[CommitMetadata]:
-    """The commits that completed after the state, oldest first. Archived ones are older than those of the active timeline; they are read only if
-    there was a clean, or a group was replaced that one of them may have made.
+    """Return the commits completed after the state, oldest first. Archived ones are read only if needed.
+
+    They are needed if a clean has run, or if a group was replaced that one of them may have written.
     """
     seen = {instant.requested_time for instant in state.visibility.commits}
     later = [i for i in state.timeline.commits if i.requested_time not in seen]
@@ -133,7 +135,7 @@ def _written(state: Snapshot, commits: Iterable[Instant]) -> set[Group]:
 
 
 def _existed(state: Snapshot, stat: WriteStat) -> bool:
-    """Whether the commit that wrote the group before is one of the state, on the active timeline or archived."""
+    """Whether the commit that wrote the group before belongs to the state, active or archived."""
     before = stat.prev_commit
     return before != "null" and (state.visibility.is_active(before) or state.visibility.is_archived(before))
 
@@ -148,8 +150,8 @@ def _listed(listing: FileListing, partition: str) -> set[str]:
 
 def _expired(what: str, table: str, path: str | None) -> SnapshotExpiredError:
     return SnapshotExpiredError(
-        f"{what} is gone: its files were cleaned",
+        f"{what} cannot be read any more: its files were cleaned",
         table=table,
         path=path,
-        hint="Read the newest state; to keep older ones let cleans keep more commits (hoodie.clean.commits.retained) or make a savepoint.",
+        hint="Read the newest state; to keep older ones, raise hoodie.clean.commits.retained or make a savepoint.",
     )

@@ -1,6 +1,6 @@
-"""Scans: read one snapshot of a table, whole, filtered, or only what changed. Arrow batches, an Arrow table, or a Spark DataFrame.
+"""Scans: read one snapshot of a table, complete, filtered, or only the changed rows, as Arrow batches, an Arrow table or a Spark DataFrame.
 
-A scan is a plan until it is read, and reads the same rows every time: the snapshot is pinned when the scan is made.
+A scan reads nothing until its rows are requested, and returns the same rows every time: it is pinned to one snapshot.
 """
 
 from __future__ import annotations
@@ -10,121 +10,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pyhudi_core.errors import ObjectNotFoundError, SnapshotExpiredError, at_table
+from pyhudi_core.errors import at_table
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
-from pyhudi_core.model.internal_schema import in_file
-from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
-from pyhudi_core.model.schema import conform
-from pyhudi_core.predicates import Condition
-from pyhudi_core.predicates.arrow import matching
-from pyhudi_core.read.merged import Merging, merged_batches
-from pyhudi_core.read.partition_values import constants_of, with_constants
-from pyhudi_core.read.plan import Explanation, Step, choose_row_groups, choose_slices, may_match
+from pyhudi_core.read.merged import Merging
+from pyhudi_core.read.plan import Explanation, Step, choose_slices, may_match
 from pyhudi_core.read.read_optimized import Staleness, staleness
+from pyhudi_core.read.row_filter import RowFilter, SliceReader
+from pyhudi_core.read.tasks import Task, tasks_for
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
-
-
-@dataclass(frozen=True, slots=True)
-class RowFilter:
-    """What a scan reads of each file.
-
-    Attributes:
-        columns: the result's columns, in order.
-        schema: the snapshot's, with meta columns.
-        predicate: the condition, or None.
-        changed_by: requested times of the instants whose rows are wanted; None for all rows.
-        keys: record keys that are wanted; None for all.
-        keys_by_partition: those of them that are wanted of each partition, where that is known.
-    """
-
-    columns: tuple[str, ...]
-    schema: pa.Schema
-    predicate: Condition | None
-    changed_by: frozenset[str] | None = None
-    keys: pa.Array | None = None
-    keys_by_partition: Mapping[str, pa.Array] | None = None
-
-    @property
-    def result_schema(self) -> pa.Schema:
-        return pa.schema([self.schema.field(name) for name in self.columns])
-
-    @property
-    def read_schema(self) -> pa.Schema:
-        """The columns that must be read: the result's, and what the conditions look at."""
-        if self.predicate is not None and self.predicate.columns is None:
-            return self.schema
-        wanted = set(self.columns)
-        wanted.update(self.predicate.columns or () if self.predicate else ())
-        wanted.update([COMMIT_TIME] if self.changed_by is not None else ())
-        wanted.update([RECORD_KEY] if self.keys is not None else ())
-        return pa.schema([item for item in self.schema if item.name in wanted])
-
-    def _base_rows(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
-        schema, path, names = self.read_schema, piece.base.path, merging.names_at(piece.requested_time)
-        with storage.open_input(path) as source:
-            reader = BaseFileReader(source, path, in_file(names, schema.names))
-            if self.may_hold_keys(reader):
-                for batch in reader.iter_batches(self.row_groups(reader, merging, piece)):
-                    yield conform(batch, schema, names)
-
-    def read_slice(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
-        """The wanted rows of one slice, with its logs. Raises `SnapshotExpiredError` if a file of it is gone."""
-        if self.keys_by_partition is not None:
-            own = replace(self, keys=self.keys_by_partition[piece.partition], keys_by_partition=None)
-            yield from own.read_slice(storage, piece, merging)
-            return
-        try:
-            with at_table(storage.location):
-                constants = constants_of(piece.partition, merging.config, self.schema)
-                for batch in self._rows(storage, piece, merging):
-                    kept = self._keep(with_constants(batch, constants))
-                    if kept.num_rows:
-                        yield kept.select(list(self.columns))
-        except ObjectNotFoundError as error:
-            raise SnapshotExpiredError(
-                "A file of the state that is read is gone: it was cleaned after the read began",
-                table=storage.location,
-                path=error.path,
-                hint="Read the newest state, and let cleans keep more commits (hoodie.clean.commits.retained).",
-            ) from error
-
-    def _rows(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
-        """In the columns to read, at least the rows that may be wanted."""
-        if piece.logs:
-            return merged_batches(storage, piece, merging, self.read_schema, self.schema)
-        return self._base_rows(storage, piece, merging)
-
-    def row_groups(self, reader: BaseFileReader, merging: Merging, piece: FileSlice) -> list[int]:
-        """The row groups of a base file that can hold a matching row; all of one whose columns have other names."""
-        renamed = merging.names_at(piece.requested_time) is not None
-        told = constants_of(piece.partition, merging.config, self.schema)
-        return choose_row_groups(reader, None if renamed else self.predicate, self.schema, told)
-
-    def may_hold_keys(self, reader: BaseFileReader) -> bool:
-        """Whether a file can hold any wanted key, by its key range and its bloom filter."""
-        if self.keys is None:
-            return True
-        footer = reader.footer()
-        keys = self.keys
-        if footer.sure_min_key is not None:
-            keys = keys.filter(pc.greater_equal(keys, footer.sure_min_key))
-        if footer.sure_max_key is not None:
-            keys = keys.filter(pc.less_equal(keys, footer.sure_max_key))
-        bloom = footer.bloom() if len(keys) else None
-        return bool(len(keys)) and (bloom is None or bool(bloom.might_contain(keys).any()))
-
-    def _keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self.keys is not None:
-            batch = batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=self.keys))
-        if self.changed_by is not None:
-            times = pa.array(sorted(self.changed_by), pa.string())
-            batch = batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=times))
-        return batch if self.predicate is None else matching(batch, self.predicate.expression)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +29,7 @@ class Scan:
     """A read of one pinned snapshot.
 
     ``written_by`` limits it to files that these instants wrote, ``partitions`` to these partitions, ``groups`` to these file groups.
-    ``indexes_in_utc``: the expression indexes of the metadata table were written by sessions in UTC.
+    ``indexes_in_utc``: sessions in UTC wrote the expression indexes of the metadata table.
     """
 
     snapshot: Snapshot
@@ -161,57 +58,64 @@ class Scan:
         return self.snapshot.completion_time
 
     def may_read(self, partition: str) -> bool:
-        """Whether rows of a partition, there or not, could be part of the result."""
+        """Whether rows of a partition, existing or not, could be part of the result."""
         if self.partitions is not None and partition not in self.partitions:
             return False
         return may_match(self.snapshot, self.rows.predicate, partition)
 
     def with_keys_of(self, keys: Mapping[str, pa.Array]) -> Scan:
-        """The same scan, limited to some partitions and to record keys of each."""
+        """Return the same scan, limited to these partitions and to record keys of each."""
         rows = replace(self.rows, keys_by_partition=keys)
         return replace(self, rows=rows, partitions=frozenset(keys), _chosen=[])
 
     def in_groups(self, groups: frozenset[tuple[str, str]]) -> Scan:
-        """The same scan, limited to file groups, (partition, file id) each."""
+        """Return the same scan, limited to these file groups, each a (partition, file id)."""
         return replace(self, groups=groups, _chosen=[])
 
     def slices(self) -> list[FileSlice]:
-        """The file slices to read, after pruning by partition."""
+        """Return the file slices to read, after pruning by partition and by the metadata table."""
         if not self._chosen:
             chosen, _ = self._choose()
             self._chosen.append([piece for piece in chosen if self._is_wanted(piece)])
         return self._chosen[0]
 
     def pinned(self) -> Scan:
-        """The same scan, with its files chosen now: what is written or cleaned afterwards does not change what it reads."""
+        """Return the scan with its files chosen now: later writes and cleans do not change which files it reads."""
         self.slices()
         return self
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, a batch at a time; memory is bounded by one row group of one file, and by the logs of one slice."""
+        """Iterate over the rows in batches; memory is bounded by one row group of one file and the logs of one slice."""
         for piece in self.slices():
             yield from self.rows.read_slice(self.storage, piece, self.merging)
 
     def to_arrow(self) -> pa.Table:
-        """All rows as one table; files are read in parallel."""
+        """Read all rows into one table; files are read in parallel."""
         read = self.executor.map(
             lambda piece: list(self.rows.read_slice(self.storage, piece, self.merging)), self.slices()
         )
         return pa.Table.from_batches([batch for batches in read for batch in batches], self.schema)
 
     def to_spark(self, spark: Any) -> Any:
-        """The rows as a DataFrame of this Spark session, read by its executors when it is used."""
-        from pyhudi_core.read.spark_scan import to_spark  # noqa: PLC0415  (Spark is imported only where it is used)
+        """Return the rows as a DataFrame of this Spark session; its executors read them when it is used. Raises
+        `ConfigError` as `engine.spark` does.
+        """
+        from pyhudi_core.read.spark_scan import SparkScan  # noqa: PLC0415  (Spark is imported only where it is used)
 
         with at_table(self.storage.location):
-            return to_spark(self, spark)
+            parts = SparkScan(self.snapshot, self.storage, self.executor, self.rows, self.merging, self.slices())
+            return parts.frame(spark)
+
+    def tasks(self, most_bytes: int = 0) -> list[Task]:
+        """Tasks that read the scan's slices: one for each slice, or for consecutive slices of at most ``most_bytes`` bytes together."""
+        return tasks_for(self.storage, SliceReader(self.rows, self.merging), self.slices(), most_bytes)
 
     def staleness(self) -> Staleness:
-        """What a read-optimized scan of this state leaves out; reads the delete blocks of its logs."""
+        """Return what a read-optimized scan of this state omits; reads the delete blocks of its logs."""
         return staleness(self.snapshot, self.storage)
 
     def explain(self) -> Explanation:
-        """What each step of planning keeps; reads the footers of the files that are left."""
+        """Return what each step of planning keeps; reads the footers of the remaining files."""
         chosen, steps = self._choose()
         wanted = [piece for piece in chosen if self._is_wanted(piece)]
         groups = self.executor.map(self._row_groups, wanted)
@@ -227,7 +131,7 @@ class Scan:
         )
 
     def _choose(self) -> tuple[list[FileSlice], list[Step]]:
-        # Where the record index has named the groups already, bloom filters would add nothing.
+        # If the record index has given the groups, bloom filters would add nothing.
         keys = self.rows.keys if self.groups is None else None
         return choose_slices(self.snapshot, self.rows.predicate, keys, utc=self.indexes_in_utc)
 
@@ -239,7 +143,7 @@ class Scan:
         return self.written_by is None or not self.written_by.isdisjoint(piece.requested_times)
 
     def _row_groups(self, piece: FileSlice) -> tuple[int, int]:
-        if piece.base_file is None:
+        if piece.base is None:
             return (1, 1)
         with self.storage.open_input(piece.base.path) as source:
             reader = BaseFileReader(source, piece.base.path)

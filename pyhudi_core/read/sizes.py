@@ -1,11 +1,11 @@
-"""How large a table is: rows, bytes, file groups. Told by listings and by what commits say; no row is read.
+"""The size of a table: rows, bytes, file groups. Computed from listings and commits; no row is read.
 
-A size is that of one state, named by the newest commit in it. A later one follows from an earlier one by what the commits in between wrote and
-replaced, so that its cost is theirs and not the table's: every stat of a file names the commit that wrote the file before. Where that chain does
-not hold (a restored table, groups with logs, very many commits in between) all files are listed instead.
+A size belongs to one state, identified by its newest commit. A later size follows from an earlier one by the files that the commits between them
+wrote and replaced, so its cost depends on these commits and not on the table: each file's stat names the commit of the file before it. If this
+chain is broken (a restored table, groups with logs, very many commits), all files are listed instead.
 
-Rows of a file are counted by the commit that wrote it, on the active timeline or the archived one. Only where neither says so, footers are
-read, `FOOTERS` of them at most; beyond that, and where a slice has logs, the number of rows is not known: None, never a guess.
+Rows of a file are counted by the commit that wrote it (`file_groups.row_counts`). Where neither a commit nor a few footers say it, and where a slice
+has logs, the number of rows is not known: None, never a guess.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pyhudi_core.file_groups.slice import BaseFile, FileSlice
-from pyhudi_core.formats.avro import decode_record
-from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.file_groups.row_counts import archived_commits, rows_of_files
+from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
-from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.partition_path import full_partition, partition_path
 from pyhudi_core.read.bounds import TimePoint, completion_bound
 from pyhudi_core.read.retention import refuse_cleaned
@@ -26,8 +25,6 @@ from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
 
-FOOTERS = 200
-"""So many footers are read at most where no commit says how many rows a file has."""
 BETWEEN = 200
 """From a known size, so many later commits are added up at most; beyond that a listing is cheaper."""
 Group = tuple[str, str]
@@ -40,10 +37,10 @@ class Size:
     """The newest slices of a table or a partition.
 
     Attributes:
-        rows: None if it is not known without reading rows, because of logs.
+        rows: None if the number is not known without reading rows, because of logs.
         bytes: of base files and logs.
-        file_groups: how many there are.
-        small_files: base files below ``hoodie.parquet.small.file.limit``; inserts fill them up first.
+        file_groups: their number.
+        small_files: base files below ``hoodie.parquet.small.file.limit``; inserts fill them first.
     """
 
     rows: int | None = 0
@@ -62,7 +59,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """The size of the state that this commit made, by its requested time and its completion time; both empty before the first commit."""
+    """The size of the state of one commit, given by its requested time and its completion time; both are empty before the first commit."""
 
     instant: str
     completion_time: str
@@ -75,7 +72,7 @@ class TableSize:
 
 
 def table_size(context: TableContext, as_of: TimePoint | None = None, known: TableSize | None = None) -> TableSize:
-    """The size of a state. Raises `SnapshotExpiredError` if it is an older one whose files are gone."""
+    """Return the size of a state. Raises `SnapshotExpiredError` if files of an older state are missing."""
     timeline = context.folder.load()
     until = _until(context, timeline, as_of)
     newest = _newest(context, timeline, until)
@@ -91,7 +88,7 @@ def table_size(context: TableContext, as_of: TimePoint | None = None, known: Tab
 def partition_sizes(
     context: TableContext, partitions: Iterable[Partition] | None = None, as_of: TimePoint | None = None
 ) -> dict[Partition, Size]:
-    """The size of each partition, as it was named: of these, or of all that have files. Raises `SnapshotExpiredError`."""
+    """Return the size of each given partition, under the given name, or of all partitions with files. Raises `SnapshotExpiredError`."""
     timeline = context.folder.load()
     state = _state(context, timeline, _until(context, timeline, as_of))
     if partitions is None:
@@ -118,7 +115,7 @@ def _until(context: TableContext, timeline: Timeline, as_of: TimePoint | None) -
 
 
 def _newest(context: TableContext, timeline: Timeline, until: str) -> Instant | None:
-    """The newest commit that had completed."""
+    """Return the newest commit that had completed."""
     for instant in reversed(timeline.commits.instants):
         if (instant.completion_time or "") <= until:
             return instant
@@ -129,14 +126,21 @@ def _newest(context: TableContext, timeline: Timeline, until: str) -> Instant | 
 def _state(context: TableContext, timeline: Timeline, until: str) -> Snapshot:
     commits = timeline.commits
     is_newest = not len(commits) or until >= (commits[-1].completion_time or "")
-    state = build(context.storage, context.folder, context.config, timeline, None if is_newest else until)
+    state = build(
+        context.storage,
+        context.folder,
+        context.config,
+        timeline,
+        None if is_newest else until,
+        executor=context.runtime.executor,
+    )
     refuse_cleaned(state, context.table)
     return state
 
 
 def _sizes(context: TableContext, state: Snapshot, partitions: Sequence[str] | None) -> dict[str, Size]:
     slices = state.view.all_slices(partitions)
-    rows = _rows_of(context, [piece.base for piece in slices if piece.stat is None and piece.base_file is not None])
+    rows = rows_of_files(context, [piece.base for piece in slices if piece.stat is None and piece.base is not None])
     sizes: dict[str, Size] = {path: Size() for path in partitions or ()}
     for piece in slices:
         known = sizes.get(piece.partition, Size())
@@ -146,7 +150,7 @@ def _sizes(context: TableContext, state: Snapshot, partitions: Sequence[str] | N
 
 def _size_of(context: TableContext, piece: FileSlice, rows: dict[str, int]) -> Size:
     logs = sum(log.size for log in piece.logs)
-    base = piece.base_file
+    base = piece.base
     if base is None:
         return Size(None, logs, 1)
     count = piece.stat.rows if piece.stat is not None else rows.get(base.path)
@@ -154,40 +158,9 @@ def _size_of(context: TableContext, piece: FileSlice, rows: dict[str, int]) -> S
     return Size(None if piece.logs else count, base.size + logs, 1, int(is_small))
 
 
-def _rows_of(context: TableContext, files: Sequence[BaseFile]) -> dict[str, int]:
-    """The rows of files that archived commits wrote, by their paths; a few of them by their footers."""
-    commits = _archived(context, {file.name.requested_time for file in files})
-    counted = {stat.path: stat.rows for commit in commits.values() for stat in commit.stats}
-    found = {file.path: counted[file.path] for file in files if file.path in counted}
-    missing = [file.path for file in files if file.path not in counted]
-    if missing and len(missing) <= FOOTERS:
-        found.update(
-            zip(missing, context.runtime.executor.map(lambda path: _rows_in(context, path), missing), strict=True)
-        )
-    return found
-
-
-def _rows_in(context: TableContext, path: str) -> int:
-    with context.storage.open_input(path) as source:
-        return BaseFileReader(source, path, ()).rows
-
-
-def _archived(context: TableContext, requested_times: set[str]) -> dict[str, CommitMetadata]:
-    """What archived commits say, by their requested times; those that are not there do not show."""
-    if not requested_times:
-        return {}
-    found = {}
-    for time, row in context.folder.history.contents(requested_times).items():
-        record = CommitMetadata(None).record_name(Action(row.action))
-        found[time] = (
-            CommitMetadata.from_avro(decode_record(row.metadata, record)) if row.metadata else CommitMetadata(None)
-        )
-    return found
-
-
 @dataclass(slots=True)
 class _Steps:
-    """From a known size to a later one, by the commits in between. ``groups`` has what they wrote so far; None: replaced."""
+    """Steps from a known size to a later one, by the commits between them. ``groups`` has what they wrote so far; None: replaced."""
 
     context: TableContext
     timeline: Timeline
@@ -196,7 +169,7 @@ class _Steps:
     _before: dict[str, dict[Group, WriteStat]] = field(default_factory=dict)
 
     def after(self, known: TableSize) -> Size | None:
-        """The size, or None if it cannot be told in this way."""
+        """Return the size, or None if these steps cannot give it."""
         if known.size.rows is None or known.completion_time > self.until or not self._holds(known):
             return None
         commits = self._between(known.completion_time)
@@ -215,7 +188,7 @@ class _Steps:
         return size
 
     def _holds(self, known: TableSize) -> bool:
-        """Whether the commit that it counts up to is still one of the table's: not rolled back, restored, or of another table."""
+        """Whether the commit of the known size still belongs to the table: not rolled back, not restored, not of another table."""
         if not known.instant:
             return False
         found = self.timeline.commits.find(known.instant) or self.context.folder.archived(self.timeline, known.instant)
@@ -232,19 +205,19 @@ class _Steps:
         return ordered if len(ordered) <= BETWEEN else None
 
     def _read_before(self, commits: Sequence[CommitMetadata]) -> None:
-        """What the commits say that wrote the files which these commits took the place of."""
+        """Read the commits that wrote the files which these commits replaced."""
         times = {stat.prev_commit for commit in commits for stat in commit.stats if stat.prev_commit != "null"}
         active = {
             instant.requested_time: instant for instant in self.timeline.commits if instant.requested_time in times
         }
         found = {time: self.context.folder.read_commit(instant) for time, instant in active.items()}
         if self.timeline.has_history:
-            found |= _archived(self.context, times - active.keys())
+            found |= archived_commits(self.context, times - active.keys())
         for time, commit in found.items():
             self._before[time] = {(stat.partition, stat.file_id): stat for stat in commit.stats}
 
     def _change(self, commit: CommitMetadata, before: str) -> Size | None:
-        """What one commit added, less what it replaced; ``before`` is the completion time of the one before it."""
+        """Return what one commit added, less what it replaced; ``before`` is the completion time of the previous commit."""
         total = Size()
         for partition, file_ids in commit.replaced.items():
             gone = list(self._replaced(partition, file_ids, before))
@@ -257,7 +230,7 @@ class _Steps:
             if not stat.path:
                 continue
             if not isinstance(parse_data_file(split(stat.path)[1]), BaseFileName):
-                return None  # a log: how many rows there are now, only a merge knows
+                return None  # a log: only a merge gives the number of rows
             old = self._old(stat)
             if old is None:
                 return None
@@ -269,7 +242,7 @@ class _Steps:
         return Size(stat.rows, stat.size, 1, int(stat.size < self.context.options.small_file_limit))
 
     def _old(self, stat: WriteStat) -> Size | None:
-        """What the file's group held before."""
+        """Return what the file's group held before."""
         group = (stat.partition, stat.file_id)
         if group in self.groups:
             known = self.groups[group]
@@ -280,7 +253,7 @@ class _Steps:
         return None if found is None else self._size(found)
 
     def _replaced(self, partition: str, file_ids: Iterable[str], before: str) -> Iterator[Size | None]:
-        """What groups held that a commit took away; fewer sizes than groups if one is not found."""
+        """Return the sizes of groups that a commit replaced; fewer sizes than groups if one is not found."""
         rest = set()
         for file_id in set(file_ids):
             known = self.groups.get((partition, file_id))
@@ -289,10 +262,18 @@ class _Steps:
             else:
                 rest.add(file_id)
         if rest:
-            bound = build(self.context.storage, self.context.folder, self.context.config, self.timeline, before)
+            context = self.context
+            bound = build(
+                context.storage,
+                context.folder,
+                context.config,
+                self.timeline,
+                before,
+                executor=context.runtime.executor,
+            )
             slices = [piece for piece in bound.view.slices(partition) if piece.file_id in rest]
-            bases = [piece.base for piece in slices if piece.stat is None and piece.base_file is not None]
-            rows = _rows_of(self.context, bases)
+            bases = [piece.base for piece in slices if piece.stat is None and piece.base is not None]
+            rows = rows_of_files(self.context, bases)
             for piece in slices:
                 size = _size_of(self.context, piece, rows)
                 yield None if size.rows is None else size

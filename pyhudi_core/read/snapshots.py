@@ -1,4 +1,4 @@
-"""The states that reads start from: now, as of a time or an instant, or the one that a token names; and the scan of a state."""
+"""The states that reads start from: the newest, as of a time or an instant, or of a token; and the scan of a state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, completion_bound, token_of
 from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
-from pyhudi_core.read.scan import RowFilter, Scan
+from pyhudi_core.read.row_filter import RowFilter
+from pyhudi_core.read.scan import Scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.transaction.context import TableContext
 
@@ -29,9 +30,9 @@ Columns = Sequence[str] | None
 
 
 def snapshot(context: TableContext, as_of: TimePoint | None = None) -> Snapshot:
-    """The table's state now, or as of a time, an instant or a token.
+    """Return the table's state now, or as of a time, an instant or a token.
 
-    Raises `SnapshotExpiredError` if the files of an older state are not all there any more, or nothing is known of so early a time.
+    Raises `SnapshotExpiredError` if files of an older state are missing, or if the time is before everything known.
     """
     timeline = context.folder.load()
 
@@ -44,12 +45,20 @@ def snapshot(context: TableContext, as_of: TimePoint | None = None) -> Snapshot:
     else:
         bound = None if as_of is None else completion_bound(as_of, timeline, archived, utc=context.utc)
     by_name = context.protections.admission_by_name
-    found = build(context.storage, context.folder, context.config, timeline, bound, by_name=by_name)
+    found = build(
+        context.storage,
+        context.folder,
+        context.config,
+        timeline,
+        bound,
+        by_name=by_name,
+        executor=context.runtime.executor,
+    )
     if token is not None and token_for(found) != token:
         raise SnapshotExpiredError(
-            f"The state {token} is gone: some of its files were cleaned, or commits up to it were rolled back",
+            f"The state {token} no longer exists: some of its files were cleaned, or commits of it were rolled back",
             table=context.table,
-            hint="Read the newest state, and keep older ones by a savepoint before a clean can take them.",
+            hint="Read the newest state, and protect older states from cleans by a savepoint.",
         )
     if token is None:
         refuse_forgotten(found, context.table)
@@ -58,16 +67,16 @@ def snapshot(context: TableContext, as_of: TimePoint | None = None) -> Snapshot:
 
 
 def token_for(state: Snapshot) -> SnapshotToken:
-    """The token that names a state; lists every partition."""
+    """Return the token of a state; lists every partition."""
     paths: list[str] = []
     for piece in state.view.all_slices():
-        paths.extend(() if piece.base_file is None else (piece.base_file.path,))
+        paths.extend(() if piece.base is None else (piece.base.path,))
         paths.extend(log.path for log in piece.logs)
     return SnapshotToken.naming(state.completion_time, paths)
 
 
 def archived_between(context: TableContext, state: Snapshot, lower: str) -> Iterable[str]:
-    """The requested times of archived commits that completed after ``lower`` and within the snapshot's bound."""
+    """Return the requested times of archived commits that completed after ``lower`` and within the snapshot's bound."""
     upper = state.visibility.completed_until
     if not state.timeline.has_history or lower >= upper:
         return ()
@@ -78,7 +87,7 @@ def archived_between(context: TableContext, state: Snapshot, lower: str) -> Iter
             f"Commits after {lower} may have been archived, and the archived timeline cannot be read: {error.message}",
             table=context.table,
             path=error.path,
-            hint=f"Read the whole table with scan(), then go on from {max(state.visibility.completed_until, lower)}.",
+            hint=f"Read the whole table with scan(), then continue from {max(state.visibility.completed_until, lower)}.",
         ) from error
 
 
@@ -90,10 +99,10 @@ def make_scan(
     changed: frozenset[str] | None = None,
     keys: pa.Array | None = None,
 ) -> Scan:
-    """The scan of a state: ``changed`` limits it to rows that these instants wrote, ``keys`` to record keys.
+    """Return the scan of a state: ``changed`` limits it to rows that these instants wrote, ``keys`` to record keys.
 
-    Raises `SchemaMismatchError`, `PredicateError`, `InvalidOptionError` if the table has no such columns, a column is named twice, or the condition
-    does not fit them.
+    Raises `SchemaMismatchError`, `PredicateError` or `InvalidOptionError` if a column does not exist or is given twice, or if the condition
+    does not fit the columns.
     """
     if not context.config.populate_meta_fields and (changed is not None or keys is not None):
         raise UnsupportedTableError(
@@ -106,7 +115,7 @@ def make_scan(
         raise InvalidOptionError(
             f"columns={columns!r} is not a list of column names",
             table=context.table,
-            hint="Name at least one column in a list, or leave it away for all.",
+            hint="Name at least one column in a list, or omit columns to read all.",
         )
     chosen = tuple(full.names if columns is None else columns)
     unknown = [name for name in chosen if name not in full.names]
@@ -119,7 +128,7 @@ def make_scan(
     twice = [name for name in dict.fromkeys(chosen) if chosen.count(name) > 1]
     if twice:
         raise InvalidOptionError(
-            f"The columns name {', '.join(map(repr, twice))} twice",
+            f"Duplicate columns: {', '.join(map(repr, twice))}",
             table=context.table,
             hint="Name each once; select() it again in the result where it is needed twice.",
         )

@@ -1,99 +1,66 @@
-"""Reads cut into tasks: values that other processes read by themselves, whatever engine carries them there.
+"""Tasks: picklable values that read a part of a scan or of changes in another process.
 
-A task holds all that is needed to read some file slices, or the changes of some file groups, one after the other: so its memory is that of one
-slice (a batch of base rows and the slice's logs).
+A task reads its parts one after the other, so it needs memory for one file slice at a time (a batch of base rows and the slice's logs).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.read.changes import ChangeReader, Changes, GroupChange
-from pyhudi_core.read.merged import Merging
-from pyhudi_core.read.scan import RowFilter, Scan
-from pyhudi_core.storage.base import StorageSpec
+from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import storage_from_spec
 
-Part = TypeVar("Part", FileSlice, GroupChange)
+
+class Part(Protocol):
+    """What a task reads in one go: a file slice, or the change of a file group."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        ...
+
+
+class PartReader(Protocol):
+    """Reads one part."""
+
+    def read(self, storage: Storage, part: Any) -> Iterator[pa.RecordBatch]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class SliceTask:
-    """Reads file slices."""
+class Task:
+    """Some parts, with all that another process needs to read them."""
 
     spec: StorageSpec
-    rows: RowFilter
-    merging: Merging
-    parts: tuple[FileSlice, ...]
+    reader: PartReader
+    parts: tuple[Part, ...]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The wanted rows."""
+        """Read the rows of all parts."""
         storage = storage_from_spec(self.spec)
-        for piece in self.parts:
-            yield from self.rows.read_slice(storage, piece, self.merging)
+        for part in self.parts:
+            yield from self.reader.read(storage, part)
 
     @property
     def size(self) -> int:
         """Bytes of the files."""
-        return sum(map(size_of, self.parts))
+        return sum(part.size for part in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeTask:
-    """Reads changes of file groups."""
-
-    spec: StorageSpec
-    reader: ChangeReader
-    parts: tuple[GroupChange, ...]
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The changes."""
-        storage = storage_from_spec(self.spec)
-        for change in self.parts:
-            yield from self.reader.read(storage, change)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the files."""
-        return sum(map(size_of, self.parts))
-
-
-Task = SliceTask | ChangeTask
-
-
-def scan_tasks(scan: Scan, most_bytes: int = 0, slices: Sequence[FileSlice] | None = None) -> list[Task]:
-    """Tasks for a scan, or for some of its slices: one for each slice, or for neighbours of at most so many bytes together."""
-    chosen = scan.slices() if slices is None else slices
-    spec = scan.storage.spec()
-    return [SliceTask(spec, scan.rows, scan.merging, parts) for parts in _packed(chosen, most_bytes)]
-
-
-def change_tasks(changes: Changes, most_bytes: int = 0) -> list[Task]:
-    """Tasks for changes, in the order of their commits: one for each file group of a commit, or for neighbours."""
-    spec = changes.storage.spec()
-    return [ChangeTask(spec, changes.reader, parts) for parts in _packed(changes.groups, most_bytes)]
-
-
-def size_of(part: FileSlice | GroupChange | None) -> int:
-    """Bytes of the files of a slice, or of a group before and after a change."""
-    if part is None:
-        return 0
-    if isinstance(part, FileSlice):
-        base = 0 if part.base_file is None else part.base_file.size
-        return base + sum(log.size for log in part.logs)
-    return size_of(part.before) + size_of(part.after)
+def tasks_for(storage: Storage, reader: PartReader, parts: Sequence[Part], most_bytes: int = 0) -> list[Task]:
+    """Make a task for each part, or for consecutive parts of at most ``most_bytes`` bytes together; the order stays."""
+    spec = storage.spec()
+    return [Task(spec, reader, pack) for pack in _packed(parts, most_bytes)]
 
 
 def _packed(parts: Sequence[Part], most_bytes: int) -> list[tuple[Part, ...]]:
     packs: list[list[Part]] = []
     room = 0
     for part in parts:
-        size = size_of(part)
+        size = part.size
         if not packs or size > room:
             packs.append([])
             room = most_bytes

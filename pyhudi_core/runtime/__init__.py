@@ -1,4 +1,4 @@
-"""Clock, chance, threads and timers: protocols (``base``) and the real ones."""
+"""Clock, randomness, threads and timers: protocols (``base``) and their real implementations."""
 
 from pyhudi_core.runtime.base import Clock, Executor, Ids, Runtime, Timer, TimerHandle
 from pyhudi_core.runtime.clock import RandomIds, SystemClock

@@ -1,7 +1,7 @@
-"""Time, chance and threads, as protocols that are handed in.
+"""Protocols for time, randomness and threads, which callers pass in.
 
-Nothing outside ``runtime/``, ``storage/`` and ``lock/`` may take them for itself (everything that touches the
-outside is passed in), because the explorer replaces all of them.
+Only ``runtime/``, ``storage/``, ``lock/`` and ``testing/`` may use the real ones directly, because the explorer in ``testing/`` replaces
+all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Clock(Protocol):
 
 
 class Ids(Protocol):
-    """Identifiers that nobody else has: random UUID strings, and integers in ``[0, bound)``."""
+    """Unique identifiers: random UUID strings, and random integers in ``[0, bound)``."""
 
     def uuid(self) -> str: ...
 
@@ -45,12 +45,18 @@ class Executor(Protocol):
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]: ...
 
+    def at_least(self, calls: int) -> Executor:
+        """The same with room for so many calls at once: for calls that wait for a storage, not for a core. A serial executor stays serial."""
+        ...
+
 
 class TimerHandle(Protocol):
-    """A repeating call that can be ended."""
+    """A repeating call that can be cancelled."""
 
     def cancel(self) -> None:
-        """End it. Returns when no call is running any more, or one hangs for so long that it is not waited for; it may still do its work then."""
+        """Stop the calls. Returns when no call is running, or when a running one exceeds the waiting time; that one may
+        still finish its work.
+        """
         ...
 
 
@@ -61,20 +67,20 @@ class Timer(Protocol):
 
 
 class Process(Protocol):
-    """Which process this is, in words that other processes of the same machine can check."""
+    """The identity of this process, in a form that other processes of the same machine can check."""
 
     def identity(self) -> str:
-        """Names this process; empty where it cannot be named."""
+        """Return the identity of this process; empty if the system does not provide one."""
         ...
 
     def is_gone(self, identity: str) -> bool:
-        """Whether the named process is known to have ended; False for anything that cannot be known here."""
+        """Whether the process with this identity is known to have ended; False if that cannot be known here."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownProcess:
-    """For worlds without processes: nobody is known to be gone."""
+    """For simulated environments without processes: no process is known to have ended."""
 
     def identity(self) -> str:
         return ""
@@ -85,7 +91,7 @@ class UnknownProcess:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The outside, as one value."""
+    """Clock, identifiers, executor, timer and process, as one value."""
 
     clock: Clock
     ids: Ids

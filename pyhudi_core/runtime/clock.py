@@ -1,4 +1,4 @@
-"""The machine's clock and sources of chance."""
+"""The machine's clock and sources of randomness."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Making very many objects at once, without the garbage collector looking through all of them again and again.
+"""Pause the garbage collector while very many objects are made.
 
-CPython's collector runs by the number of new objects. Planning over 100,000 files makes several hundred thousand, none of them garbage, and half
-of the time would go into looking for some. Python documentation, module ``gc``.
+CPython's collector runs after a number of new objects. Planning over 100,000 files makes several hundred thousand, none of them garbage,
+and the collector would take half of the time. Python documentation, module ``gc``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No collections inside, if they were on before; reference counting goes on. For work of a few seconds that leaves no cycles.
+    """Switch the garbage collector off inside the block, if it was on. For work of a few seconds that makes no reference cycles.
 
-    Threads may overlap: whoever switched the collector off switches it on again, and the others lose some of the gain.
+    Reference counting continues. Blocks in several threads may overlap: the thread that switched the collector off switches it on again, and the
+    others lose some of the gain.
     """
     was_on = gc.isenabled()
     gc.disable()

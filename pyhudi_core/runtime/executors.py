@@ -1,6 +1,6 @@
-"""Running a function over items: one after the other, or in threads.
+"""Run a function over items: sequentially, or in threads.
 
-Executors hold no threads between calls, so they can travel to Spark's workers and nothing has to be shut down.
+Executors hold no threads between calls, so Spark can send them to its workers, and they need no shutdown.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ class SerialExecutor:
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
         return [fn(item) for item in items]
+
+    def at_least(self, calls: int) -> SerialExecutor:
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,13 @@ class ThreadExecutor:
 
         with ThreadPoolExecutor(width, thread_name_prefix="pyhudi") as pool:
             futures = [pool.submit(run, item) for item in work]
-        # The pool is empty here: all calls have ended. A skipped call comes with an error, which result() raises
-        # first or later.
+        # The pool is empty here: all calls have ended. A skipped call comes with an error, which result() raises first
+        # or later.
         for future in futures:
             error = future.exception()
             if error is not None:
                 raise error
         return [future.result() for future in futures]  # type: ignore[misc]
+
+    def at_least(self, calls: int) -> ThreadExecutor:
+        return self if calls <= self.workers else ThreadExecutor(calls)

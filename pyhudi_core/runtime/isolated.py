@@ -1,7 +1,7 @@
-"""Decoding that may not be trusted with this process: it happens in one of its own, which may fail without harm.
+"""Decode ORC in a child process, because the decoder can crash the process.
 
-pyarrow's ORC reader (Apache ORC's C++ library) ends the process on some damaged files instead of refusing them; found by fuzzing (one in some ten
-thousand). The child has a limit of address space too, so a file that unfolds without end is refused like any other damage.
+pyarrow's ORC reader (Apache ORC's C++ library) crashes on some damaged files instead of refusing them: about one in ten thousand when
+fuzzed. The child also has a limit on its address space, so a file that expands without end is refused like any other damage.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _MESSAGE_BYTES = 4096
 
 
 def orc_stripes(data: pa.Buffer, columns: Sequence[str], stripes: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """The stripes of an ORC file, one at a time, in the order of ``stripes``.
+    """Iterate over the stripes of an ORC file, in the order of ``stripes``.
 
     Raises:
         ValueError: the file cannot be decoded.
     """
     asked = {"columns": list(columns), "stripes": list(stripes), "bytes": _ADDRESS_SPACE + _FOR_EACH_BYTE * data.size}
     head = json.dumps(asked).encode()
-    # The program is handed over as text: this package may lie in an archive, and the child needs none of it.
+    # The program is passed as text: this package may be inside an archive, and the child needs none of it.
     command = [sys.executable, "-c", inspect.getsource(orc_child)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as child:  # noqa: S603  (our own program)

@@ -1,7 +1,7 @@
-"""The program of the process that decodes ORC (see ``isolated``): it needs pyarrow alone, nothing of this package.
+"""The program of the child process that decodes ORC (see ``isolated``). It needs pyarrow, but nothing of this package.
 
-In: four bytes with the length of a JSON text (columns, stripes, bytes of address space), the text, the file. Out: an Arrow stream with one
-batch for each stripe. What pyarrow refuses goes to standard error, with status 1.
+Input: four bytes with the length of a JSON text (columns, stripes, address space in bytes), the text, the file. Output: an Arrow stream
+with one batch for each stripe. If pyarrow refuses the file, its error goes to standard error, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REFUSED = 1
 
 
 def decode(given: BinaryIO, out: BinaryIO) -> None:
-    """Decode the stripes that are asked for, one after the other."""
+    """Decode the requested stripes, one after the other."""
     asked = json.loads(given.read(int.from_bytes(given.read(4), "big")))
     resource.setrlimit(resource.RLIMIT_AS, (asked["bytes"], asked["bytes"]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -34,7 +34,7 @@ def decode(given: BinaryIO, out: BinaryIO) -> None:
 
 
 def main() -> int:
-    """Run once; the exit status."""
+    """Decode one file; return the exit status."""
     try:
         decode(sys.stdin.buffer, sys.stdout.buffer)
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:

@@ -1,7 +1,7 @@
-"""Whether a process of this machine still lives.
+"""Find out whether a process of this machine is still running.
 
-A process is known to be gone only when it ran on this machine, in this boot and this process namespace, and no
-process with its number and start time is there any more. Everybody else may be alive.
+A process is known to have ended only if it ran on this machine, in this boot and this process namespace, and no process with its number
+and start time exists any more. Every other process may be running.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ENDED = ("Z", "X")
 
 @dataclass(frozen=True, slots=True)
 class SystemProcess:
-    """The operating system's view; identities read ``<host>|<machine>|<pid>|<start time>``."""
+    """The operating system's processes; identities are ``<host>|<machine>|<pid>|<start time>``."""
 
     def identity(self) -> str:
         pid = os.getpid()
@@ -31,7 +31,7 @@ class SystemProcess:
 
 
 def machine() -> str:
-    """Boot and process namespace; empty where the system does not tell."""
+    """Return the boot and the process namespace; empty if the system does not provide them."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
@@ -41,7 +41,7 @@ def machine() -> str:
 
 
 def start_time(pid: int) -> str | None:
-    """When a living process was started, in the kernel's unit; None when there is none, or the system does not tell."""
+    """Return when a running process was started, in the kernel's unit; None if it does not run, or the system does not say."""
     fields = _stat(pid)
     return None if fields is None or fields[0] in _ENDED else fields[19]
 
@@ -51,7 +51,7 @@ def has_ended(pid: int, started: str) -> bool:
     fields = _stat(pid)
     if fields is not None:
         return fields[0] in _ENDED or (bool(started) and fields[19] != started)
-    # That it does not show may be our fault: too many open files, or a system that hides other users' processes.
+    # A failed read of /proc proves nothing: too many files may be open, or the system may hide other users' processes.
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -62,7 +62,7 @@ def has_ended(pid: int, started: str) -> bool:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """State, parent and so on, as the kernel lists them after the name; None where it does not."""
+    """Return the fields after the name in /proc/<pid>/stat, the state first; None if the file cannot be read."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()

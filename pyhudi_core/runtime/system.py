@@ -1,4 +1,4 @@
-"""The real outside, put together."""
+"""The real runtime: the machine's clock, randomness, threads and timers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyhudi_core.runtime.timer import ThreadTimer
 
 
 def system_runtime(workers: int | None = None) -> Runtime:
-    """The machine's clock, chance, threads and timers.
+    """Return the machine's clock, randomness, threads and timers.
 
     Args:
         workers: calls that run at once; None is the number of cores that this process may use.
@@ -23,7 +23,7 @@ def system_runtime(workers: int | None = None) -> Runtime:
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

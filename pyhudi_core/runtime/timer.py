@@ -13,7 +13,7 @@ PATIENCE_S = 10.0
 
 
 class ThreadTimerHandle:
-    """A repeating call in a daemon thread of its own."""
+    """A repeating call in a daemon thread."""
 
     def __init__(self, seconds: float, fn: Callable[[], None], name: str, patience_s: float = PATIENCE_S) -> None:
         self._seconds = seconds
@@ -26,34 +26,32 @@ class ThreadTimerHandle:
 
     @property
     def error(self) -> BaseException | None:
-        """What the latest call raised; None when it went well. An error does not end the calls."""
+        """The error of the latest call; None if it succeeded. An error does not stop the calls."""
         return self._error
 
     def cancel(self) -> None:
-        """End it; returns when no call is running any more, or the running one hangs. The call itself may end it, too."""
+        """Stop the calls. Returns when no call is running, or when the waiting time is over. The call itself may cancel, too."""
         self._stop.set()
         if threading.current_thread() is self._thread:
             return
         self._thread.join(self._patience_s)
         if self._thread.is_alive():
-            _log.warning(
-                "%s still runs after %g s; it is not waited for any longer", self._thread.name, self._patience_s
-            )
+            _log.warning("%s still runs after %g s; cancel stops waiting for it", self._thread.name, self._patience_s)
 
     def _run(self) -> None:
         while not self._stop.wait(self._seconds):
             try:
                 self._fn()
                 self._error = None
-            except Exception as error:  # noqa: BLE001 (whatever it is, the next call must happen)
+            except Exception as error:  # noqa: BLE001 (the next call must happen after any error)
                 self._error = error
 
 
 class ThreadTimer:
-    """Gives every repeating call a daemon thread, so that a slow one cannot delay another.
+    """Starts one daemon thread for each repeating call, so that a slow call cannot delay another.
 
     Args:
-        patience_s: how long the end of a call waits for a running one.
+        patience_s: seconds that `cancel` waits for a running call.
     """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:

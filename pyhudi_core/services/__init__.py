@@ -1,1 +1,1 @@
-"""Table services: archival, by itself after commits or on request; and the doctor, which only looks."""
+"""Table services behind one protocol (``service``), listed in one place (``registry``): failed writes and archival."""

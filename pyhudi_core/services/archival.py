@@ -10,12 +10,15 @@ between other writers get the lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
 
+from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
-from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, is_time
@@ -27,17 +30,17 @@ from pyhudi_core.services.archival_limits import (
     MetadataTableInUse,
     plan_archival,
 )
+from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.timeline.archived_files import drop_archived, rows_of
 from pyhudi_core.timeline.history_layers import merge_layers
 from pyhudi_core.timeline.history_writing import KEPT_MANIFESTS, HistoryWriter
 from pyhudi_core.transaction import layout, removal
-from pyhudi_core.transaction.commit import publish_intent
+from pyhudi_core.transaction.commit import Gate, ask_gate
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.holding import holding_lock
+from pyhudi_core.transaction.decision import Terms, decide
 from pyhudi_core.transaction.metadata_removal import FOLDER as METADATA_TABLE
 from pyhudi_core.transaction.publication import create_once
-from pyhudi_core.transaction.record import record_store
 from pyhudi_core.transaction.rollback import sweep_late_bytes
 
 AT_ONCE = 100
@@ -45,43 +48,49 @@ AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class ArchivalResult:
-    """What a run did.
+class ArchivalResult(ServiceResult):
+    """What a run did. ``instants`` are those that it moved to the archived timeline, by requested time.
 
     Attributes:
-        instants: those that this run moved to the history, by requested time.
         swept: data files that no commit named, relative to the table.
         deleted: files of the active timeline, also those that an earlier run had left.
         merges: merges of the history's files.
-        why_not: what kept more from going.
     """
 
-    instants: tuple[Instant, ...] = ()
+    service: ClassVar[str] = "archival"
     swept: tuple[str, ...] = ()
     deleted: int = 0
     merges: int = 0
-    why_not: str = ""
 
     def and_then(self, later: ArchivalResult) -> ArchivalResult:
         """Both together; what kept more from going is what kept it in the end."""
         instants, deleted = self.instants + later.instants, self.deleted + later.deleted
-        return ArchivalResult(instants, self.swept + later.swept, deleted, self.merges + later.merges, later.why_not)
+        return ArchivalResult(instants, later.why_not, self.swept + later.swept, deleted, self.merges + later.merges)
 
-    def __bool__(self) -> bool:
-        return bool(self.instants)
+    @property
+    def figures(self) -> Figures:
+        """Instants, files and merges."""
+        return {
+            "instants": len(self.instants),
+            "swept": len(self.swept),
+            "deleted": self.deleted,
+            "merges": self.merges,
+        }
 
     def __str__(self) -> str:
+        if not self.instants and self.deleted:
+            return f"Finished an earlier archival: {self.deleted} files of archived instants deleted"
         if not self.instants:
             return f"Nothing was archived: {self.why_not}"
         first, last = self.instants[0].requested_time, self.instants[-1].requested_time
         return f"Archived {len(self.instants)} instants, {first} to {last}; merged {self.merges} times"
 
 
-@dataclass(frozen=True, slots=True)
-class Archival:
-    """Archival of one table, as a service: ``plan`` looks, ``run`` does it. No plan of it is on the timeline, so ``schedule`` has none to give."""
+class Archival(TableService):
+    """Archival of one table. Hudi has no instant for it, so ``schedule`` returns None, and ``execute`` plans anew."""
 
-    context: TableContext
+    name = "archival"
+    summary = "move old instants to the archived timeline"
 
     def plan(self) -> ArchivalPlan:
         """What `run` would archive now, and what keeps more from going. Changes nothing."""
@@ -91,9 +100,34 @@ class Archival:
         """None: Hudi knows no scheduled archival. Use `run`, from any process."""
         return
 
-    def run(self) -> ArchivalResult:
-        """Archive down to ``hoodie.keep.min.commits``, whether or not there are more than ``hoodie.keep.max.commits``."""
-        return archive(self.context, rules_of(self.context, triggered=False))
+    def run(
+        self, spark: Any = None, gate: Gate | None = None, extra_metadata: Mapping[str, str] | None = None
+    ) -> ArchivalResult:
+        """Archive down to ``hoodie.keep.min.commits``, whether or not there are more than ``hoodie.keep.max.commits``.
+
+        The gate is asked each time before the lock is taken. Nothing of an archival holds extra metadata, and no task runs on Spark.
+        """
+        return archive(self.context, rules_of(self.context, triggered=False), gate)
+
+    def take_over(self) -> ArchivalResult:
+        """Finish a run that died: move the pointer, delete the files of what is archived. Archives nothing more."""
+        if not _is_left_over(self.context):
+            return self._nothing("no run was interrupted")
+        rules = rules_of(self.context, triggered=False)
+        return _when_published(self.context, partial(_move, self.context, rules, "", frozenset()))
+
+    def after_commit(self, engine: Engine | None) -> None:
+        """Archive, if that is due and ``hoodie.archive.automatic`` is on; by the timeline that the commit found, without a listing."""
+        options, folder = self.context.options, self.context.folder
+        found = (folder.latest or folder.load()) if options.archive_automatic else None
+        if found is not None and len(found.commits) + 1 > options.keep_max_commits:
+            archive(self.context, rules_of(self.context, triggered=True))
+
+    def _execute(self, requested_time: str | None, execution: Execution) -> ArchivalResult:
+        return self.run(gate=execution.gate)
+
+    def _nothing(self, why_not: str) -> ArchivalResult:
+        return ArchivalResult(why_not=why_not)
 
 
 def rules_of(context: TableContext, *, triggered: bool) -> ArchivalRules:
@@ -103,7 +137,7 @@ def rules_of(context: TableContext, *, triggered: bool) -> ArchivalRules:
     return ArchivalRules(options.keep_min_commits, keep_max, options.archive_beyond_savepoint)
 
 
-def archive(context: TableContext, rules: ArchivalRules) -> ArchivalResult:
+def archive(context: TableContext, rules: ArchivalRules, gate: Gate | None = None) -> ArchivalResult:
     """Archive what the rules allow, and finish what an earlier run left. Raises `LockTimeoutError`, and errors of damaged files."""
     planned = plan_now(context, rules)
     if context.config.table_type is not TableType.COPY_ON_WRITE:
@@ -115,17 +149,21 @@ def archive(context: TableContext, rules: ArchivalRules) -> ArchivalResult:
     # Files that are gone stay gone, so what was looked at here counts under the lock, where nobody should wait for listings.
     cleaned = frozenset(instant for instant in planned.instants if instant.action is Action.REPLACECOMMIT)
     while True:
-        with holding_lock(context, "archive"):
-            record = record_store(context.storage).read()
-            if record is not None:
-                publish_intent(context, record.intent)
-            step = _move(context, rules, before, cleaned)
+        ask_gate(gate, context, "to archive")
+        step = _when_published(context, partial(_move, context, rules, before, cleaned))
         done = done.and_then(step)
         if len(step.instants) < AT_ONCE:
             if done:
                 sweep_late_bytes(context, done.instants[-1].requested_time)
             return replace(done, why_not=done.why_not or planned.why_not)
         rules = replace(rules, keep_max=None)  # it was due when it began
+
+
+def _when_published(context: TableContext, move: Callable[[], ArchivalResult]) -> ArchivalResult:
+    """Move under the lock, after everything that was decided is published. The history's next manifest is the decision, so there is no intent."""
+    done: list[ArchivalResult] = []
+    decide(context, lambda _: done.append(move()), lambda _: None, Terms("archive", any_lock=True))
+    return done[0]
 
 
 def _move(context: TableContext, rules: ArchivalRules, before: str, cleaned: Set[Instant]) -> ArchivalResult:

@@ -79,6 +79,11 @@ class ArchivalPlan:
     instants: tuple[Instant, ...] = ()
     why_not: str = ""
 
+    @property
+    def figures(self) -> dict[str, int | float]:
+        """How many instants."""
+        return {"instants": len(self.instants)}
+
     def __bool__(self) -> bool:
         return bool(self.instants)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from pyhudi_core.services.archival import archive, rules_of
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.services.registry import services_of
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.handle import Write
@@ -13,22 +14,21 @@ from pyhudi_core.write.result import Commit
 _log = logging.getLogger(__name__)
 
 
-def after_commit(context: TableContext) -> None:
-    """Archive, if that is due and ``hoodie.archive.automatic`` is on; costs one listing of the timeline when it is not due."""
-    options = context.options
-    if not options.archive_automatic:
-        return
-    try:
-        if len(context.folder.load().commits) > options.keep_max_commits:
-            archive(context, rules_of(context, triggered=True))
-    except Exception as error:  # noqa: BLE001  (whatever it is: an error here would make a commit that stands look undone)
-        _log.warning("archival of %s did not finish, the next commit goes on with it: %s", context.table, error)
+def after_commit(context: TableContext, engine: Engine | None = None) -> None:
+    """Give each service its turn, in the order of the registry, on the engine that wrote the commit."""
+    for service in services_of(context).values():
+        try:
+            service.after_commit(engine)
+        except Exception as error:  # noqa: BLE001  (whatever it is: an error here would make a commit that stands look undone)
+            _log.warning(
+                "%s of %s did not finish; the next commit tries it again: %s", service.name, context.table, error
+            )
 
 
-def followed(context: TableContext, commit: Commit) -> Commit:
+def followed(context: TableContext, commit: Commit, engine: Engine | None = None) -> Commit:
     """The result of a write, after the services had their turn if there is a commit."""
     if commit:
-        after_commit(context)
+        after_commit(context, engine)
     return commit
 
 
@@ -37,4 +37,4 @@ class ServicedWrite(Write):
 
     def commit(self, gate: Gate | None = None) -> Commit:
         """Publish what was written, then look after the table. Raises as `Write.commit`."""
-        return followed(self._context, super().commit(gate))
+        return followed(self._context, super().commit(gate), self._engine)

@@ -1,1 +1,1 @@
-"""Snapshots: one state of a table."""
+"""Snapshots: one immutable state of a table."""

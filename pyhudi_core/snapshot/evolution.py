@@ -1,7 +1,7 @@
-"""Where the numbers of a table's columns are kept (`model.internal_schema`): in commits, and in ``.hoodie/.schema``.
+"""Find the column numbers of a table (`model.internal_schema`), in commits and in ``.hoodie/.schema``.
 
-The commit that defines the schema of a state decides whether columns have numbers at all, as it does for Hudi: a writer without
-``hoodie.schema.on.read.enable`` goes back to names. Only tables with numbers cost more than a look at that commit.
+As in Hudi, the commit that defines the schema of a state decides whether columns have numbers: after a write without
+``hoodie.schema.on.read.enable`` columns are matched by name again. For tables without numbers, the only cost is a look at that commit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _COMPLETED = re.compile(r"(\d+)(?:_\d+)?\.schemacommit")
 
 
 def find_evolution(storage: Storage, visibility: Visibility) -> Evolution | None:
-    """How the columns of a state are called in older files; None where columns have no numbers. Raises `CorruptionError`."""
+    """Return the names of a state's columns in older files; None if columns have no numbers. Raises `CorruptionError`."""
     now = _numbered_now(visibility)
     if now is None:
         return None
@@ -41,7 +41,7 @@ def _numbered_now(visibility: Visibility) -> Version | None:
 
 
 def _history(storage: Storage) -> tuple[Version, ...]:
-    """All versions: the newest completed file holds those of the older ones too."""
+    """Return all versions: the newest completed file contains those of older files."""
     paths = [info.path for info in storage.list_folder(_FOLDER).objects]
     completed = [path for path in paths if _COMPLETED.fullmatch(path.rpartition("/")[2])]
     if not completed:
@@ -51,6 +51,6 @@ def _history(storage: Storage) -> tuple[Version, ...]:
 
 
 def _counts(version: Version, visibility: Visibility) -> bool:
-    """The first version has no commit; those of writes that failed or were rolled back are none of the table's."""
+    """Whether a version belongs to the table. The first version has no commit; versions of failed or rolled-back writes do not count."""
     time = str(version[0])
     return version[0] == 0 or visibility.is_active(time) or visibility.is_archived(time)

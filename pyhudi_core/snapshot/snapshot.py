@@ -21,17 +21,22 @@ from pyhudi_core.model.commit import SERVICE_OPERATIONS
 from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import from_avro
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.snapshot.evolution import find_evolution
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
 _log = logging.getLogger(__name__)
+_SERIAL = SerialExecutor()
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """``bound`` is the completion time up to which commits are seen; None means all that had completed. ``evolution`` is None but where columns
-    have numbers, so that they may be renamed.
+    """One state of a table.
+
+    ``bound`` is the completion time up to which commits are seen; None means all completed commits. ``evolution`` is None unless columns have
+    numbers and may therefore be renamed.
     """
 
     config: TableConfig
@@ -52,12 +57,6 @@ class Snapshot:
         return self.visibility.newest_completion()
 
 
-def load(storage: Storage, folder: TimelineFolder, config: TableConfig, bound: str | None = None) -> Snapshot:
-    """Read the timeline once and build the snapshot at a bound. Files are listed when they are first asked for."""
-    timeline = folder.load()
-    return build(storage, folder, config, timeline, bound)
-
-
 def build(
     storage: Storage,
     folder: TimelineFolder,
@@ -66,12 +65,18 @@ def build(
     bound: str | None = None,
     *,
     by_name: bool = True,
+    executor: Executor = _SERIAL,
 ) -> Snapshot:
-    """The snapshot of a timeline that is already loaded. ``by_name``: files count only if a commit names them; tests turn it off."""
+    """Build the snapshot of a loaded timeline.
+
+    Args:
+        by_name: files count only if a commit names them; False in tests.
+        executor: lists folders.
+    """
     history = folder.history
     visibility = Visibility.of(timeline, bound, folder.read_commit, history.exists, by_name=by_name, history=history)
     metadata = _metadata_table(storage, config, timeline, visibility)
-    stored: FileListing = StorageListing(storage, bool(config.partition_fields))
+    stored: FileListing = StorageListing(storage, bool(config.partition_fields), executor)
     if metadata is not None:
         stored = MetadataListing(metadata)
     listing = NamedFiles(stored, visibility, storage.head)
@@ -85,7 +90,7 @@ def build(
     )
     if text is None:
         raise UnsupportedTableError(
-            "Neither a commit nor hoodie.properties says what the table's schema is",
+            "Neither a commit nor hoodie.properties has the table's schema",
             table=storage.location,
             hint="Write to the table once with Hudi, which stores the schema in the commit.",
         )
@@ -96,7 +101,9 @@ def build(
 def _metadata_table(
     storage: Storage, config: TableConfig, timeline: Timeline, visibility: Visibility
 ) -> MetadataTable | None:
-    """The metadata table, if it is listed, there, and knows every commit: commits are the truth, then it, then the listing of the storage."""
+    """Return the metadata table if the properties list it, it exists, and it knows every commit. Commits come first,
+    then it, then the storage's listing.
+    """
     if FILES not in config.metadata_partitions:
         return None
     if storage.head(f"{FOLDER}/.hoodie/hoodie.properties") is None:
@@ -117,7 +124,7 @@ def _metadata_table(
 
 
 def _archived_schema(folder: TimelineFolder, timeline: Timeline, bound: str) -> str | None:
-    """The schema of the newest archived commit that has one and had completed at the bound; archival leaves the newest commits where they are."""
+    """Return the schema of the newest archived commit that has one and had completed at the bound."""
     if not timeline.has_history or not len(timeline.commits):
         return None
     for instant in folder.history.newest_first(bound):

@@ -1,7 +1,7 @@
-"""Filters that Spark hands down, as conditions of this package.
+"""Convert filters that Spark pushes down to conditions of this package.
 
-What a condition means here and in Spark is the same (floating-point order, nulls in lists, escapes in patterns), so a filter that is understood is
-not evaluated by Spark again. All others stay with Spark.
+A converted filter means exactly the same as in Spark (floating-point order, nulls in lists, escapes in patterns), so Spark does not evaluate it
+again. Spark keeps all other filters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PATTERNS: dict[str, str] = {"StringStartsWith": "{}%", "StringEndsWith": "%{}",
 
 
 def condition(found: spark.Filter, schema: pa.Schema) -> Node | None:
-    """The filter as a bound condition on rows of the schema; None if it has to stay with Spark."""
+    """Return the filter as a bound condition on rows of the schema; None if Spark must evaluate it."""
     node = _node(found)
     if node is None:
         return None
@@ -43,7 +43,7 @@ def condition(found: spark.Filter, schema: pa.Schema) -> Node | None:
 
 
 def joined(where: Predicate | None, conditions: Iterable[Node], schema: pa.Schema) -> Predicate | None:
-    """A ``where`` and further bound conditions as one."""
+    """Join a ``where`` and further bound conditions by AND."""
     nodes = tuple(conditions)
     if not nodes:
         return where
@@ -71,5 +71,5 @@ def _node(found: spark.Filter) -> Node | None:
 
 
 def _escaped(text: str) -> str:
-    """The text as a pattern that matches itself only."""
+    """Escape a text, so that as a pattern it matches itself only."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -1,4 +1,4 @@
-"""Tasks as partitions of Spark's, and how their rows reach Spark."""
+"""Tasks as Spark's input partitions, and their rows for Spark."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class TaskPartition(InputPartition):  # type: ignore[misc]  # PySpark has no typ
 
 
 def partitions_of(tasks: Iterable[Task]) -> list[InputPartition]:
-    """A partition for each task."""
+    """Return a partition for each task."""
     return [TaskPartition(task) for task in tasks]
 
 
 def rows_of(partition: InputPartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition, exactly in the schema that Spark expects."""
+    """Read the rows of a partition, cast to the schema that Spark expects."""
     if not isinstance(partition, TaskPartition):
-        return  # Spark's own, where there are no others
+        return  # Spark's own placeholder, if the source has no partitions
     with raised_in_task():
         for batch in partition.task.batches():
             yield conform(batch, schema)

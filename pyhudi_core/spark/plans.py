@@ -1,7 +1,7 @@
-"""What a batch read or a batch of a stream reads: a scan of one state, or a feed of changes; and the tasks of it.
+"""Plan a batch read or a batch of a stream: a scan of one state or a change feed, and its tasks.
 
-A DataFrame sees one state of the table, the newest when it was made, however often it is evaluated. That state is named by its newest instant. As
-long as no commit has been added the whole snapshot is read, with all indexes; later the state as of that instant.
+A DataFrame reads one state of the table, the newest at its creation, each time it is evaluated. The state is identified by its newest instant. As
+long as no commit was added, the newest snapshot is read, with all indexes; afterwards, the state as of that instant.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, as_text
 from pyhudi_core.read.changes import ChangeReader, Changes
 from pyhudi_core.read.scan import Scan
-from pyhudi_core.read.tasks import Task, change_tasks, scan_tasks
+from pyhudi_core.read.tasks import Task
 from pyhudi_core.spark.settings import CHANGES, INCREMENTAL, READ_OPTIMIZED, Settings
 from pyhudi_core.table import HudiTable
 
@@ -32,25 +32,25 @@ _IMAGES = ("before", "after")
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """A table as it was when a DataFrame was made; ``newest`` is its last instant, None if it had none."""
+    """A table at the creation of a DataFrame; ``newest`` is its last instant, None if it had none."""
 
     settings: Settings
     newest: Instant | None
 
     @classmethod
     def now(cls, settings: Settings) -> Pinned:
-        """Look for the newest state. Raises as `open_table`."""
+        """Read the newest state. Raises as `open_table`."""
         commits = settings.open().timeline.commits
         return cls(settings, commits[-1] if len(commits) else None)
 
     def schema(self) -> pa.Schema:
-        """The columns of a read, also of a stream; reads no data file."""
+        """Return the columns of a read, also of a stream; reads no data file."""
         settings, table = self.settings, self.settings.open()
         if settings.mode not in (INCREMENTAL, CHANGES) and not settings.until:
             return self._state(
                 table, settings.as_of, lambda point: table.scan(settings.columns, settings.where, point)
             ).schema
-        # A range without commits: only the columns are of interest.
+        # A range without commits: only the columns are needed.
         state = self._state(
             table, settings.until, lambda point: table.incremental(point or _FOREVER, point, settings.columns)
         )
@@ -61,7 +61,7 @@ class Pinned:
         return ChangeReader(chosen, known, None, state.merging).result_schema
 
     def read(self, mode: str, columns: tuple[str, ...]) -> Read | None:
-        """The scan or the changes of a batch read; None if the table had no commit."""
+        """Return the scan or the changes of a batch read; None if the table had no commit."""
         if self.newest is None:
             return None
         settings, table = self.settings, self.settings.open()
@@ -86,7 +86,7 @@ class Pinned:
         )
 
     def _state(self, table: HudiTable, point: str | None, ask: Callable[[TimePoint | None], Scan]) -> Scan:
-        """The state at a point in time, or the pinned one if that is older: also if a commit came while the question was asked."""
+        """Return the state at a point in time, or the pinned one if it is older, also if a commit completes during the call."""
         found = ask(point or self._added_since(table))
         if self.newest is None or found.completion_time <= _completed(self.newest):
             return found
@@ -99,15 +99,15 @@ class Pinned:
         return min(as_text(self.settings.until, utc=utc, name="until"), _completed(newest))
 
     def _added_since(self, table: HudiTable) -> Instant | None:
-        """The newest instant if it is not the newest any more."""
+        """Return the pinned instant if commits were added after it; None if it is still the newest."""
         commits = table.timeline.commits
         return None if self.newest is None or (len(commits) and commits[-1] == self.newest) else self.newest
 
 
 def stream_read(table: HudiTable, settings: Settings, mode: str, after: str, until: str) -> Read:
-    """What a batch of a stream reads: the commits completed in (after, until]; an empty ``after`` is the table's beginning.
+    """Return what a batch of a stream reads: the commits completed in (after, until]; an empty ``after`` is the table's beginning.
 
-    In all columns, since some that the stream has may be newer than its rows.
+    It has all columns, since some columns of the stream may be newer than its rows.
     """
     if mode == CHANGES:
         return table.changes(after or None, until, None, settings.where)
@@ -115,7 +115,7 @@ def stream_read(table: HudiTable, settings: Settings, mode: str, after: str, unt
 
 
 def narrowed(read: Read, schema: pa.Schema) -> Read:
-    """The read in the columns of a stream, without those that it does not have; with one at least, since without any there are no rows."""
+    """Limit a read to the columns of a stream that exist in it, at least one column, since a read without columns has no rows."""
     if isinstance(read, Changes):
         wanted = {field.name for name in _IMAGES if name in schema.names for field in schema.field(name).type}
         reader = read.reader
@@ -133,34 +133,34 @@ def _among(names: Iterable[str], known: Container[str]) -> tuple[str, ...]:
 
 
 def with_predicate(read: Scan, predicate: Predicate | None) -> Scan:
-    """The same scan with another condition."""
+    """Return the same scan with another condition."""
     return replace(read, rows=replace(read.rows, predicate=predicate), _chosen=[])
 
 
 def tasks_of(read: Read) -> list[Task]:
-    """The tasks of a read: a few small slices, or one large one, each."""
-    return change_tasks(read, TASK_BYTES) if isinstance(read, Changes) else scan_tasks(read, TASK_BYTES)
+    """Return the tasks of a read, each with a few small slices or one large slice."""
+    return read.tasks(TASK_BYTES)
 
 
 def refuse_other_types(given: pa.Schema, known: pa.Schema, table: str, *, of_older: bool = False) -> None:
-    """Raise `SchemaMismatchError` if a schema names a column twice, or one that there is not, or with another type.
+    """Raise `SchemaMismatchError` if a schema has a duplicate or unknown column, or a column with another type.
 
-    ``of_older``: types are right from which the table's have been widened.
+    ``of_older``: also accept types from which the table's types were widened.
     """
     for item in given:
         if given.names.count(item.name) > 1:
-            raise SchemaMismatchError(f"The columns name {item.name!r} twice", table=table, hint="Name it once.")
+            raise SchemaMismatchError(f"Duplicate column: {item.name!r}", table=table, hint="Name it once.")
         found = known.field(item.name).type if item.name in known.names else None
         if found != item.type and not (of_older and found is not None and _was(item.type, found)):
             raise SchemaMismatchError(
-                f"The schema that was given has {item.name!r} as {item.type}, the table has {found or 'no such column'}",
+                f"The given schema has {item.name!r} as {item.type}, the table has {found or 'no such column'}",
                 table=table,
-                hint="Leave schema() away, or name columns of the table with their own types.",
+                hint="Omit schema(), or give columns of the table with their own types.",
             )
 
 
 def _was(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether the table's evolution makes the one type the other."""
+    """Whether the table's evolution can widen one type to the other."""
     try:
         return bool(reconcile(pa.schema([("", old)]), pa.schema([("", new)])).field(0).type == new)
     except SchemaMismatchError:

@@ -1,4 +1,4 @@
-"""Make the data source known to a Spark session, and find this package's errors in Spark's."""
+"""Register the data source with a Spark session, and extract this package's errors from Spark's."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pyhudi_core.errors import HudiError, MissingExtraError
 
 
 def register(spark: Any) -> None:
-    """Make ``format("pyhudi")`` known to this session, for batches and streams; again is no harm.
+    """Register ``format("pyhudi")`` with this session, for batches and streams. Safe to call again.
 
     Raises `MissingExtraError` on PySpark before 4.2, which has no such data sources in Python.
     """
     try:
-        from pyhudi_core.spark.source import PyhudiSource  # noqa: PLC0415  (not there on PySpark 3.5)
+        from pyhudi_core.spark.source import PyhudiSource  # noqa: PLC0415  (missing in PySpark 3.5)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"Data sources in Python need PySpark 4.2 or newer ({error})",
@@ -27,10 +27,10 @@ def register(spark: Any) -> None:
 
 
 def own_errors() -> AbstractContextManager[None]:
-    """Raise this package's own error in place of Spark's wrapping: ``with own_errors(): frame.collect()``."""
+    """Raise this package's own error instead of Spark's wrapper: ``with own_errors(): frame.collect()``."""
     return driver_errors()
 
 
 def error_of(error: BaseException) -> HudiError | None:
-    """This package's error that a Spark error speaks of, a stream's for example; None for any other."""
+    """Return this package's error inside a Spark error, of a stream for example; None for any other error."""
     return from_text(str(error))

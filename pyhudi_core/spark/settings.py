@@ -1,4 +1,4 @@
-"""The options of ``spark.read.format("pyhudi")`` and ``spark.readStream.format("pyhudi")``, read and checked."""
+"""Parse and check the options of ``spark.read.format("pyhudi")`` and ``spark.readStream.format("pyhudi")``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KNOWN = _ALWAYS.union(_OF_STREAMS, _OF_BATCHES, *_OF_READS.values())
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is read.
+    """The options of one read.
 
     Attributes:
         path: the table's location.
@@ -36,13 +36,13 @@ class Settings:
         columns: the columns, or None for all.
         where: a condition as SQL text.
         as_of: a time, an instant's requested time or a snapshot token.
-        after, until: a range of completion times; ``after`` is not part of it.
+        after, until: a range of completion times; ``after`` is exclusive.
         refuse_pending_deletes: for read-optimized reads.
-        push_filters: whether Spark may hand filters down, for frames that are used in one query only.
-        starting: where a new stream begins: earliest, latest or a completion time, which is not part of it.
+        push_filters: whether Spark may push filters down, for frames that are used in one query only.
+        starting: where a new stream begins: earliest, latest or a completion time (exclusive).
         max_commits_per_batch, max_bytes_per_batch: limits for batches of a stream; None for no limit.
         storage_options, table_options: for `open_table`.
-        given: names of the options that were given.
+        given: names of the given options.
     """
 
     path: str
@@ -63,11 +63,11 @@ class Settings:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Settings:
-        """Read Spark's options; names in any case.
+        """Parse Spark's options; names in any case.
 
         Raises:
-            UnknownOptionError: an option that nobody reads.
-            InvalidOptionError: a value that cannot be.
+            UnknownOptionError: an option does not exist.
+            InvalidOptionError: a value is not allowed.
         """
         named = {name.lower(): value for name, value in options.items()}
         own = {name: value for name, value in named.items() if not name.startswith((_STORAGE, *_TABLE))}
@@ -96,13 +96,13 @@ class Settings:
         )
 
     def of_read(self) -> str:
-        """The mode of a batch read. Raises `InvalidOptionError` if an option does not go with it."""
+        """Return the mode of a batch read. Raises `InvalidOptionError` if an option does not fit the mode."""
         mode = self.mode or (INCREMENTAL if {"after", "until"} & self.given else SNAPSHOT)
         self._refuse(self.given - _ALWAYS - _OF_BATCHES - _OF_READS[mode], f"a read with mode={mode}")
         return mode
 
     def of_stream(self) -> str:
-        """The mode of a stream: incremental or changes. Raises `InvalidOptionError` as `of_read` does."""
+        """Return the mode of a stream: incremental or changes. Raises `InvalidOptionError` as `of_read` does."""
         mode = self.mode or INCREMENTAL
         if mode not in (INCREMENTAL, CHANGES):
             self._refuse(frozenset({"mode"}), "a stream")

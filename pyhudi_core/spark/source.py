@@ -1,7 +1,7 @@
 """``spark.read.format("pyhudi")``: a table as a Python data source of Spark 4.
 
-Spark makes the source, asks for its schema and plans its partitions in Python processes beside the driver, and reads the partitions in its Python
-workers; pickles travel between them, and rows as Arrow batches. So nothing here may live longer than one call but what a pickle can hold.
+Spark creates the source, requests its schema and plans its partitions in Python processes next to the driver, and reads the partitions in its
+Python workers. It passes pickles between them, and rows as Arrow batches. So no object here lives longer than one call unless a pickle can hold it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyhudi_core.spark.stream import StreamReader
 
 
 class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types here
-    """The source, as Spark knows it."""
+    """The source, as Spark calls it."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
@@ -41,13 +41,13 @@ class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types he
             return to_spark(self.pinned.schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch read; one that takes filters only if that was asked for."""
+        """Return a batch reader; one that accepts filters only if the option asks for it."""
         with raised_in_task():
             made = FilteringReader if self.pinned.settings.push_filters else BatchReader
             return made(self.pinned, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802  (Spark's name)
-        """A stream. A schema that was given must have the table's types, or those that they had before."""
+        """Return a stream reader. A given schema must have the table's types, or earlier types of the same columns."""
         with raised_in_task():
             settings = self.pinned.settings
             reader = StreamReader(settings, schema)
@@ -65,7 +65,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         self.predicate: Predicate | None = None
 
     def partitions(self) -> list[InputPartition]:
-        """The slices to read, small ones together."""
+        """Return the slices to read, small ones together."""
         with raised_in_task():
             read = self._read()
             if read is None:
@@ -84,14 +84,14 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
 
 
 class FilteringReader(BatchReader):
-    """Also filters what Spark hands down, and leaves out files that cannot match.
+    """A batch reader that also accepts filters from Spark, and skips files that cannot match.
 
-    Spark up to 4.3 keeps the partitions that this reader has planned for one query of a DataFrame for every later one, so a frame with it is good
-    for one query only. Hence nobody gets it who has not asked.
+    Spark up to 4.3 reuses the partitions planned for one query of a DataFrame in all later queries, so such a frame is correct for one query only.
+    So this reader is used only on request.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)
-        """Take the filters that mean the same here; return the others."""
+        """Accept the filters that mean the same here; return the others."""
         with raised_in_task():
             read = None if self.mode == CHANGES else self._read()
         if not isinstance(read, Scan):

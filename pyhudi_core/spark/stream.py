@@ -1,8 +1,8 @@
 """``spark.readStream.format("pyhudi")``: the commits of a table as a stream.
 
-An offset is a completion time: everything that completed until then has been given. Completion times rise in the order in which commits become
-visible, whatever their requested times are, so a commit that was requested early and completes late lies after the offset and is not lost, and
-none is given twice. A batch (start, end] is read as of ``end``, so it gives the same rows when it is repeated after a crash.
+An offset is a completion time: everything completed until then has been returned. Completion times grow in the order in which commits become
+visible, whatever their requested times. So a commit that was requested early and completes late is after the offset: none is lost, and none is
+returned twice. A batch (start, end] is read as of ``end``, so a repeat after a crash returns the same rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMPLETED = "completed"
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # PySpark has no types here
-    """Follows a table."""
+    """Reads a table as a stream."""
 
     def __init__(self, settings: Settings, schema: StructType) -> None:
         self.settings = settings
@@ -57,7 +57,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
                 ) from error
 
     def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:  # noqa: N802
-        """The end of the next batch; ``start`` if nothing has completed since."""
+        """Return the end of the next batch; ``start`` if nothing has completed since."""
         with raised_in_task():
             after = (start or {}).get(_COMPLETED, "")
             commits = [i for i in self._open().timeline.commits if _completed(i) > after]
@@ -70,24 +70,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return _offset(_completed(commits[self._most(commits) - 1 if limited else -1]))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Spark hands this back; what is limited, and how far, the settings say."""
+        """Return an empty limit, which Spark passes back unused; the limits are in the settings."""
         settings = self.settings
         if settings.max_commits_per_batch is None and settings.max_bytes_per_batch is None:
             return ReadAllAvailable()
         return ReadMaxBytes(settings.max_bytes_per_batch or 0)
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
-        """For the progress reports of the query."""
+        """Return the newest offset for the progress reports of the query."""
         with raised_in_task():
             return _offset(self._newest(""))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """From now on commits that complete later do not count."""
+        """Ignore commits that complete from now on."""
         with raised_in_task():
             self.last = self._newest("")
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """The slices, or the file groups, that the commits between the offsets changed. Raises `SnapshotExpiredError` if they are gone."""
+        """Return the slices or file groups that the commits between the offsets changed. Raises `SnapshotExpiredError`
+        if they were cleaned.
+        """
         after, until = start[_COMPLETED], end[_COMPLETED]
         if after >= until:
             return []
@@ -109,7 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return _completed(commits[-1]) if len(commits) else default
 
     def _most(self, commits: list[Instant]) -> int:
-        """How many of the commits the limits allow, at least one."""
+        """Return how many of the commits the limits allow, at least one."""
         count = min(len(commits), self.settings.max_commits_per_batch or len(commits))
         room = self.settings.max_bytes_per_batch
         if room is None:

@@ -2,12 +2,13 @@
 asks for it.
 """
 
-from pyhudi_core.storage.base import Folder, ObjectInfo, OutputFile, Secret, Storage, StorageSpec
+from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, OutputFile, Secret, Storage, StorageSpec
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.memory import MemoryStorage
 from pyhudi_core.storage.opening import open_storage, storage_from_spec
 
 __all__ = [
+    "Capabilities",
     "Folder",
     "LocalStorage",
     "MemoryStorage",

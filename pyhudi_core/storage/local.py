@@ -2,7 +2,7 @@
 
 Invariants: an object appears whole or not at all (temporary file, fsync, rename or link); `put_if_absent` is link(2);
 nothing outside the root is reached, not even through a symbolic link. Disks have no If-Match, so `put_if_match` is
-refused; `delete_if_match` excludes other processes of this machine that use this package (flock on the folder).
+refused (see `Capabilities`); `delete_if_match` excludes other processes of this machine that use this package (flock on the folder).
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ import pyarrow as pa
 
 from pyhudi_core.errors import ObjectNotFoundError, PreconditionFailedError, StorageError, UnsafePathError
 from pyhudi_core.storage import local_files as files
-from pyhudi_core.storage.base import Folder, ObjectInfo, StorageSpec
+from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
 
 _WRITE_BUFFER = 1 << 20
 _SWEPT = 4
+_CAPABILITIES = Capabilities(put_if_absent=True, one_clock=True, temporaries=True)
 
 
-class LocalStorage:
+class LocalStorage(Storage):
     """A folder of a disk.
 
     Args:
@@ -43,12 +44,8 @@ class LocalStorage:
         return self._location
 
     @property
-    def supports_put_if_match(self) -> bool:
-        return False
-
-    @property
-    def supports_put_if_absent(self) -> bool:
-        return True
+    def capabilities(self) -> Capabilities:
+        return _CAPABILITIES
 
     def __repr__(self) -> str:
         return f"LocalStorage({self._location!r})"
@@ -56,8 +53,7 @@ class LocalStorage:
     def spec(self) -> StorageSpec:
         return StorageSpec(self._location, {} if self._fsync else {"fsync": "false"})
 
-    def without_fsync(self) -> LocalStorage:
-        """The same folder for short-lived objects, such as locks, that mean nothing after a power failure."""
+    def without_fsync(self) -> Storage:
         return LocalStorage(self._location, fsync=False)
 
     def get(self, path: str) -> bytes:
@@ -87,19 +83,18 @@ class LocalStorage:
         return self._children(check_folder(folder, self._location))
 
     def list_names(self, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The names of the files and of the folders in a folder, sorted: what `list_folder` finds, without a look at each file."""
-        absolute = self._resolve(check_folder(folder, self._location))
+        absolute = self._resolve(check_folder(folder, self._location)) if folder else self._real_root
+        base = folder + "/" if folder else ""
         found: tuple[builtins.list[str], builtins.list[str]] = ([], [])
         with self._errors(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(absolute) as entries:
             for entry in entries:
                 if entry.is_symlink():
-                    self._sort_in(entry, f"{folder}/{entry.name}", [], [])  # refuses those that lead astray
+                    self._sort_in(entry, base + entry.name, [], [])  # refuses those that lead astray
                 if not files.is_hidden(entry.name):
                     found[entry.is_dir()].append(entry.name)
         return tuple(sorted(found[0])), tuple(sorted(found[1]))
 
     def list_hidden(self, folder: str) -> tuple[ObjectInfo, ...]:
-        """The files of a folder that listings leave out: files in the making and Hadoop's checksum files."""
         absolute = self._resolve(check_folder(folder, self._location)) if folder else self._real_root
         with self._errors(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(absolute) as entries:
             hidden = [
@@ -126,7 +121,7 @@ class LocalStorage:
             "A disk cannot replace an object on condition of its tag",
             table=self._location,
             path=path,
-            hint="Ask supports_put_if_match first, and use numbered files made with put_if_absent here.",
+            hint="Ask capabilities.put_if_match first, and use numbered files made with put_if_absent here.",
         )
 
     def delete(self, path: str) -> None:
@@ -136,24 +131,18 @@ class LocalStorage:
                 os.unlink(target)
                 files.remove_checksum(target)
 
-    @property
-    def leaves_temporaries(self) -> bool:
-        return True
-
     def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> builtins.list[str]:
-        """Remove what killed processes left under temporary names; see `SweepsTemporaries`. Follows no links."""
         top = self._resolve(check_folder(folder, self._location)) if folder else self._real_root
         before_ns = (now_ms - older_than_ms) * 1_000_000
         swept: builtins.list[str] = []
         with self._errors(folder):
-            for parent, below, names in os.walk(top):
+            for parent, below, names in os.walk(top):  # follows no links
                 below[:] = below if deep else []
                 paths = [os.path.join(parent, name) for name in names if files.is_temporary(name)]
                 swept.extend(path for path in paths if files.remove_if_abandoned(path, before_ns))
         return sorted(os.path.relpath(path, self._real_root) for path in swept)
 
     def remove_empty_folders(self, folder: str) -> None:
-        """Remove a folder and those below it, as far as they are empty (object stores have none, so the protocol has not this)."""
         with self._errors(folder):
             for parent, _, _ in os.walk(self._resolve(folder), topdown=False):
                 with suppress(OSError):

@@ -14,7 +14,6 @@ import os
 import uuid
 from contextlib import suppress
 from pathlib import PurePosixPath
-from typing import Protocol, runtime_checkable
 
 _TEMPORARY = (".pyhudi-", ".tmp")
 
@@ -24,22 +23,6 @@ def is_hidden(name: str) -> bool:
     if not name.startswith("."):
         return False
     return name.endswith(".crc") or (name.startswith(_TEMPORARY[0]) and name.endswith(_TEMPORARY[1]))
-
-
-@runtime_checkable
-class SweepsTemporaries(Protocol):
-    """A storage on which a killed process can leave hidden files."""
-
-    @property
-    def leaves_temporaries(self) -> bool:
-        """Whether it does."""
-        ...
-
-    def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> list[str]:
-        """Remove temporary files in a folder (``deep``: and below it) that nobody has written to for so long, and that no living process has
-        open. Returns their paths.
-        """
-        ...
 
 
 def is_temporary(name: str) -> bool:

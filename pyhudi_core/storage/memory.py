@@ -15,8 +15,10 @@ import pyarrow as pa
 
 from pyhudi_core.errors import ConfigError, ObjectNotFoundError, PreconditionFailedError, StorageError
 from pyhudi_core.runtime.base import Clock
-from pyhudi_core.storage.base import Folder, ObjectInfo, StorageSpec
+from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
+
+_CAPABILITIES = Capabilities(put_if_absent=True, put_if_match=True, one_clock=True, one_process=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class MemoryBucket:
         return found
 
 
-class MemoryStorage:
+class MemoryStorage(Storage):
     """A prefix of a bucket in memory.
 
     Args:
@@ -99,12 +101,8 @@ class MemoryStorage:
         return self._location
 
     @property
-    def supports_put_if_match(self) -> bool:
-        return True
-
-    @property
-    def supports_put_if_absent(self) -> bool:
-        return True
+    def capabilities(self) -> Capabilities:
+        return _CAPABILITIES
 
     def __repr__(self) -> str:
         return f"MemoryStorage({self._location!r})"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import builtins
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -19,14 +19,18 @@ from botocore.exceptions import ClientError
 from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.runtime.base import Clock, Ids
 from pyhudi_core.runtime.clock import RandomIds, SystemClock
-from pyhudi_core.storage.base import Folder, ObjectInfo, StorageSpec
+from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec, report_failed
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
+from pyhudi_core.storage.s3_batches import BatchDeleter
 from pyhudi_core.storage.s3_client import S3Options, connect, s3_errors, status_of
 from pyhudi_core.storage.s3_files import READ_AHEAD, RangedReader, S3OutputFile, read_body, written_info
 from pyhudi_core.storage.s3_writes import ConditionalWriter, Target
 
+_CAPABILITIES = Capabilities(put_if_absent=True, put_if_match=True, parallel_calls=16)
+"""Requests wait for the network for tens of milliseconds; the connection pool of `s3_client` has room for three callers with so many at once."""
 
-class S3Storage:
+
+class S3Storage(Storage):
     """A prefix of a bucket.
 
     Args:
@@ -58,12 +62,8 @@ class S3Storage:
         return self._location
 
     @property
-    def supports_put_if_match(self) -> bool:
-        return True
-
-    @property
-    def supports_put_if_absent(self) -> bool:
-        return True
+    def capabilities(self) -> Capabilities:
+        return _CAPABILITIES
 
     def __repr__(self) -> str:
         return f"S3Storage({self._location!r})"
@@ -118,6 +118,11 @@ class S3Storage:
         target = self._target(path)
         with s3_errors(self._location, path, changes=True):
             self._client.delete_object(Bucket=target.bucket, Key=target.key)
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        targets = [self._target(path) for path in paths]
+        failed = BatchDeleter(self._client, self._writer.pause).delete(targets)
+        report_failed(failed, len(targets), self._location)
 
     def delete_if_match(self, path: str, etag: str) -> None:
         self._writer.delete(self._target(path), etag)

@@ -1,8 +1,7 @@
-"""Where the package calls its storage: as the source text says, and as a running call finds it.
+"""The package's calls of the storage: found in the source text, and found while running.
 
-The two are compared to prove that no call was left out of an exploration. A call counts as one of a storage if a
-storage verb is called on something that is named ``storage`` (or ``_storage``); `unclear_receivers` lists what this
-rule could miss.
+The two sets are compared to prove that an exploration omitted no call. A call counts as a storage call if a storage verb is called on
+something named ``storage`` (or ``_storage``); `unclear_receivers` lists calls that this rule could miss.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _OUTSIDE = frozenset({"testing", "storage", "runtime"})
 
 @dataclass(frozen=True, slots=True, order=True)
 class CallSite:
-    """A line of the package: file below the package, line, and the function that it belongs to."""
+    """A line of the package: file below the package, line, and the function around it."""
 
     file: str
     line: int
@@ -50,7 +49,7 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True, order=True)
 class StaticSite:
-    """A call of a storage verb in the source text, which may go over several lines."""
+    """A call of a storage verb in the source text, possibly over several lines."""
 
     file: str
     line: int
@@ -67,7 +66,7 @@ class StaticSite:
 
 
 def calling_site() -> CallSite | None:
-    """The innermost line of the package, outside of storage, runtime and this simulator, that is being run."""
+    """Return the innermost running line of the package outside storage, runtime and this simulator."""
     frame = sys._getframe(1)
     while frame is not None:
         found = _below_package(frame.f_code.co_filename)
@@ -79,7 +78,7 @@ def calling_site() -> CallSite | None:
 
 @cache
 def _below_package(filename: str) -> str:
-    """The file's path below the package; empty for files of others, and for the parts that stand for the outside."""
+    """Return the file's path below the package; empty for other files, and for the modules of the outside."""
     path = Path(filename)
     if not path.is_relative_to(_PACKAGE):
         return ""
@@ -88,7 +87,7 @@ def _below_package(filename: str) -> str:
 
 
 def storage_call_sites(folders: tuple[str, ...]) -> list[StaticSite]:
-    """Every call of a storage verb in these folders of the package."""
+    """Return every call of a storage verb in these folders of the package."""
     return sorted(
         StaticSite(file, node.lineno, node.end_lineno or node.lineno, function, node.func.attr)
         for file, function, node in _calls(folders)
@@ -97,8 +96,9 @@ def storage_call_sites(folders: tuple[str, ...]) -> list[StaticSite]:
 
 
 def unclear_receivers(folders: tuple[str, ...]) -> list[str]:
-    """What `storage_call_sites` could miss: storage verbs on receivers of other names, and storages that are kept
-    under other names. Empty where the naming rule is kept.
+    """Return calls that `storage_call_sites` could miss: storage verbs on receivers of other names, and storages kept under other names.
+
+    Empty if the naming rule is kept.
     """
     found = [
         f"{file}:{node.lineno} {node.func.attr} on {ast.unparse(node.func.value)}"
@@ -114,7 +114,7 @@ def unclear_receivers(folders: tuple[str, ...]) -> list[str]:
 
 
 def _hidden_storages(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Storages under other names: annotated so, assigned from one, or a verb taken without being called."""
+    """Storages under other names: annotated so, assigned from one, or a verb used without a call."""
     if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
         name = node.arg if isinstance(node, ast.arg) else _last_name(node.target)
         if ast.unparse(node.annotation).strip("\"'").split(" | ")[0].endswith("Storage") and name not in _NAMES:

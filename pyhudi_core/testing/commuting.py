@@ -1,12 +1,12 @@
-"""Every interleaving of a few actors without a bound, leaving out orders of steps that do not touch each other.
+"""Every interleaving of a few actors without a bound, without orders that differ only in independent steps.
 
-Sleep sets with stored states (P. Godefroid, Partial-Order Methods, chapters 5 and 6): after a step of one actor was explored, the same step need
-not be explored again behind steps of others that neither change what it looks at nor look at what it changes; it sleeps until one of them does.
-Every end that some schedule reaches is still reached. What a step touches is not declared but observed while it runs.
+Sleep sets with stored states (P. Godefroid, Partial-Order Methods, chapters 5 and 6): after a step of one actor was explored, the same step is not
+explored again after steps of others that are independent of it; it sleeps until a dependent step wakes it. Every end state of any schedule is still
+reached. What a step reads and changes is not declared but observed while it runs.
 
-Invariants: two steps are apart only if they share no object that one of them changes (a listing looks at all names below), do not both add to the
-history, and neither lets time pass, suffers a fault or makes a file piece by piece. Nothing may be counted but choices, because a step that sleeps
-has been tried with another count of preemptions.
+Invariants: two steps are independent only if they share no object that one of them changes (a listing reads all names below it), do not both add to
+the history, and neither lets time pass, suffers a fault or writes a file in parts. Only choices may be counted, because a sleeping step was tried
+with another count of preemptions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OF_NONE = frozenset({"start", "return", "choose"})
 
 @dataclass(slots=True)
 class Touched:
-    """What one step looked at and changed; ``all_of_it`` if that cannot be said."""
+    """What one step read and changed; ``all_of_it`` if that is not known."""
 
     looked: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
@@ -37,7 +37,7 @@ class Touched:
     all_of_it: bool = False
 
     def add(self, call: Call, fault: str) -> None:
-        """A call that the step made, and what happened to it."""
+        """Record a call of the step, and its fault."""
         if call.verb in _OF_NONE:
             return
         if fault:
@@ -52,7 +52,7 @@ class Touched:
             self.all_of_it = True
 
     def is_apart_from(self, other: Touched) -> bool:
-        """Whether the two steps may change places without anybody noticing."""
+        """Whether exchanging the two steps changes nothing."""
         if self.all_of_it or other.all_of_it:
             return False
         return not (self._disturbs(other) or other._disturbs(self))
@@ -64,7 +64,7 @@ class Touched:
 
 
 class _Observer:
-    """Sees what each step of one run touches."""
+    """Observes what each step of one run reads and changes."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._touched = Touched()
@@ -86,7 +86,7 @@ class _Observer:
         scheduler.note = seen_note  # type: ignore[method-assign]
 
     def take(self) -> Touched:
-        """What was touched since the last time."""
+        """Return what was read and changed since the last call."""
         taken, self._touched = self._touched, Touched()
         return taken
 
@@ -97,20 +97,20 @@ Sleeping = dict[str, Touched]
 
 @dataclass(slots=True)
 class _Seen:
-    """A state that was reached with so much of the budgets used; ``asleep`` are the choices that were never tried in it."""
+    """A state reached with these budgets used; ``asleep`` are the choices never tried in it."""
 
     used: tuple[int, ...]
     asleep: frozenset[str]
 
 
 class _Run:
-    """One run: along a path, of which only the last step is new, and then on as long as there is something new."""
+    """One run: along a path of which only the last step is new, and then on as long as states are new."""
 
     def __init__(self, tree: _Tree, path: list[str], before: Sleeping) -> None:
         self._tree = tree
         self._path = path
         self._given = len(path)
-        # What need not be tried in the state before the path's last step; the steps that were tried there are added.
+        # The choices that need not be tried in the state before the path's last step; steps tried there are added.
         self._before = before
 
     def choose(self, decision: Decision) -> str | None:
@@ -128,7 +128,9 @@ class _Run:
         return todo[0]
 
     def _still_asleep(self, touched: Touched) -> Sleeping:
-        """What sleeps behind the latest step: what slept before it, or was tried instead of it, and is apart from it."""
+        """Return the steps that sleep after the latest step: those that slept before it or were tried instead of it,
+        and are independent of it.
+        """
         latest = self._path[-1]
         others = {choice: step for choice, step in self._before.items() if _actor(choice) != _actor(latest)}
         self._before[latest] = touched
@@ -140,7 +142,7 @@ def _actor(choice: str) -> str:
 
 
 class _Tree:
-    """What was explored, and what is still to be explored."""
+    """The explored and the unexplored states."""
 
     def __init__(self, budgets: Sequence[str]) -> None:
         self.pending: list[tuple[list[str], Sleeping]] = [([], {})]
@@ -149,7 +151,7 @@ class _Tree:
         self._budgets = tuple(budgets)
 
     def untried(self, decision: Decision, asleep: Sleeping) -> list[str]:
-        """The choices that have to be tried in this state; none if they all were, or sleep."""
+        """Return the choices to try in this state; none if all were tried, or sleep."""
         awake = [choice for choice in decision.options if choice not in asleep]
         used = tuple(decision.used.get(name, 0) for name in self._budgets)
         known = self.seen.setdefault(decision.key, [])
@@ -168,7 +170,7 @@ def explore_all(
     check: Callable[[W, History], None],
     bounds: Bounds | None = None,
 ) -> Report:
-    """Try every schedule, but of those that differ only in the order of steps that do not touch each other one; stop at the first violation.
+    """Try every schedule, but only one of those that differ only in the order of independent steps; stop at the first violation.
 
     Args:
         bounds: choices (``faults`` that are no failures) and ``schedules``.

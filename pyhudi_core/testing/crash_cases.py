@@ -1,4 +1,4 @@
-"""The values of the crash enumerator: what is crashed, which cases there are, and what came of them."""
+"""The values of the crash enumerator: the crashed operation, the cases, and their results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFUSALS = ("fail_before", "unknown", "lost_ack", "false_precondition")
 
 
 class SimulatedTable(Protocol):
-    """What is crashed: anything that lives in a simulated world."""
+    """The table to crash: anything that lives in a simulated world."""
 
     @property
     def sim(self) -> SimWorld:
@@ -33,7 +33,7 @@ T = TypeVar("T", bound=SimulatedTable)
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What a crash leaves to other processes: objects, files in the making, and the time."""
+    """What other processes find after a crash: objects, unfinished files, and the time."""
 
     image: Image
     unfinished: Mapping[str, Unfinished]
@@ -41,13 +41,13 @@ class Remains:
 
     @classmethod
     def of(cls, world: SimWorld) -> Remains:
-        """What there is in the world now."""
+        """Return what is in the world now."""
         return cls(world.storage.image(), dict(world.storage.unfinished), world.scheduler.time_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What a look at a table found: what must not be, files that nothing names, and other traces of the dead."""
+    """The result of an audit of a table: broken promises, files that nothing names, and other leftovers of crashed actors."""
 
     problems: tuple[str, ...] = ()
     leaks: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class CrashScenario(Generic[T]):
-    """One operation, and how to judge what a crash of it leaves.
+    """One operation, and how to judge the state after its crash.
 
     Attributes:
         name: for reports.
@@ -64,13 +64,13 @@ class CrashScenario(Generic[T]):
         operate: the operation.
         read: what a new process sees; two states are the same if these are equal.
         proceed: what the next writer does. Doing it twice must be the same as doing it once.
-        audit: looks at the table after the next writer; gets what ``read`` has just seen, too.
-        status: asks what became of the commit with a token, as a new process; None if the operation has no token.
-        token: finds the token in what the operation returned.
-        inspect: looks at what the crash left, before anybody writes; returns what must not be.
-        settle: what any process may do to the state at the start, without the operation: publish a commit that was
-            decided. A reader may see that state as well as the old one.
-        expires_s: how long until leases and heartbeats of the dead have expired.
+        audit: audits the table after the next writer; also gets the result of ``read``.
+        status: asks for the status of the commit with a token, as a new process; None if the operation has no token.
+        token: finds the token in the operation's result.
+        inspect: checks the state after the crash, before any write; returns broken promises.
+        settle: what any process may do to the starting state without the operation: publish a decided commit.
+            A reader may see that state as well as the old one.
+        expires_s: seconds until leases and heartbeats of crashed actors have expired.
     """
 
     name: str
@@ -91,13 +91,13 @@ class CrashPlan:
     """Which cases to run.
 
     Attributes:
-        share: of all cases, chosen by chance; 1 is all.
+        share: random share of all cases; 1 is all.
         every_site: whatever the share, each line of the package that calls the storage gets each kind once.
         twice: share of the cases in which the next writer is crashed too, at one of its calls.
-        thorough: the next writer is crashed at each of its calls, and every remains are judged in two ways: by a next
-            writer that asks for the status first, and by one that does not; else it is now the one and now the other.
-        seed: of the choice.
-        kinds: which ways to vanish or to go wrong.
+        thorough: the next writer is crashed at each of its calls, and each state after a crash is judged twice: with a next
+            writer that asks for the status first, and with one that does not. Otherwise the two alternate.
+        seed: of the random share.
+        kinds: the kinds of crashes and faults.
     """
 
     share: float = 1.0
@@ -110,7 +110,7 @@ class CrashPlan:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A call of the operation when nothing goes wrong."""
+    """A call of the operation in a run without faults."""
 
     step: int
     verb: str
@@ -119,14 +119,14 @@ class RecordedCall:
     faults: tuple[str, ...]
 
     def cases(self, kinds: Sequence[str]) -> list[CrashCase]:
-        """The ways in which this call can go wrong."""
+        """Return the ways in which this call can fail."""
         fits = [kind for kind in kinds if kind == CRASH or kind in self.faults]
         return [CrashCase(self, kind) for kind in fits]
 
 
 @dataclass(frozen=True, slots=True)
 class CrashCase:
-    """One call and what happens at it; ``after`` is what has gone wrong before in the same run."""
+    """One call and its fault; ``after`` has the earlier faults of the same run."""
 
     call: RecordedCall
     kind: str
@@ -134,12 +134,12 @@ class CrashCase:
 
     @property
     def events(self) -> dict[int, str]:
-        """What happens at which step."""
+        """Return the faults by step."""
         return {**(self.after.events if self.after else {}), self.call.step: self.kind}
 
     @property
     def schedule(self) -> str:
-        """As text, for `crash_at`."""
+        """Return the schedule as text, for `crash_at`."""
         events = self.events
         return format_schedule([f"a!{events[n]}" if n in events else "a" for n in range(self.call.step + 1)])
 
@@ -150,7 +150,7 @@ class CrashCase:
 
 @dataclass(frozen=True, slots=True)
 class CrashProblem:
-    """A case after which something is not as promised."""
+    """A case that broke a promise."""
 
     scenario: str
     case: str
@@ -164,16 +164,16 @@ class CrashProblem:
 
 @dataclass(slots=True)
 class CrashReport:
-    """What was crashed, and what came of it.
+    """The result of the enumeration.
 
     Attributes:
         calls: storage calls of the operation, in order.
         points: cases of the calls that were run, by kind; never more than the calls have.
-        chained: crashes at calls that are made only after another one went wrong.
+        chained: crashes at calls that are made only after another one failed.
         twice: crashes of the next writer, after one of the operation.
-        recoveries: different remains that a next writer had to do with.
-        sites: the lines of the package whose calls were crashed or went wrong.
-        leaks, left_overs: what stayed for ever, with how often.
+        recoveries: distinct states after a crash that a next writer recovered.
+        sites: the lines of the package whose calls were crashed or failed.
+        leaks, left_overs: what stayed for ever, with counts.
     """
 
     scenario: str

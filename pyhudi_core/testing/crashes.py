@@ -1,13 +1,13 @@
-"""Crash an operation at every one of its storage calls, and see what the next process makes of it.
+"""Crash an operation at every one of its storage calls, and check the table with the next processes.
 
-For each call of an operation: the process vanishes before it, vanishes after it, leaves half a write (disks), or the
-call itself goes wrong (refused, answer lost, and so on). Then a new process reads; time passes until leases and
-heartbeats have expired; another writer writes; and all of it must be as if the operation had happened, or as if it had
-not. What is told apart:
+For each call of an operation: the process crashes before it, crashes after it, leaves half a write (disks), or the
+call itself fails (refused, response lost, and so on). Then a new process reads; time passes until leases and
+heartbeats have expired; another writer writes; and the result must be as if the operation had happened completely or not
+at all. Three outcomes are distinguished:
 
-- an operation that returned is there; one that failed with an error is not there, and never comes back;
-- one that crashed, or raised `CommitStateUnknownError`, is one of the two, and `CrashScenario.status` says which: once
-  it has said committed or not committed it never says the other.
+- an operation that returned is in the table; one that failed with an error is not, now or later;
+- one that crashed, or raised `CommitStateUnknownError`, is one of the two, and `CrashScenario.status` says which: after
+  committed or not committed the answer never changes.
 
 The cases are schedules of the one actor ``a`` (``a*17 a!crash``), as in ``exploring``; `crash_at` repeats one.
 """
@@ -50,10 +50,10 @@ _LOCAL_CALLS = frozenset({"start", "sleep", "acquire", "still_held", "release", 
 def crash_everywhere(
     scenario: CrashScenario[T], plan: CrashPlan | None = None, covered: Covered | None = None
 ) -> CrashReport:
-    """Run the operation again and again, each time with another call going wrong, and judge what is left.
+    """Run the operation repeatedly, each time with another failing call, and judge the state afterwards.
 
     Args:
-        covered: what other scenarios have crashed already, so that ``plan.every_site`` does not do it again; added to.
+        covered: lines that other scenarios have crashed already, which ``plan.every_site`` skips; new lines are added.
     """
     chosen = plan or CrashPlan()
     enumeration = _Enumeration(scenario, chosen.thorough)
@@ -67,7 +67,7 @@ def crash_everywhere(
                 continue
             seen.add((call.site, case.kind))
             later = enumeration.run(case, chance if twice else None)
-            # Calls that are made only after something went wrong are crashed there.
+            # Calls that are made only after a failure are crashed in these runs.
             for follower in later if CRASH in chosen.kinds else ():
                 if follower.site not in ordinary and (follower.site, CRASH) not in seen:
                     seen.add((follower.site, CRASH))
@@ -90,8 +90,9 @@ def crash_at(scenario: CrashScenario[T], schedule: str) -> CrashReport:
 
 
 def record(world: SimulatedTable, operate: Callable[[], object]) -> Recording:
-    """Run an operation as actor ``a``; returns its calls, with the places in the package that make them, and what a
-    crash before each leaves. Raises `SimulationError` if the operation fails.
+    """Run an operation as actor ``a``; return its calls, each with its line in the package and the state that a crash before it leaves.
+
+    Raises `SimulationError` if the operation fails.
     """
     world.sim.scheduler.history = History()
     calls = _recorded(world, "a", operate)
@@ -118,7 +119,7 @@ def _recorded(world: SimulatedTable, actor: str, work: Callable[[], object]) -> 
 
 
 class _Enumeration(Generic[T]):
-    """Knows what must come of one scenario, and runs its cases."""
+    """Knows the allowed results of one scenario, and runs its cases."""
 
     def __init__(self, scenario: CrashScenario[T], thorough: bool) -> None:
         self.scenario = scenario
@@ -143,7 +144,7 @@ class _Enumeration(Generic[T]):
         self._judged: set[Hashable] = set()
 
     def _afterwards(self, world: T) -> Hashable:
-        """What a reader sees after the next writer if nothing goes wrong."""
+        """What a reader sees after the next writer if nothing fails."""
         world.sim.clock.advance(self.scenario.expires_s)
         self._next(world, "b")
         error = world.sim.scheduler.history.error("b")
@@ -152,14 +153,14 @@ class _Enumeration(Generic[T]):
         return self.scenario.read(world)
 
     def run(self, case: CrashCase, twice: random.Random | None = None) -> tuple[RecordedCall, ...]:
-        """Run one case and judge it; with ``twice`` the next writer is crashed too. Returns the calls that came after."""
+        """Run one case and judge it; with ``twice`` the next writer is crashed too. Returns the calls made after the failure."""
         counts = self.report.points
         if case.after is None:
             counts[case.kind] = counts.get(case.kind, 0) + 1
         else:
             self.report.chained += 1
         if case.kind == CRASH and case.after is None:
-            # What a crash leaves is what there was before the call: the recording has it, and nothing has to be run.
+            # The state after a crash is the state before the call, which the recording has; so nothing has to be run.
             world = self.world_without(self._remains[case.call.step], "a")
             later: tuple[RecordedCall, ...] = ()
             self._hit(case, case.call)
@@ -207,7 +208,7 @@ class _Enumeration(Generic[T]):
             self.report.sites.add(call.site)
 
     def _crash_again(self, remains: Remains, case: CrashCase, chance: random.Random) -> None:
-        """Crash the next writer at each (or one) of its calls, too; the one after it must find a table as promised."""
+        """Crash the next writer at each (or one) of its calls, too; the writer after it must find a table that keeps the promises."""
         fresh = self.world_without(remains, "a")
         fresh.sim.clock.advance(self.scenario.expires_s)
         done = self.new not in self.olds and self.scenario.read(fresh) == self.new
@@ -237,7 +238,7 @@ class _Enumeration(Generic[T]):
         return world
 
     def recover(self, world: T, case: CrashCase, allowed: Sequence[Hashable], when: str, actor: str) -> None:
-        """Time passes, the next writer writes, and the table is looked at."""
+        """Let time pass, run the next writer, and check the table."""
         world.sim.clock.advance(self.scenario.expires_s)
         self._next(world, actor)
         error = world.sim.scheduler.history.error(actor)
@@ -261,12 +262,12 @@ class _Enumeration(Generic[T]):
         self.report.problems.append(CrashProblem(self.scenario.name, str(case), case.schedule, what))
 
     def _next(self, world: T, actor: str) -> Recording:
-        """The next writer, as an actor of its own; returns its calls, and what a crash before each leaves."""
+        """Run the next writer as an actor; return its calls, each with the state that a crash before it leaves."""
         return _recorded(world, actor, lambda: self.scenario.proceed(world))
 
 
 class _Verdict(Generic[T]):
-    """Judges one case: what its caller was told, against what others see."""
+    """Judges one case: the answer that its caller got, against what others see."""
 
     def __init__(self, enumeration: _Enumeration[T], case: CrashCase, world: T) -> None:
         history = world.sim.scheduler.history
@@ -281,7 +282,7 @@ class _Verdict(Generic[T]):
         self.key = (self.outcome, storage.digest, tuple(sorted(storage.unfinished)), world.sim.scheduler.time_ms)
 
     def judge(self) -> None:
-        """Read, ask, wait, write again, read, look; every broken promise becomes a problem."""
+        """Read, ask for the status, wait, write, read and audit; every broken promise becomes a problem."""
         olds, new = self._all.olds, self._all.new
         if self.outcome == "broken":
             self._all.problem(self._case, f"an error that is not the package's own: {self.error!r}")
@@ -312,7 +313,7 @@ class _Verdict(Generic[T]):
             self._ask(remains, status)
 
     def _ask(self, remains: Remains, status: Callable[[T, str], str]) -> None:
-        """What the status says at first, and after the next writer, must fit each other and the rows."""
+        """Check that the status before and after the next writer agree with each other and with the rows."""
         token = self.error.token if isinstance(self.error, CommitStateUnknownError) else self._all.token
         world = self._all.world_without(remains, *(["a"] if self.outcome == "crashed" else []))
         first = status(world, token)

@@ -1,4 +1,4 @@
-"""What can go wrong with one call of a storage."""
+"""The faults of one storage call."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Injection:
     times: int
 
     def strikes(self, verb: str, path: str) -> bool:
-        """Whether it happens now; counts down."""
+        """Whether the fault happens now; counts down."""
         if self.times <= 0 or verb != self.verb or not fnmatchcase(path, self.path):
             return False
         self.times -= 1
@@ -92,7 +92,7 @@ class Injection:
 
 
 class Journal(Generic[V]):
-    """The latest changes, so that stale answers can be made from them.
+    """The latest changes, used to make stale answers.
 
     Args:
         digest: a hash of what was at a path.
@@ -108,7 +108,7 @@ class Journal(Generic[V]):
         del self._changes[:-_MEMORY]
 
     def digest(self, depth: int) -> int:
-        """A hash of what answers that are ``depth`` changes old would be made from."""
+        """Return a hash of the content of stale answers that are ``depth`` changes old."""
         latest = self._changes[-depth:]
         return hash(tuple((stable_hash(path), 0 if old is None else self._hash(old)) for path, old in latest))
 
@@ -117,7 +117,7 @@ class Journal(Generic[V]):
         return any(p == path and old is None for p, old in self._changes[-depth:])
 
     def rewound(self, objects: Mapping[str, V], depth: int) -> dict[str, V]:
-        """The objects as they were before the latest changes."""
+        """Return the objects as they were before the latest changes."""
         past = dict(objects)
         for path, old in reversed(self._changes[-depth:]):
             if old is None:
@@ -128,7 +128,7 @@ class Journal(Generic[V]):
 
 
 def raise_before(fault: Fault | None, path: str) -> None:
-    """Raise what the caller of a call that does not happen is told."""
+    """Raise the caller's error for a call that does not happen."""
     if fault in (Fault.FAIL_BEFORE, Fault.THROTTLED, Fault.CONFLICT):
         raise StorageError(f"The simulated storage refused ({fault.value})", path=path)
     if fault is Fault.UNKNOWN:
@@ -136,7 +136,7 @@ def raise_before(fault: Fault | None, path: str) -> None:
 
 
 def raise_after(fault: Fault | None, path: str) -> None:
-    """Raise what the caller of a call that did happen is told."""
+    """Raise the caller's error for a call that did happen."""
     if fault is Fault.LOST_ACK:
         raise StorageStateUnknownError("The simulated storage did not answer", path=path)
     if fault is Fault.FALSE_PRECONDITION:

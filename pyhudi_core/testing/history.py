@@ -1,4 +1,4 @@
-"""What actors did, in the order in which the world saw it."""
+"""The events of actors, in the order in which the world saw them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Replay a recorded incident: the shipped code goes on from what a real table's writers left, in the simulated world.
+"""Replay a recorded incident: run this package's code on the state that a real table's writers left, in the simulated world.
 
-`replay_incident` takes what ``pyhudi check --record`` (or ``table.record_incident()``) wrote, and answers: what happens to each pending instant when
-the next writer comes, does it commit, and is that so in every order of two writers and after a crash of one of them?
+`replay_incident` reads the output of ``pyhudi check --record`` (or ``table.record_incident()``), and answers: what happens to each pending instant
+when the next writer comes, does that writer commit, and is this so in every order of two writers and after a crash of one of them?
 
-Data files are there by name, size and time, not by content; so the next writer publishes a commit without files. What was known about
-processes when the incident was recorded (who had ended, who held the lock) is part of it, so the answer is the same on every machine.
+Data files have name, size and time, but no content; so the next writer publishes a commit without files. The recording includes what was known
+about processes (which had ended, which held the lock), so the answer is the same on every machine.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from pyhudi_core.doctor import CheckOptions, CheckReport, Incident, Limits, check
 from pyhudi_core.errors import HudiError, LimitExceededError
-from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.metadata_table.names import FOLDER
 from pyhudi_core.model.commit import CommitMetadata, OperationType
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.properties import TableType
-from pyhudi_core.services.doctor import CheckOptions, CheckReport, Incident, Limits, check
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.testing.exploring import Bounds, Report, explore
 from pyhudi_core.testing.hashing import hash_bytes
@@ -43,7 +43,7 @@ _BOUNDS = Bounds(preemptions=1, crashes=1, schedules=200)
 
 
 class Fate(StrEnum):
-    """What becomes of a pending instant when the next writer comes."""
+    """The end of a pending instant when the next writer comes."""
 
     PUBLISHED = "published"
     """It was decided, so its completed file is created."""
@@ -72,14 +72,14 @@ class IncidentWorld:
 
 @dataclass(frozen=True, slots=True)
 class IncidentReplay:
-    """What the replay found.
+    """The result of the replay.
 
     Attributes:
-        incident: what was replayed.
-        fates: each pending instant, and what becomes of it.
-        outcome: ``committed``, or the error that the next writer gets.
+        incident: the replayed incident.
+        fates: each pending instant, and its end.
+        outcome: ``committed``, or the error of the next writer.
         before, after: the doctor's reports.
-        exploration: two next writers, in every order within the bounds, one of which may crash; its check holds that the fates stay the same.
+        exploration: two next writers, in every order within the bounds, one of which may crash; it checks that the fates stay the same.
     """
 
     incident: Incident
@@ -131,7 +131,7 @@ def replay_incident(
 
 
 def load_incident(source: Incident | bytes | str | Path) -> Incident:
-    """The incident itself, from its document or its file. Raises `CorruptionError`."""
+    """Read an incident from its document or its file. Raises `CorruptionError`."""
     if isinstance(source, Incident):
         return source
     if isinstance(source, bytes):
@@ -205,7 +205,7 @@ def _explore(
 
 
 class _RecordedProcess(SimProcess):
-    """Knows who had ended when the incident was recorded, beside those who crash in the replay."""
+    """Knows the processes that had ended at the recording, and the actors that crash in the replay."""
 
     def __init__(self, scheduler: Scheduler, gone: frozenset[str]) -> None:
         super().__init__(scheduler)
@@ -216,14 +216,14 @@ class _RecordedProcess(SimProcess):
 
 
 class _RecordedLock(SimLock):
-    """The world's own lock under the name of the recorded one, whose file is left out of the image."""
+    """The world's own lock with the identity of the recorded one, whose file is omitted from the image."""
 
     def __init__(self, scheduler: Scheduler, identity: str) -> None:
         super().__init__(scheduler, _LEASE_S)
         self._identity = identity
 
     def hold_on(self, note: str) -> None:
-        """Let the recorded holder have it for longer than anybody waits."""
+        """Let the recorded holder keep the lock longer than any writer waits."""
         self._lease_ms = 24 * 3_600_000
         self.acquire(0, note)
         self._lease_ms = _LEASE_S * 1000

@@ -122,7 +122,7 @@ class LockKit:
         def take_turns(provider: LockProvider) -> None:
             nonlocal inside, most, count
             for _ in range(10):
-                # Long, because it is about who is inside, and not about how fast a busy machine is.
+                # Long, because the case is about mutual exclusion, not about the speed of a busy machine.
                 session = provider.acquire(_BUSY_MACHINE_S)
                 inside += 1
                 most = max(most, inside)
@@ -183,8 +183,8 @@ class SharedLockKit:
 
     Attributes:
         profile: the kind of storage.
-        lease_s: after how many seconds a lock that nobody looks after is free for others, at the latest.
-        effort: a factor to the number of schedules that are tried.
+        lease_s: seconds after which other writers can take an abandoned lock, at the latest.
+        effort: a factor of the number of tried schedules.
     """
 
     profile = Profile.S3
@@ -203,7 +203,7 @@ class SharedLockKit:
         )
 
     def work(self, world: SimWorld) -> None:
-        """What every actor does: in, something that others can see, out; the history shows the order."""
+        """The work of every actor: acquire, a step that others can see, release; the history shows the order."""
         session = self.provider(world).acquire(20 * self.lease_s, "work")
         world.scheduler.note("in", session.token)
         with suppress(StorageError):
@@ -218,7 +218,7 @@ class SharedLockKit:
         return report.assert_clean()
 
     def exclusive(self, world: SimWorld, history: History) -> None:
-        """Nobody is inside together with another, everybody who did not crash was, and the lock is free in the end."""
+        """Check that no holding times overlapped, that every actor without a crash held the lock, and that the lock is free at the end."""
         assert not intruders(history), "two were inside at the same time"
         assert not history.of("broken")
         for actor in ("a", "b"):
@@ -226,7 +226,7 @@ class SharedLockKit:
         give_back(self.provider(world).acquire(3 * self.lease_s, "afterwards"))
 
     def free_at_once(self, world: SimWorld, history: History) -> None:
-        """As `exclusive`; and nobody left the lock behind."""
+        """Check as `exclusive`, and that no actor left the lock behind."""
         give_back(self.provider(world).acquire(0, "at once"))
         self.exclusive(world, history)
 
@@ -307,7 +307,7 @@ class SharedLockKit:
 
 
 def give_back(session: LockSession) -> None:
-    """Release as a writer does: a storage that refuses is asked again."""
+    """Release as a writer does: repeat the request if the storage refuses it."""
     for _ in range(3):
         with suppress(HudiError):
             session.release()
@@ -315,7 +315,7 @@ def give_back(session: LockSession) -> None:
 
 
 def intruders(history: History) -> list[tuple[str, str]]:
-    """Who came in while somebody else was inside and had not crashed, each with the one that was there."""
+    """Pairs of lock holders whose holding times overlapped."""
     inside: list[str] = []
     found: list[tuple[str, str]] = []
     for event in history.events:

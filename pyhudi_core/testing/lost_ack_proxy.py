@@ -1,7 +1,7 @@
-"""A proxy in front of an object store that loses answers on demand.
+"""A proxy in front of an object store that loses responses on demand.
 
-Adapters that let their client library repeat conditional writes report "somebody else was first" after such a loss,
-although they won. Point a storage's ``endpoint_url`` at the proxy, plan faults, and see what it says.
+If a client library repeats a conditional write after a lost response, the adapter reports a failed condition although its first write succeeded.
+Point a storage's ``endpoint_url`` at the proxy, plan faults, and check the adapter's answer.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ FaultKind = Literal["lost_ack", "refused", "late", "503_after", "503_before", "4
 
 @dataclass(slots=True)
 class PlannedFault:
-    """A fault for the next requests of a method whose path holds a text.
+    """A fault for the next requests of a method whose path contains a text.
 
-    ``lost_ack``: the store does it, the answer is lost. ``refused``: the connection breaks before the store sees the
-    request. ``late``: the connection breaks too, but the request is under way, and reaches the store right before the next one of its method and
-    path. ``503_after`` and ``503_before``: the same two with an answer that says "503 Slow Down". ``409``: the
-    store is not asked, the answer is "409 ConditionalRequestConflict". ``429``: the same with "429 Too Many Requests".
+    ``lost_ack``: the store does it, the response is lost. ``refused``: the connection breaks before the store sees the
+    request. ``late``: the connection breaks too, but the request reaches the store right before the next one of its method and
+    path. ``503_after`` and ``503_before``: as ``lost_ack`` and ``refused``, with the response "503 Slow Down". ``409``: the
+    store is not asked, the response is "409 ConditionalRequestConflict". ``429``: the same with "429 Too Many Requests".
     """
 
     kind: FaultKind
@@ -33,7 +33,7 @@ class PlannedFault:
 
 
 class LostAckProxy:
-    """Forwards requests to a store; a context manager that runs it in threads of its own.
+    """Forwards requests to a store; a context manager that runs it in its own threads.
 
     Attributes:
         seen: method and path of every request, in order.
@@ -76,7 +76,7 @@ class LostAckProxy:
         self._thread.join()
 
     def next_fault(self, method: str, path: str) -> FaultKind | None:
-        """The planned fault of this request, which is counted."""
+        """Return the planned fault of this request, and count it."""
         with self._lock:
             self.seen.append((method, path))
             for fault in self._faults:
@@ -86,12 +86,12 @@ class LostAckProxy:
         return None
 
     def hold_back(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> None:
-        """Keep a request that is under way for long."""
+        """Delay a request for later."""
         with self._lock:
             self._late[method, path] = (body, headers)
 
     def let_late_ones_arrive(self, method: str, path: str) -> None:
-        """Pass on the request that was held back, if there is one; nobody waits for its answer."""
+        """Pass on the delayed request, if there is one; nobody waits for its response."""
         with self._lock:
             late = self._late.pop((method, path), None)
         if late is not None:
@@ -119,7 +119,7 @@ class LostAckProxy:
             disable_nagle_algorithm = True
 
             def handle_expect_100(self) -> bool:
-                """A client that asks whether to send its body is told so before it gives up waiting."""
+                """Answer a client that asks before it sends its body, so that it does not wait until its time-out."""
                 told = super().handle_expect_100()
                 self.wfile.flush()
                 return told
@@ -131,7 +131,7 @@ class LostAckProxy:
                     return self.break_off()
                 if fault in ("503_before", "409", "429"):
                     return self.answer_fault(fault)
-                # The body is passed on whole, so the client's wish to be asked before it sends one is not.
+                # The body is forwarded complete, so the client's question before sending it is not.
                 skipped = ("expect", "connection", "content-length")
                 headers = {name: text for name, text in self.headers.items() if name.lower() not in skipped}
                 proxy.let_late_ones_arrive(self.command, self.path)

@@ -1,14 +1,15 @@
-"""The history checker: what writers were told, against what readers see at every completion time.
+"""The history checker: the answers that writers got, against what readers see at every completion time.
 
-ConsistentRead and NoDuplicateKeys are the invariants of J. Vanlightly's models of Hudi; P1 to P5 are the promises of this package. Writers
-say through `attempt` what they are about to write and what came of it, in events of the run's history; `check_promises` then reads the
-table as of each of its completion times and follows the rows from commit to commit.
+ConsistentRead and NoDuplicateKeys are the invariants of J. Vanlightly's models of Hudi; P1 to P5 are the promises of this package. `attempt`
+records what a writer is about to write and its outcome, as events of the run's history; `check_promises` then reads the table as of each of its
+completion times and follows the rows from commit to commit.
 
-Invariants that are checked
-- ConsistentRead, P1: as of the completion time of an acknowledged write the rows are those before it with the write applied, and nothing else;
-- P2: a write that was told to have failed is in no state;
-- P3: a write whose outcome is unknown (a crash, or a lost answer) is there from one completion time on, as a whole, or never;
-- NoDuplicateKeys, P4: no key is there twice, in no state;
+Checked invariants
+- ConsistentRead, P1: as of the completion time of an acknowledged write, the rows are those before it with the write
+  applied, and nothing else;
+- P2: a write reported as failed is in no state;
+- P3: a write with unknown outcome (a crash, or a lost response) is completely present from one completion time on, or never;
+- NoDuplicateKeys, P4: no state has a key twice;
 - P5: reading a state again gives the same rows;
 - a write that began after another was acknowledged has the later completion time.
 """
@@ -30,7 +31,7 @@ BEGINS, WROTE, FAILED = "begins_write", "wrote", "write_failed"
 
 
 class PromiseBroken(AssertionError):  # noqa: N818 (an assertion of tests, not an error of the package)
-    """What readers see does not fit what writers were told.
+    """What readers see contradicts the answers that writers got.
 
     Attributes:
         promise: which one, such as ``P1``.
@@ -51,13 +52,13 @@ class _Write:
 
 
 def attempt(scheduler: Scheduler, change: Change, work: Callable[[], str]) -> str:
-    """Write as the running actor, and keep in the history what was to be written and what came of it.
+    """Write as the running actor, and record the intended change and its outcome in the history.
 
     Args:
         change: what the write does to the table's rows.
         work: writes; returns the completion time of its commit.
 
-    Raises whatever ``work`` raises: of the package's errors, all but `CommitStateUnknownError` mean that it has failed.
+    Raises what ``work`` raises. All of the package's errors except `CommitStateUnknownError` mean that the write failed.
     """
     scheduler.note(BEGINS, dict(change))
     try:
@@ -76,11 +77,11 @@ def check_promises(history: History, times: Sequence[str], read: ReadAsOf, befor
 
     Args:
         history: of the run, with the events of `attempt`.
-        times: the completion times of all commits that the run made.
-        read: the keys and values that a new reader sees as of a completion time, each row as often as it is there.
+        times: the completion times of all commits of the run.
+        read: returns the keys and values that a new reader sees as of a completion time, duplicates included.
         before: the rows at the start of the run.
 
-    Raises `PromiseBroken` with the first promise that is not kept.
+    Raises `PromiseBroken` with the first broken promise.
     """
     writes = _writes(history)
     acknowledged = {write.completed: write for write in writes if write.outcome == "ok"}

@@ -1,7 +1,7 @@
-"""How random explorations choose.
+"""The choices of random explorations.
 
-Priorities follow the idea of probabilistic concurrency testing (Burckhardt et al., 2010): a bug that needs d ordering
-constraints shows with a chance of at least 1 / (n k^(d-1)) in each run of n actors and k steps.
+Priorities follow probabilistic concurrency testing (Burckhardt et al., 2010): each run of n actors and k steps finds a bug that needs d ordering
+constraints with a probability of at least 1 / (n k^(d-1)).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _EVENTS_IN_A_RUN = 2
 
 
 class CoinTosses:
-    """Mostly stays with the actor that runs, which reaches deeper orders than a fair coin at every step."""
+    """Usually continues the running actor, which reaches deeper orders than a fair coin at every step."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
@@ -33,9 +33,9 @@ class CoinTosses:
 
 
 class Priorities:
-    """Runs the actor of the highest priority; at ``depth`` - 1 random steps the running one falls to the end.
+    """Runs the actor with the highest priority; at ``depth`` - 1 random steps the running actor gets the lowest one.
 
-    Crashes, faults and disturbances happen at random steps, two in a run on average, as far as they are allowed.
+    Crashes, faults and disturbances happen at random steps, on average two in a run, within the bounds.
     """
 
     def __init__(self, chance: Random, depth: int = 3) -> None:

@@ -1,8 +1,7 @@
-"""Time and chance of a simulated world: clocks that may be wrong, identifiers, and timers without threads.
+"""Time and identifiers of a simulated world: clocks that may be wrong, and timers without threads.
 
-Every part is a pure function of the schedule: identifiers depend on the seed, the actor and how many it took; every
-actor has a clock of its own (an error that `ActorClock` describes, and a tick for each reading), so that a reading
-needs no scheduling.
+Every part is a pure function of the schedule: identifiers depend on the seed, the actor and its count; every actor has its own clock (with
+the error in `ActorClock`, and a tick for each reading), so that a reading is no scheduling point.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ START_MS = 1_767_225_600_000
 
 @dataclass(frozen=True, slots=True)
 class ActorClock:
-    """What is wrong with the clock of one actor.
+    """The error of one actor's clock.
 
     Attributes:
-        offset_ms: how far it is off.
-        zone_hours: a clock that was set to local time although it is read as UTC is off by these hours, too.
-        drift_ppm: how many microseconds it gains in a second of common time (negative: loses).
+        offset_ms: its offset.
+        zone_hours: hours of a clock that is set to local time although it is read as UTC; added to the offset.
+        drift_ppm: microseconds that it gains in a second of common time (negative: loses).
         jump_ms: how far it jumps (negative: back) when the disturbance ``jump_<actor>`` happens.
     """
 
@@ -37,7 +36,7 @@ class ActorClock:
     jump_ms: int = 0
 
     def at(self, time_ms: int, start_ms: int) -> int:
-        """What it shows at a common time, before it has jumped."""
+        """Return what it shows at a common time, before its jump."""
         drift = (time_ms - start_ms) * self.drift_ppm // 1_000_000
         return time_ms + self.offset_ms + self.zone_hours * 3_600_000 + drift
 
@@ -46,7 +45,7 @@ _RIGHT = ActorClock()
 
 
 class SimClock:
-    """Virtual time. It stands still while actors work; sleeping lets others go on, and moves it when nobody else can.
+    """Virtual time. It stands still while actors work; a sleep lets others continue, and moves time if no other actor can run.
 
     Args:
         scheduler: holds the common time.
@@ -94,13 +93,13 @@ class SimClock:
         return (self._scheduler.time_ms - self._start_ms) / 1000
 
     def sleep(self, seconds: float) -> None:
-        """Park the running actor; outside of a run time just passes."""
+        """Park the running actor; outside a run only time passes."""
         until = self._scheduler.time_ms + max(1, round(seconds * 1000))
         if not self._scheduler.actor:
             self._scheduler.time_ms = until
             return
-        # A sleeper that is waiting for others wakes when they have changed something; waking before would show it
-        # nothing new.
+        # A sleeper that waits for others wakes when they have changed something; an earlier wake would show it nothing
+        # new.
         seen = self._scheduler.changes
         self._scheduler.visit(Call("sleep", "", wait=Wait(lambda: self._scheduler.changes != seen, until)))
         self._scheduler.time_ms = max(self._scheduler.time_ms, until)
@@ -108,7 +107,7 @@ class SimClock:
             wake()
 
     def advance(self, seconds: float) -> None:
-        """Move the common time, from outside of the actors."""
+        """Move the common time, from outside the actors."""
         self._scheduler.time_ms += round(seconds * 1000)
 
     def _jump(self, actor: str) -> None:
@@ -120,7 +119,7 @@ class SimClock:
 
 
 class SimIds:
-    """Identifiers that depend on nothing but seed, actor and count."""
+    """Identifiers that depend only on seed, actor and count."""
 
     def __init__(self, scheduler: Scheduler, seed: int = 0) -> None:
         self._scheduler = scheduler
@@ -158,9 +157,7 @@ class SimTimerHandle:
 
 
 class SimTimer:
-    """Background calls without threads: they run in the actor that asked for them, when it wakes from a sleep and
-    they are due.
-    """
+    """Background calls without threads: they run in the actor that requested them, when it wakes from a sleep and they are due."""
 
     def __init__(self, scheduler: Scheduler, clock: SimClock) -> None:
         self._scheduler = scheduler
@@ -176,7 +173,7 @@ class SimTimer:
         return handle
 
     def fire_due(self) -> None:
-        """Make the calls of the running actor that are due; what one raises is remembered in its handle."""
+        """Make the due calls of the running actor; an error is kept in the call's handle."""
         for handle in [h for h in self._handles if h.actor == self._scheduler.actor]:
             if handle.due_ms <= self._scheduler.time_ms:
                 handle.due_ms = self._scheduler.time_ms + handle.period_ms

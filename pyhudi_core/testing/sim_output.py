@@ -1,6 +1,6 @@
-"""Files in the making of the simulated storage: opened, sent and closed, each a call that can fail or be the last one.
+"""Unfinished files of the simulated storage: opened, sent and closed, each a call that can fail or crash.
 
-A file becomes an object in one step, when it is closed. What it is until then nobody can list.
+A file becomes an object in one step, when it is closed. Until then no listing shows it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyhudi_core.testing.scheduler import Scheduler
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What is left of a file in the making: what it would have become, when it was begun, and by which actor."""
+    """An unfinished file: the object it would have become, when it was begun, and by which actor."""
 
     path: str
     modified_ms: int
@@ -41,7 +41,7 @@ class FileMaker(Protocol):
 
 
 class SimOutputFile:
-    """A file in the making. Made right after the call that opens it has gone well."""
+    """An unfinished file, created right after the call that opens it has succeeded."""
 
     def __init__(self, storage: FileMaker, scheduler: Scheduler, path: str) -> None:
         self._storage = storage
@@ -64,7 +64,7 @@ class SimOutputFile:
         return self._storage.publish(self._path, self._stream.getvalue().to_pybytes(), self._name)
 
     def abort(self) -> None:
-        """Give it up; one that cannot be dropped stays unfinished, and the caller need not know."""
+        """Abort the file; one that cannot be removed stays unfinished, without an error for the caller."""
         if not self._open:
             return
         self._open = False

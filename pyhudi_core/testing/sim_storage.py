@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -29,7 +29,7 @@ from pyhudi_core.errors import (
     PreconditionFailedError,
     StorageError,
 )
-from pyhudi_core.storage.base import Folder, ObjectInfo, StorageSpec
+from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec, delete_each
 from pyhudi_core.storage.memory import folder_of
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix
 from pyhudi_core.testing.faults import FAULTS, Fault, Injection, Journal, faults_of, raise_after, raise_before
@@ -56,21 +56,22 @@ class Profile(Enum):
         return self is Profile.S3
 
     @property
-    def put_if_match(self) -> bool:
-        return self not in (Profile.LOCAL_POSIX, Profile.NO_CAS)
-
-    @property
-    def atomic_create(self) -> bool:
-        return self is not Profile.NO_CAS
-
-    @property
     def tears(self) -> bool:
-        """Whether a crash can leave half a write behind, as on a disk."""
+        """Whether a crash can leave half a write, as on a disk."""
         return self is Profile.LOCAL_POSIX
 
     @property
+    def capabilities(self) -> Capabilities:
+        """What callers may rest on. A disk is one machine's, so all its writers share a clock."""
+        if self is Profile.NO_CAS:
+            return Capabilities()
+        return Capabilities(
+            put_if_absent=True, put_if_match=not self.tears, one_clock=self.tears, temporaries=self.tears
+        )
+
+    @property
     def answer_to_missing(self) -> str:
-        """What If-Match answers where there is no object; callers must not tell the two apart."""
+        """The answer of If-Match if the object does not exist; callers must not distinguish the two."""
         return "404 NoSuchKey" if self is Profile.S3 else "412 PreconditionFailed"
 
 
@@ -96,7 +97,7 @@ def everything_is_shared(path: str) -> bool:
     return True
 
 
-class SimStorage:
+class SimStorage(Storage):
     """The simulated storage.
 
     Args:
@@ -120,6 +121,7 @@ class SimStorage:
     ) -> None:
         self._scheduler = scheduler
         self._profile = profile
+        self._capabilities = profile.capabilities
         self._shared = shared
         self._objects: dict[str, SimObject] = dict(image or {})
         self._versions: dict[str, int] = {}
@@ -143,12 +145,8 @@ class SimStorage:
         return LOCATION
 
     @property
-    def supports_put_if_match(self) -> bool:
-        return self._profile.put_if_match
-
-    @property
-    def supports_put_if_absent(self) -> bool:
-        return self._profile.atomic_create
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
 
     def spec(self) -> StorageSpec:
         raise ConfigError("Simulated storage cannot be opened in another process", table=self.location)
@@ -193,7 +191,7 @@ class SimStorage:
         return self._write("put", path, data, lambda: None)
 
     def put_if_absent(self, path: str, data: bytes) -> ObjectInfo:
-        if not self._profile.atomic_create:
+        if not self._capabilities.put_if_absent:
             if self.head(path) is not None:
                 raise PreconditionFailedError("The object is already there", path=path)
             return self._write("put", path, data, lambda: None)
@@ -201,12 +199,17 @@ class SimStorage:
 
     def put_if_match(self, path: str, data: bytes, etag: str) -> ObjectInfo:
         _checked(path)
-        if not self._profile.put_if_match:
+        if not self._capabilities.put_if_match:
             raise StorageError("This kind of storage has no If-Match", path=path)
         return self._write("put_if_match", path, data, lambda: self._must_match(path, etag))
 
     def delete(self, path: str) -> None:
         self._remove("delete", path, lambda: None)
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        # Each is a call of its own, so that others go on, and crashes happen, between any two. No storage promises an order: the last goes first
+        # here, so that code which relies on the order that it gave is caught.
+        delete_each(self.delete, reversed([*paths]), self.location)
 
     def delete_if_match(self, path: str, etag: str) -> None:
         self._remove("delete_if_match", path, lambda: self._must_match(path, etag))
@@ -218,10 +221,6 @@ class SimStorage:
     def open_output(self, path: str) -> SimOutputFile:
         raise_before(self.enter("open_output", path), path)
         return SimOutputFile(self, self._scheduler, path)
-
-    @property
-    def leaves_temporaries(self) -> bool:
-        return self._profile.tears
 
     def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> builtins.list[str]:
         """Remove hidden files that crashed writers left, as the local disk does; a bucket has rules for that."""

@@ -1,4 +1,4 @@
-"""A simulated outside: clock, chance, threads, timers, a lock and a storage that share one scheduler."""
+"""A simulated outside: clock, randomness, threads, timers, a lock and a storage that share one scheduler."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pyhudi_core.testing.sim_storage import Image, Profile, SimStorage, everythi
 
 
 class SimLock:
-    """A lock provider whose waiting is known to the scheduler, so that it costs no polling.
+    """A lock provider whose waiting the scheduler knows, so that it needs no polling.
 
-    A crashed holder's lease ends after ``lease_s``. The disturbance ``expire_lock`` ends a living holder's lease at
-    any time, as a long pause does; the holder does not notice. With ``excludes=False`` everybody gets the lock at
+    A crashed holder's lease ends after ``lease_s``. The disturbance ``expire_lock`` ends a running holder's lease at
+    any time, as a long pause does; the holder does not notice. With ``excludes=False`` every actor gets the lock at
     once.
     """
 
@@ -50,7 +50,7 @@ class SimLock:
             self._scheduler.visit(Call("acquire", "lock", wait=Wait(self._is_free, until)))
             self._scheduler.saw(stable_hash(self._holder))
             if not self._scheduler.actor and not self._is_free():
-                self._scheduler.time_ms = until  # outside of a run nobody else can go on; only time passes
+                self._scheduler.time_ms = until  # outside a run no other actor can continue; only time passes
             if self._is_free():
                 return self._hold()
             if self._scheduler.time_ms >= deadline:
@@ -107,7 +107,7 @@ class SimLockSession:
 
 
 class SimProcess:
-    """Every actor is a process of one machine; the crashed ones are known to be gone."""
+    """Every actor is a process of one machine; crashed actors are known to have ended."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler

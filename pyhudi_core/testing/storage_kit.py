@@ -1,4 +1,4 @@
-"""What every storage must do, as tests to inherit from.
+"""The conformance suite of storages, as tests to inherit from.
 
 Subclass `StorageKit` in a test module under a name that starts with ``Test`` and give it a fixture ``storage`` that
 returns an empty storage. Each case states one promise of ``storage/base.py``.
@@ -19,7 +19,7 @@ from pyhudi_core.errors import (
     StorageError,
     UnsafePathError,
 )
-from pyhudi_core.storage.base import ObjectInfo, Storage
+from pyhudi_core.storage.base import Capabilities, ObjectInfo, Storage
 
 UNSAFE_PATHS = ["", "/a", "a/", "a//b", "..", "../a", "a/../b", "a/..", ".", "./a", "a/./b", "a\0b", "/", "a/\ud800"]
 ODD_PATHS = [
@@ -87,7 +87,7 @@ class StorageKit:
             assert storage.get(f"race/{turn}") == str(won[0]).encode()
 
     def test_put_if_match_replaces_only_what_was_seen(self, storage: Storage) -> None:
-        if not storage.supports_put_if_match:
+        if not storage.capabilities.put_if_match:
             pytest.skip("no conditional replacement here")
         first = storage.put("a", b"one")
         second = storage.put_if_match("a", b"two", first.etag)
@@ -100,7 +100,7 @@ class StorageKit:
         assert storage.head("missing") is None
 
     def test_of_many_that_put_if_match_at_once_one_succeeds(self, storage: Storage) -> None:
-        if not storage.supports_put_if_match:
+        if not storage.capabilities.put_if_match:
             pytest.skip("no conditional replacement here")
         seen = storage.put("a", b"seen")
         won = _race(8, lambda me: storage.put_if_match("a", str(me).encode(), seen.etag))
@@ -108,7 +108,7 @@ class StorageKit:
         assert storage.get("a") == str(won[0]).encode()
 
     def test_put_if_match_is_refused_where_it_would_not_be_atomic(self, storage: Storage) -> None:
-        if storage.supports_put_if_match:
+        if storage.capabilities.put_if_match:
             pytest.skip("conditional replacement works here")
         seen = storage.put("a", b"one")
         with pytest.raises(StorageError):
@@ -165,6 +165,51 @@ class StorageKit:
             storage.put(path, b"")
         assert _paths(storage, "many/") == paths
         assert len(storage.list_folder("many").objects) == 1203
+        storage.delete_many(paths[1:])
+        assert _paths(storage, "") == paths[:1]
+
+    def test_delete_many_takes_exactly_what_is_named(self, storage: Storage) -> None:
+        odd = [f"x/{path}" for path in ODD_PATHS]
+        for path in ("a/1", "a/10", "a/2", "b", *odd):
+            storage.put(path, b"x")
+        storage.delete_many(["a/1", "never/there", "a/1", "a/2", *odd])
+        assert _paths(storage, "") == ["a/10", "b"]
+        storage.delete_many(path for path in ("a/10",))
+        storage.delete_many([])
+        assert _paths(storage, "") == ["b"]
+
+    @pytest.mark.parametrize("path", UNSAFE_PATHS)
+    def test_delete_many_deletes_nothing_if_one_path_is_unsafe(self, storage: Storage, path: str) -> None:
+        storage.put("a", b"")
+        storage.put("b", b"")
+        with pytest.raises(UnsafePathError):
+            storage.delete_many(["a", path, "b"])
+        assert _paths(storage, "") == ["a", "b"]
+
+    def test_names_are_those_of_the_folder(self, storage: Storage) -> None:
+        for path in ("t/b/c", "t/a", "t/f/g/h", "t/c", "tt/x"):
+            storage.put(path, b"")
+        assert storage.list_names("t") == (("a", "c"), ("b", "f"))
+        assert storage.list_names("nothing") == ((), ())
+        assert storage.list_names("") == ((), ("t", "tt"))
+
+    def test_capabilities_are_the_same_at_every_look_and_hold_without_fsync(self, storage: Storage) -> None:
+        assert isinstance(storage.capabilities, Capabilities)
+        assert storage.capabilities == storage.capabilities == storage.without_fsync().capabilities
+        assert storage.capabilities.parallel_calls >= 1
+        storage.without_fsync().put("short/lived", b"x")
+        assert storage.get("short/lived") == b"x"
+
+    def test_empty_folders_and_files_in_the_making_are_no_objects(self, storage: Storage) -> None:
+        storage.put("t/a/b", b"")
+        storage.put("t/c", b"")
+        storage.delete("t/a/b")
+        storage.remove_empty_folders("t")
+        assert storage.list_folder("t").folders == ()
+        assert _paths(storage, "") == ["t/c"]
+        assert storage.list_hidden("t") == ()
+        assert storage.sweep_temporaries("", 0, 5_000_000_000_000) == []
+        assert _paths(storage, "") == ["t/c"]
 
     def test_a_folder_shows_its_direct_children(self, storage: Storage) -> None:
         for path in ("t/a", "t/b/c", "t/b/d/e", "t/f/g", "tt/x", "root"):
@@ -189,7 +234,7 @@ class StorageKit:
             lambda: storage.open_input(path),
             lambda: storage.open_output(path),
         ]
-        if storage.supports_put_if_match:
+        if storage.capabilities.put_if_match:
             calls.append(lambda: storage.put_if_match(path, b"", "x"))
         if path:
             calls.append(lambda: storage.list_folder(path))
@@ -279,7 +324,7 @@ def _paths(storage: Storage, prefix: str) -> list[str]:
 
 
 def _race(contenders: int, attempt: Callable[[int], object]) -> list[int]:
-    """Run the attempt in as many threads at once and return those that did not fail its precondition."""
+    """Run the attempt in this many threads at once, and return those whose precondition did not fail."""
     won: list[int] = []
     start = threading.Barrier(contenders)
 

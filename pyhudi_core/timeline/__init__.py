@@ -1,1 +1,1 @@
-"""The timeline: what happened to a table, in order."""
+"""The timeline: the actions on a table, in order. Active, archived, and ``hoodie.properties``."""

@@ -1,11 +1,16 @@
 """The active timeline as a value, and the folder it is loaded from.
 
-Specification, section "Timeline". Loading lists ``.hoodie/<timeline path>/`` once, passes over names that are not instants, and keeps
-the highest state of each (requested time, completed action), as Hudi does. Nothing is cached between loads except the content of
-completed files, which never change, and the timeline that the same names gave the last time.
+Specification, section "Timeline". Loading lists ``.hoodie/<timeline path>/`` once, ignores names that are not instants, and keeps
+the highest state of each (requested time, completed action), as Hudi does. Between loads only two things are cached: the content of
+completed files, which never change, and the timeline made from the same names by the previous load.
 
-An archived instant can have a completed file here: archival is deleting it, died before it did, or a process that slept through it published it
-again. It has no pending file any more then, by which it is known; the history decides, and its instants do not show here.
+On a disk, Hudi creates a completed file and writes its content afterwards. For a moment the file is empty or incomplete. `read_commit`
+waits until the content is complete, and never caches an empty file: a reader that took the file for an empty commit would miss its rows, and
+a writer would rewrite older files and lose them.
+
+An archived instant can still have a completed file here: archival is deleting it, or ended before the deletion, or a delayed process
+published it again. Such a file has no pending file, which is how it is recognised. The archived timeline decides, and the instant is
+left out here.
 """
 
 from __future__ import annotations
@@ -14,17 +19,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from html import escape
 
-from pyhudi_core.errors import CorruptTimelineError, ObjectNotFoundError
-from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.errors import CorruptAvroError, CorruptTimelineError, ObjectNotFoundError
+from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, parse_file_name
+from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.timeline.history import History
 
 _SHOWN = 20
 _KEPT_COMMITS = 1_000
 """So many commits' content is kept beyond what is on the active timeline, for readers of older states."""
+_BEING_WRITTEN_S = 5.0
+"""A completed file that is younger than this may still be written by Hudi."""
+_POLL_S = 0.02
+_LOOKS = 10
 _ONE_PAGE = 250
 """So many names a storage lists at one moment: a disk more than this, object stores a thousand."""
 Names = tuple[tuple[str, ...], tuple[str, ...]]
@@ -33,9 +42,9 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Instants in the order of their requested times, newest last; iterable, and filterable by action and state.
+    """Instants ordered by requested time, newest last; iterable, and filterable by action and state.
 
-    ``has_history``: whether there was a folder for archived instants when it was loaded.
+    ``has_history``: whether the folder of archived instants existed at loading.
     """
 
     instants: tuple[Instant, ...] = ()
@@ -78,18 +87,18 @@ class Timeline:
 
     @property
     def pending(self) -> Timeline:
-        """Requested or inflight."""
+        """Requested and inflight instants."""
         return Timeline(tuple(instant for instant in self.instants if instant.is_pending))
 
     @property
     def commits(self) -> Timeline:
-        """Completed commits, deltacommits and replacecommits, in the order of their completion."""
+        """Completed commits, deltacommits and replacecommits, ordered by completion."""
         data = (instant for instant in self.instants if instant.is_completed and instant.action in DATA_ACTIONS)
         return Timeline(tuple(sorted(data, key=lambda instant: instant.completion_time or instant.requested_time)))
 
     @property
     def first_write(self) -> str | None:
-        """The least requested time of a commit, deltacommit or replacecommit, pending ones included; archived ones lie before it."""
+        """The smallest requested time of a commit, deltacommit or replacecommit, pending ones included; archived ones are older."""
         return min((i.requested_time for i in self.instants if i.action in WRITE_ACTIONS), default=None)
 
     @property
@@ -98,7 +107,7 @@ class Timeline:
         return max((instant.completion_time or instant.requested_time for instant in self.instants), default="")
 
     def find(self, requested_time: str, action: Action | None = None) -> Instant | None:
-        """The instant with this requested time (and completed action); savepoints only when they are asked for."""
+        """Return the instant with this requested time (and completed action). Savepoints are found only if their action is given."""
         for instant in self.instants:
             if instant.requested_time != requested_time:
                 continue
@@ -129,7 +138,11 @@ class Timeline:
 
 @dataclass(slots=True)
 class TimelineFolder:
-    """Reads the active timeline of one table; ``history_path`` is relative to it. ``utc``: its times never go back (local ones do, once a year)."""
+    """Reads the active timeline of one table.
+
+    ``history_path`` is relative to it. ``utc``: times never go back (local times do, once a year). ``clock`` waits for completed files that
+    another process is still writing; without it they are read as they are. ``latest`` is what the last `load` returned.
+    """
 
     storage: Storage
     path: str
@@ -137,7 +150,9 @@ class TimelineFolder:
     _commits: dict[str, CommitMetadata] = field(default_factory=dict)
     _history: History | None = None
     utc: bool = False
-    _latest: tuple[Names, Timeline] | None = None
+    clock: Clock | None = None
+    _parsed: tuple[Names, Timeline] | None = None
+    latest: Timeline | None = None
 
     @property
     def history(self) -> History:
@@ -148,23 +163,27 @@ class TimelineFolder:
 
     def load(self) -> Timeline:
         """List the folder once."""
+        self.latest = self._load()
+        return self.latest
+
+    def _load(self) -> Timeline:
         listed = self._names()
-        if self._latest is not None and self._latest[0] == listed:
-            return self._latest[1]
+        if self._parsed is not None and self._parsed[0] == listed:
+            return self._parsed[1]
         files, has_history = self._instants(listed)
         self._forget_archived(listed)
         timeline = Timeline.of(files, has_history)
         pending = {file.group for file in files if file.is_pending}
         alone = {i for i in timeline.completed if i.action in DATA_ACTIONS and i.group not in pending}
         if not (has_history and alone):
-            # Only then it is a function of the names; what is archived can change under the same names.
-            self._latest = (listed, timeline)
+            # Only then does the result depend on the names alone; instants can be archived under the same names.
+            self._parsed = (listed, timeline)
             return timeline
         archived = self.history.among(alone)
         return replace(timeline, instants=tuple(i for i in timeline if i not in archived)) if archived else timeline
 
     def _forget_archived(self, listed: Names) -> None:
-        """Let go of the content of files that are gone: a process that writes for months would keep every commit it ever looked at."""
+        """Drop the cached content of deleted files, so that a process that writes for months does not keep every commit it ever read."""
         if len(self._commits) > _KEPT_COMMITS + len(listed[0]):
             shown = set(listed[0])
             for path in list(self._commits):
@@ -172,14 +191,14 @@ class TimelineFolder:
                     self._commits.pop(path, None)
 
     def files(self) -> tuple[list[Instant], bool]:
-        """Every file of the active timeline, also those of archived instants; and whether there is a folder for archived ones."""
+        """Return every file of the active timeline, also of archived instants, and whether the folder of archived ones exists."""
         return self._instants(self._names())
 
     def _names(self) -> Names:
         """The names of files and folders at one moment.
 
-        A listing of several pages shows a later moment on each page, so it may show a commit and not another one that completed before it. What
-        completed until the end of a first listing shows in a second one, whatever its pages; newer ones are left out.
+        Each page of a long listing shows a later moment, so a listing may show a commit without another one that completed before it. A second
+        listing shows everything that had completed by the end of the first, on whatever page; newer instants are left out.
         """
         first = self._listed()
         if len(first[0]) <= _ONE_PAGE:
@@ -190,18 +209,15 @@ class TimelineFolder:
         return tuple(name for name, i in parsed if i is None or (i.completion_time or "") <= newest), folders
 
     def _listed(self) -> Names:
-        """The names as the storage lists them. A disk tells them without a look at each file, which is most of the work."""
-        if isinstance(self.storage, LocalStorage):
-            return self.storage.list_names(self.path)
-        folder = self.storage.list_folder(self.path)
-        return tuple(_name(info.path) for info in folder.objects), tuple(_name(path) for path in folder.folders)
+        """The names as the storage lists them."""
+        return self.storage.list_names(self.path)
 
     def _instants(self, listed: Names) -> tuple[list[Instant], bool]:
         parsed = map(parse_file_name, listed[0])
         return [instant for instant in parsed if instant is not None], self.history_path.partition("/")[0] in listed[1]
 
     def archived(self, timeline: Timeline, requested_time: str, action: Action | None = None) -> Instant | None:
-        """The archived instant with this requested time, where the timeline, loaded before, leaves room for one."""
+        """Return the archived instant with this requested time, if the loaded timeline does not rule it out."""
         return self.history.find(requested_time, action) if timeline.has_history else None
 
     def file(self, instant: Instant) -> str:
@@ -209,7 +225,7 @@ class TimelineFolder:
         return f"{self.path}/{instant.file_name()}"
 
     def read_commit(self, instant: Instant) -> CommitMetadata:
-        """The content of a completed commit, deltacommit or replacecommit; an empty file is an empty commit, as for Hudi."""
+        """Read a completed commit, deltacommit or replacecommit; an empty file is an empty commit, as for Hudi."""
         path = self.file(instant)
         known = self._commits.get(path)
         if known is not None:
@@ -230,14 +246,43 @@ class TimelineFolder:
                 instant=instant.requested_time,
                 hint="No writer of version 8 makes such a name. Roll the table back to before it, or give the file its right name again.",
             )
-        data = self._completed(instant, path)
-        record = "HoodieReplaceCommitMetadata" if instant.action is Action.REPLACECOMMIT else "HoodieCommitMetadata"
-        commit = CommitMetadata.from_avro(decode_record(data, record, path=path)) if data else CommitMetadata(None)
+        commit = self._written(instant, path)
+        if commit is None:
+            return CommitMetadata(None)
         self._commits[path] = commit
         return commit
 
+    def _written(self, instant: Instant, path: str) -> CommitMetadata | None:
+        """The content of a completed file, waited for while another process writes it; None if the file stays empty."""
+        record = "HoodieReplaceCommitMetadata" if instant.action is Action.REPLACECOMMIT else "HoodieCommitMetadata"
+        started = self.clock.monotonic() if self.clock is not None else 0.0
+        seen, looks = -1, 0
+        while True:
+            data = self._completed(instant, path)
+            if not data:
+                if not self._being_written(path, started):
+                    return None
+                continue
+            try:
+                return CommitMetadata.from_avro(decode_record(data, record, path=path))
+            except CorruptAvroError:
+                # A file that does not grow any more is damaged.
+                seen, looks = len(data), looks + 1 if len(data) == seen else 1
+                if looks == _LOOKS or not self._being_written(path, started):
+                    raise
+
+    def _being_written(self, path: str, started: float) -> bool:
+        """Whether an incomplete file is so young that another process may still write it; waits a moment before it says so."""
+        if self.clock is None or self.clock.monotonic() - started > _BEING_WRITTEN_S:
+            return False
+        info = self.storage.head(path)
+        if info is None or self.clock.now_ms() - info.modified_ms > 1000 * _BEING_WRITTEN_S:
+            return False
+        self.clock.sleep(_POLL_S)
+        return True
+
     def _completed(self, instant: Instant, path: str) -> bytes:
-        """The bytes of a completed file, wherever they are by now."""
+        """The bytes of a completed file, active or archived by now."""
         try:
             return self.storage.get(path)
         except ObjectNotFoundError:
@@ -247,14 +292,14 @@ class TimelineFolder:
             return row.metadata or b""
 
     def archived_commits(self, after: str) -> Iterator[CommitMetadata]:
-        """What archived commits say that completed after a time, newest first; their files are opened as they are needed."""
+        """Iterate over archived commits that completed after a time, newest first; each file is opened when it is needed."""
         for row in self.history.rows_newest_first(after) if self.load().has_history else ():
             record = CommitMetadata(None).record_name(Action(row.action))
             if row.metadata:
                 yield CommitMetadata.from_avro(decode_record(row.metadata, record, path=self.history.path))
 
     def latest_schema(self, timeline: Timeline) -> str | None:
-        """Avro JSON of the newest completed commit (by requested time) that defines a schema."""
+        """Return the Avro JSON of the newest completed commit (by requested time) that has a schema."""
         for instant in reversed(timeline.instants):
             if instant.is_completed and instant.action in DATA_ACTIONS:
                 commit = self.read_commit(instant)

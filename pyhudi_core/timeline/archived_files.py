@@ -1,4 +1,4 @@
-"""From the active timeline to the history: what a row keeps of an instant's files, and the deletion of files whose instants are archived."""
+"""Archive instants: make the rows for the archived timeline, and delete the files of archived instants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pyhudi_core.formats.history_file import HistoryRow
 from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant, State
 from pyhudi_core.timeline.active import TimelineFolder
 
-# Where the plan of an action is: insert_overwrite has none but its workload, which Hudi keeps from the inflight file.
+# The file with an action's plan. insert_overwrite has only its workload profile, which Hudi archives from the inflight
+# file.
 _PLANS = {
     Action.CLEAN: State.REQUESTED,
     Action.COMPACTION: State.REQUESTED,
@@ -20,7 +21,7 @@ _PLANS = {
 
 
 def rows_of(folder: TimelineFolder, instants: Sequence[Instant]) -> list[HistoryRow]:
-    """The rows of completed instants. Raises `ObjectNotFoundError` if one is not on the active timeline any more."""
+    """Return the rows of completed instants. Raises `ObjectNotFoundError` if one is not on the active timeline any more."""
     files, _ = folder.files()
     pending = {(file.group, file.action, file.state) for file in files if file.is_pending}
     rows = []
@@ -47,12 +48,12 @@ def rows_of(folder: TimelineFolder, instants: Sequence[Instant]) -> list[History
 
 
 def drop_archived(folder: TimelineFolder) -> int:
-    """Delete the files of instants that the history holds: pending ones first, then completed ones, oldest first. Returns how many.
+    """Delete the files of archived instants, pending files first, then completed ones, oldest first and one at a time; return their number.
 
-    The history is read back for it. An active write that is not archived keeps everything that is newer than itself: a process that slept through
-    the archival may just have announced it, and its requested time has to stay the least on the timeline.
+    The archived timeline is read back before. A pending write that is not archived keeps everything newer than itself: a delayed process may just
+    have announced it, and its requested time must stay the smallest on the timeline.
     """
-    # The history first: what has been announced since shows in the listing after it.
+    # The archived timeline is read first, so that the later listing shows every instant announced since.
     state = folder.history.state()
     files, _ = folder.files()
     archived = folder.history.among(files, state)
@@ -65,12 +66,13 @@ def drop_archived(folder: TimelineFolder) -> int:
         if file.group not in groups and file.action in WRITE_ACTIONS and file.requested_time not in saved
     ]
     first = min(active, default=None)
-    gone = sorted(
-        (file for file in files if file.group in groups and (first is None or file.requested_time < first)),
-        key=lambda file: (file.is_completed, file.requested_time),
-    )
+    gone = sorted(file for file in files if file.group in groups and (first is None or file.requested_time < first))
+    # The pending files first: without its completed file an instant would look like one that is at work. Their order does not matter. That of the
+    # completed ones does: what is missing on the timeline must be older than all that is there, or Hudi's readers take its data for uncommitted.
+    folder.storage.delete_many(folder.file(file) for file in gone if file.is_pending)
     for file in gone:
-        folder.storage.delete(folder.file(file))
+        if file.is_completed:
+            folder.storage.delete(folder.file(file))
     return len(gone)
 
 

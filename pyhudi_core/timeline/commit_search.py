@@ -1,10 +1,11 @@
-"""Completed commits from the newest back, out of the active and the archived timeline, that carry something in their extra metadata.
+"""Search completed commits, active and archived, newest first, for entries of their extra metadata.
 
-A reader that looks for its own entry (a checkpoint, the identity of a run) passes over the commits of others, and there may be thousands of them
-since. So the search is lazy: it opens a file of the history only if that can hold the next commit, and there it compares bytes in columns
-and decodes only the commits that may have the entry. Whoever asks stops at the first commit that tells enough.
+A reader that looks for its own entry (a checkpoint, the identity of a run) skips the commits of others, possibly
+thousands. So the search is
+lazy: it opens an archived file only if that can hold the next commit, compares bytes in columns, and decodes only commits that may have
+the entry. The caller stops at the first commit that it needs.
 
-Invariant: commits come in the strict order of their completion, the newest first, and each comes once, also while archival moves them.
+Invariant: commits come strictly in the order of their completion, newest first, and each exactly once, also while archival moves them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pyhudi_core.errors import ObjectNotFoundError
-from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.formats.history_file import HistoryRow
 from pyhudi_core.formats.history_manifest import HistoryFile
 from pyhudi_core.model.commit import CommitMetadata
@@ -25,11 +26,13 @@ _TRIES = 4
 
 
 def commits_holding(folder: TimelineFolder, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
-    """Commits that completed after a time and have an extra entry whose key begins with ``key`` (empty: all), newest completion first.
+    """Iterate over commits that completed after a time and have an extra entry whose key begins with ``key`` (empty: all), newest first.
 
-    Raises `CorruptTimelineError` where commits that completed after that time are archived and cannot be read.
+    Raises `CorruptTimelineError` if archived commits that completed after that time cannot be read.
     """
-    timeline = folder.load()  # before the history: what archival moves meanwhile shows twice rather than never
+    timeline = (
+        folder.load()
+    )  # read before the archived timeline: an instant that archival moves meanwhile appears twice rather than never
     archived = _Archived(folder, key) if timeline.has_history else None
     seen = {instant.group for instant in timeline}
     for instant in reversed(timeline.commits.instants):
@@ -47,7 +50,7 @@ def commits_holding(folder: TimelineFolder, key: str, after: str = "") -> Iterat
 
 @dataclass(slots=True)
 class _Archived:
-    """The matching commits of the history that no call has given yet, and the files that were not opened yet."""
+    """The matching archived commits not returned yet, and the files not opened yet."""
 
     folder: TimelineFolder
     key: str
@@ -57,13 +60,15 @@ class _Archived:
     _tries: int = 1
 
     def after(self, bound: str, but: set[tuple[str, Action]]) -> Iterator[tuple[Instant, CommitMetadata]]:
-        """Those that completed after ``bound``, newest first, without the instants ``but``, which grow by those that are given."""
+        """Iterate over commits that completed after ``bound``, newest first, without the instants in ``but``; returned
+        instants are added to it.
+        """
         history, state = self.folder.history, self._looked()
         while True:
             try:
                 if self._opened_next(history, state, bound):
                     continue
-            except ObjectNotFoundError:  # a merge of the history took the file away: the same rows stand in another one
+            except ObjectNotFoundError:  # a merge of archived files removed the file: the same rows are in another one
                 self._tries += 1
                 if self._tries == _TRIES:
                     raise
@@ -90,7 +95,7 @@ class _Archived:
         return self._state
 
     def _opened_next(self, history: History, state: HistoryState, bound: str) -> bool:
-        """Read the newest file that can hold what comes next; False if what is waiting comes next."""
+        """Open the newest file that can hold the next commit; False if the next commit is already decoded."""
         top = max(bound, self._waiting[-1][0] if self._waiting else "")
         file = next((file for file in self._files if history.completes_after(state, file, top)), None)
         if file is None:

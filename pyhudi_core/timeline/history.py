@@ -1,13 +1,13 @@
-"""The archived timeline, read: instants that left the active timeline, in ``<timeline>/history/`` (specification, "LSM Timeline").
+"""Read the archived timeline: instants that left the active timeline, in ``<timeline>/history/`` (specification, "LSM Timeline").
 
-The newest sound manifest counts. ``_version_`` only says how far Hudi's readers have been told, so it may lag behind (a process died between
-the two writes) or be missing for a moment (it is replaced by delete and create). A manifest beyond ``_version_`` that cannot be read was never in
-force, and is passed over; one that ``_version_`` names, and everything that it alone knew, is lost: the one before it is then read, the state
-carries the problem, and a look-up that finds nothing is an error instead of a wrong answer.
+The newest readable manifest counts. ``_version_`` only tells Hudi's readers which manifest to read; it may be old (a process ended between
+the two writes) or missing for a moment (it is replaced by delete and create). An unreadable manifest newer than ``_version_`` was never
+in use and is ignored. If the manifest in ``_version_`` is unreadable, the entries that only it had are lost: the previous manifest is read,
+the state records the problem, and a look-up without a result raises an error instead of a wrong answer.
 
 Invariants
-- nothing is read before it is asked for, and of the data files only those whose range of times can hold what is asked for;
-- a listing is made anew for every question; what is kept between questions (manifests, times of data files) belongs to one entity tag.
+- nothing is read before it is needed, and only the data files whose range of times can hold the answer;
+- every question makes a new listing; cached manifests and times of data files belong to one entity tag.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class HistoryState:
-    """What the history's folder held at one moment.
+    """The content of the history's folder at one moment.
 
     Attributes:
-        number: the greatest manifest number there is; the next one to make is one more.
-        version: what ``_version_`` says; None if it says nothing.
-        files: what the newest sound manifest lists, by name.
+        number: the greatest manifest number; the next manifest has the number after it.
+        version: the number in ``_version_``; None if it has none.
+        files: the files of the newest readable manifest, by name.
         objects: all objects of the folder, by name.
-        problem: why instants may be missing from ``files``; None if all is well.
+        problem: why instants may be missing from ``files``; None if none are.
     """
 
     number: int
@@ -56,13 +56,13 @@ class HistoryState:
 
     @property
     def last(self) -> str:
-        """No archived requested time is greater; empty without any."""
+        """The greatest archived requested time; empty if nothing is archived."""
         return max((file.last for file in self.files), default="")
 
 
 @dataclass(slots=True)
 class History:
-    """The archived timeline in one folder. Raises `CorruptTimelineError` where an answer would rest on what cannot be read."""
+    """The archived timeline in one folder. Raises `CorruptTimelineError` if an answer depends on a file that cannot be read."""
 
     storage: Storage
     path: str
@@ -77,9 +77,10 @@ class History:
         return bool(self.storage.list(f"{self.path}/{manifest_name(0)[:-1]}"))
 
     def state(self) -> HistoryState:
-        """Read the pointer, list the folder, and read its newest sound manifest.
+        """Read the pointer, list the folder, and read its newest readable manifest.
 
-        What looks damaged is looked at again: perhaps this process stood still in the middle of its listing, and others went on.
+        If something looks damaged, the folder is read again: this process may have paused during its listing while
+        others changed the folder.
         """
         for _ in range(_TRIES - 1):
             with suppress(ObjectNotFoundError):
@@ -92,7 +93,7 @@ class History:
         return state
 
     def _look(self) -> HistoryState:
-        # The pointer comes first: a manifest that it names is older than the listing, so it must be there.
+        # The pointer is read first: a manifest that it names is older than the listing, so the listing must show it.
         pointed, version = self._version()
         listed = {info.path.rpartition("/")[2]: info for info in self.storage.list_folder(self.path).objects}
         self._forget_gone(listed)
@@ -114,12 +115,12 @@ class History:
         return HistoryState(numbers[0] if numbers else 0, version, (), listed, problem)
 
     def _forget_gone(self, listed: Collection[str]) -> None:
-        """Let go of what was read from files that a merge or a newer manifest has taken the place of."""
+        """Drop cached content of files that a merge or a newer manifest has replaced."""
         _drop_gone(self._manifests, listed)
         _drop_gone(self._times, listed)
         _drop_gone(self._completions, listed)
 
-    # --- questions
+    # --- look-ups
 
     def find(self, requested_time: str, action: Action | None = None) -> Instant | None:
         """The archived instant with this requested time: of an action, or a commit, deltacommit or replacecommit."""
@@ -180,7 +181,7 @@ class History:
         return self._ask(look, lambda _: True)
 
     def rows_newest_first(self, after: str) -> Iterator[HistoryRow]:
-        """The same one by one, those of the newest file first; files are opened as they are needed."""
+        """Iterate over the same rows, those of the newest file first; files are opened when they are needed."""
         state = self.state()
         for file in sorted(state.files, key=lambda file: file.last, reverse=True):
             if self.completes_after(state, file, after):
@@ -190,7 +191,7 @@ class History:
             raise self.lost(state)
 
     def holds(self, action: Action, after: str) -> bool:
-        """Whether an instant of this action is archived that completed later. Opens no content."""
+        """Whether an instant of this action that completed later is archived. Opens no content."""
 
         def look(state: HistoryState) -> bool:
             files = (file for file in state.files if self.completes_after(state, file, after))
@@ -222,7 +223,7 @@ class History:
         return self._ask(look, lambda _: True)
 
     def newest_first(self, until: str) -> Iterator[Instant]:
-        """Commits that had completed at ``until``, the greatest requested time first; files are opened as they are needed."""
+        """Iterate over commits that had completed at ``until``, the greatest requested time first; files are opened when they are needed."""
         state = self.state()
         reached = (file for file in state.files if file.first <= until)
         files = sorted(reached, key=lambda file: file.last, reverse=True)
@@ -237,9 +238,9 @@ class History:
             raise self.lost(state)
 
     def among(self, instants: Iterable[Instant], state: HistoryState | None = None) -> set[Instant]:
-        """Which of these instants of the active timeline are archived. Never says so of one that is not.
+        """Return which of these instants of the active timeline are archived. Never includes one that is not.
 
-        Completed ones are known by requested time, action and completion time, pending ones by the first two.
+        Completed instants are matched by requested time, action and completion time, pending ones by the first two.
         """
         found = state or self.state()
         wanted = {instant for instant in instants if instant.requested_time <= found.last}
@@ -288,7 +289,7 @@ class History:
         return [i for file in _may_hold(state.files, first, last) for i in self._instants(state, file)]
 
     def completes_after(self, state: HistoryState, file: HistoryFile, after: str) -> bool:
-        """Whether a file can hold a completion time after this one; the footer tells it where the manifest does not."""
+        """Whether a file can hold a completion time after this one; read from the footer if the manifest does not have it."""
         if file.last > after:
             return True
         if file.completed is not None:
@@ -297,7 +298,7 @@ class History:
         return greatest is None or greatest > after
 
     def _greatest(self, state: HistoryState, file: HistoryFile) -> str | None:
-        """The greatest completion time by the file's footer; None if that does not say."""
+        """Return the greatest completion time in the file's footer; None if the footer has none."""
         path = self._path(state, file)
         key = (file.name, state.objects[file.name].etag)
         if key not in self._completions:
@@ -319,14 +320,14 @@ class History:
         return known
 
     def _version(self) -> tuple[bool, int | None]:
-        """Whether there is a pointer, and what it says."""
+        """Return whether the pointer exists, and its number."""
         try:
             return True, decode_version(self.storage.get(f"{self.path}/{VERSION_FILE}"))
         except ObjectNotFoundError:
-            return False, None  # there is no history, or the pointer is being replaced
+            return False, None  # the history does not exist, or the pointer is being replaced
 
     def _ask(self, look: Callable[[HistoryState], T], is_incomplete: Callable[[T], bool]) -> T:
-        """Answer from the newest state; files that a merge takes away meanwhile lead to another look at a newer one."""
+        """Answer from the newest state; if a merge removes files meanwhile, read the newer state and try again."""
         for attempt in range(1, _TRIES + 1):
             try:
                 state = self.state()
@@ -341,7 +342,7 @@ class History:
         raise AssertionError("the last attempt returns or raises")
 
     def lost(self, state: HistoryState) -> CorruptTimelineError:
-        """The error for an answer that would rest on what cannot be read."""
+        """The error for an answer that depends on what cannot be read."""
         return CorruptTimelineError(
             f"The archived timeline is damaged, so the answer is not known: {state.problem}",
             table=self.storage.location,
@@ -351,9 +352,9 @@ class History:
 
 
 def _was_never_in_force(number: int, version: int | None, pointed: bool, numbers: list[int]) -> bool:
-    """Whether a manifest that cannot be read was left by a process that died while it made it: the pointer moves before anything is deleted."""
+    """Whether an unreadable manifest is the rest of a process that ended while it wrote it: the pointer moves before anything is deleted."""
     if not pointed:
-        return len(numbers) == 1  # the very first one
+        return len(numbers) == 1  # the very first manifest
     return version is not None and version < number
 
 
@@ -362,7 +363,7 @@ def _may_hold(files: Iterable[HistoryFile], first: str, last: str) -> list[Histo
 
 
 def _drop_gone(kept: dict[tuple[str, str], T], listed: Collection[str]) -> None:
-    for key in list(kept):  # other threads may add to it meanwhile
+    for key in list(kept):  # other threads may change it meanwhile
         if key[0].rpartition("/")[2] not in listed:
             kept.pop(key, None)
 

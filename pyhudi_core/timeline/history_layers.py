@@ -1,8 +1,9 @@
-"""Layers of the archived timeline: many small files of one layer become one of the next (specification, "LSM Timeline", compaction).
+"""Merge layers of the archived timeline: many small files of one layer become one file of the next (specification, "LSM
+Timeline", compaction).
 
-As in Hudi: a layer with a batch of files has its oldest ones merged, as long as they are not too large together, and then the layer above is
-looked at. Hudi merges up to 1 GB; we stop earlier, because a merge is done in memory. A reader of a state before the merge finds the merged files
-for a while; after that it looks at the newest state instead.
+As in Hudi: when a layer has a full batch of files, its oldest ones are merged if they are not too large together; then the next layer is checked.
+Hudi merges up to 1 GB; this package stops earlier, because it merges in memory. The merged files stay readable for some time for readers of the
+previous state; a later reader uses the newest state.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MAX_MERGED_BYTES = 64 << 20
 
 
 def next_merge(files: Sequence[HistoryFile], batch: int) -> tuple[HistoryFile, ...]:
-    """The files to merge: the oldest of the lowest layer that has a batch of them; empty when no layer has."""
+    """Return the files to merge: the oldest of the lowest layer with a full batch; empty if no layer has one."""
     for layer in range(LAST_LAYER):
         members = sorted(file for file in files if file.layer == layer)
         if len(members) < batch:
@@ -34,7 +35,7 @@ def next_merge(files: Sequence[HistoryFile], batch: int) -> tuple[HistoryFile, .
 
 
 def merge_layers(writer: HistoryWriter, batch: int) -> int:
-    """Merge until no layer has a batch of files; returns the number of merges. Stops when somebody else changes the history meanwhile."""
+    """Merge until no layer has a full batch; return the number of merges. Stops if another process changes the history meanwhile."""
     merges = 0
     while True:
         state = writer.history.state()
@@ -52,5 +53,5 @@ def merge_layers(writer: HistoryWriter, batch: int) -> int:
 def _merged(writer: HistoryWriter, state: HistoryState, chosen: Sequence[HistoryFile]) -> list[HistoryRow]:
     rows = {
         (row.requested_time, row.action): row for file in chosen for row in writer.history.rows(state, file)
-    }  # a row that is in two files is the same in both
+    }  # a row that is in two files is equal in both
     return [rows[key] for key in sorted(rows)]

@@ -1,13 +1,13 @@
-"""The archived timeline, written: data files, manifests, the version pointer, and what may be swept (specification, "LSM Timeline").
+"""Write the archived timeline: data files, manifests, the version pointer, and removal of old files (specification, "LSM Timeline").
 
-A new state of the history is decided by the put-if-absent of the next manifest. Everything else is arranged so that a process which sleeps through
-others' work, at any step, does no harm:
+The put-if-absent of the next manifest decides a new state of the history. All other steps are ordered so that a process that pauses at any
+step, while others continue, does no harm:
 
-- a data file is created under a name that nobody has, and never written again; if the name is taken, by a process that died or by a rival, the range
-  in it is widened by one, which readers do not mind;
-- the pointer moves by compare-and-swap, only forward, and whoever moves it looks again afterwards;
-- only after that is anything deleted: files of the active timeline whose instants the newest manifest's files hold, as they are read back; and files
-  of the history that were there before a manifest of ours, that no kept manifest lists, and that are still the same by their tag.
+- a data file is created under a unique name and never written again; if an ended process or a concurrent writer has used the name, the range in the
+  name is widened by one, which readers accept;
+- the pointer moves by compare-and-swap, only forward, and is read again after the move;
+- only then files are deleted: files of the active timeline whose instants are in the newest manifest's files, as read back; and files of the
+  history that existed before this writer's manifest, are in no kept manifest, and still have the same tag.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class HistoryWriter:
     """Changes one history.
 
     Args:
-        history: what it reads.
-        create: put-if-absent with an outcome that is always known.
-        nonce: gives texts that nobody else has.
+        history: reads the history.
+        create: put-if-absent whose outcome is always known.
+        nonce: gives unique texts.
     """
 
     history: History
@@ -66,7 +66,7 @@ class HistoryWriter:
         return self.history.storage
 
     def add(self, rows: Sequence[HistoryRow], state: HistoryState, layer: int = 0) -> HistoryFile:
-        """Create a data file with these rows, at least one, in the order of their requested times. No manifest lists it yet."""
+        """Create a data file with these rows, at least one, ordered by requested time. No manifest lists it yet."""
         data = encode_rows(rows, self.nonce())
         first, last = rows[0].requested_time, rows[-1].requested_time
         completed = max(row.completion_time or row.requested_time for row in rows)
@@ -82,7 +82,7 @@ class HistoryWriter:
         )
 
     def decide(self, state: HistoryState, files: Iterable[HistoryFile]) -> bool:
-        """Make the next manifest list these files, and tell Hudi's readers; False if somebody else's next manifest was first."""
+        """Create the next manifest with these files, and move the pointer for Hudi's readers; False if another process created it first."""
         content = encode_manifest(files, self.nonce())
         if not self.create(self.storage, f"{self.history.path}/{manifest_name(state.number + 1)}", content):
             return False
@@ -90,7 +90,7 @@ class HistoryWriter:
         return True
 
     def point(self) -> None:
-        """Let ``_version_`` name the newest manifest. It never goes back: it is swapped, and looked at again after the swap."""
+        """Move ``_version_`` to the newest manifest. It never goes back: it is swapped on condition, and read again after the swap."""
         path = f"{self.history.path}/{VERSION_FILE}"
         for _ in range(_ATTEMPTS):
             newest = self._newest()
@@ -101,7 +101,7 @@ class HistoryWriter:
                     return
                 self._swap(path, str(newest).encode(), found.etag if found is not None else None)
             except (PreconditionFailedError, StorageStateUnknownError, ObjectNotFoundError):
-                continue  # somebody else moved it, or we did and do not know: look again
+                continue  # another process moved it, or our own move had an unknown outcome: read again
         raise StorageStateUnknownError(
             "The history's pointer could not be moved",
             table=self.storage.location,
@@ -110,18 +110,19 @@ class HistoryWriter:
         )
 
     def discard(self, file: HistoryFile) -> None:
-        """Remove a data file of ours that did not get into a manifest; nobody else's manifest ever lists it."""
+        """Remove an own data file that is in no manifest; no other process's manifest ever lists it."""
         path = f"{self.history.path}/{file.name}"
         info = self.storage.head(path)
         if info is not None:
             self._remove(path, info.etag)
 
     def sweep(self, before: HistoryState, kept: int = KEPT_MANIFESTS) -> None:
-        """Remove manifests but the newest ``kept``, and data files that none of these lists.
+        """Remove all manifests except the newest ``kept``, and data files that none of these lists.
 
         Args:
-            before: the folder as it was listed before a manifest of ours was made: a file that no manifest lists by now was added for one that
-                will not come any more.
+            before: the listing of the folder from before this writer's manifest was made. A file in it that no manifest
+                lists was added for a
+                manifest that will never be made.
         """
         numbers = sorted(self._numbers())
         if len(numbers) <= 1:
@@ -135,15 +136,13 @@ class HistoryWriter:
         except HudiError as error:
             _log.warning("old files of the history are kept: %s", error)
             return
-        for number in numbers:
-            if number not in keep:
-                self.storage.delete(f"{self.history.path}/{manifest_name(number)}")
+        self.storage.delete_many(f"{self.history.path}/{manifest_name(n)}" for n in numbers if n not in keep)
         for name, info in before.objects.items():
             if is_data_file(name) and name not in listed:
                 self._remove(info.path, info.etag)
 
     def _swap(self, path: str, data: bytes, etag: str | None) -> None:
-        if etag is not None and self.storage.supports_put_if_match:
+        if etag is not None and self.storage.capabilities.put_if_match:
             self.storage.put_if_match(path, data, etag)
             return
         if etag is not None:
@@ -165,5 +164,5 @@ class HistoryWriter:
 
 
 def _plus(time: str, more: int) -> str:
-    """A text of digits that is greater by some."""
+    """Add a number to a text of digits."""
     return str(int(time) + more).zfill(len(time)) if more else time

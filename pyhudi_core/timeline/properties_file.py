@@ -1,13 +1,13 @@
-"""``.hoodie/hoodie.properties`` on disk: reading with the backup as a fall-back, and Hudi's update protocol.
+"""``.hoodie/hoodie.properties`` on disk: reading with the backup as fall-back, and Hudi's update protocol.
 
-An update is: repair what an earlier, interrupted update left; write the backup; replace the file; read it again; remove the backup. At
-every moment one of the two files is whole, and readers (Hudi's too) take the file first and then the backup. Updates happen under the table's
-lock only; where the storage can replace on condition (If-Match) a process whose lock ran out meanwhile cannot undo the update of another.
+An update repairs the rest of an earlier, interrupted update, writes the backup, replaces the file, reads it again, and removes the backup. At every
+moment one of the two files is complete, and readers (Hudi's too) read the file first and then the backup. Updates need the table's lock. If the
+storage supports conditional replacement (If-Match), a process whose lock expired meanwhile cannot undo another's update.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 
 from pyhudi_core.errors import (
@@ -22,11 +22,12 @@ from pyhudi_core.storage.base import ObjectInfo, Storage
 
 PATH = ".hoodie/hoodie.properties"
 BACKUP = ".hoodie/hoodie.properties.backup"
+_TRIES = 3
 _WRITERS = (b"#created by pyhudi", b"#metadata table removed", b"#Updated at", b"#Properties saved on")
 
 
 class _Soundness(IntEnum):
-    """How far a properties file can be believed; a file that was cut off has lost its checksum, and mostly its name."""
+    """How reliable a properties file is; a truncated file has lost its checksum, and usually its name."""
 
     DAMAGED = 0
     UNCHECKED = 1
@@ -70,7 +71,7 @@ def read(storage: Storage) -> dict[str, str]:
 
 
 def is_cut_off(properties: Mapping[str, str], data: bytes) -> bool:
-    """Whether the file lost its end: its first line is that of a writer which always puts a checksum there."""
+    """Whether the file is truncated: its first line is that of a writer which always adds a checksum."""
     return text.CHECKSUM not in properties and data.startswith(_WRITERS)
 
 
@@ -81,9 +82,9 @@ def _soundness(properties: Mapping[str, str], data: bytes) -> _Soundness:
 
 
 def create(storage: Storage, properties: Mapping[str, str], comment: str) -> None:
-    """Write the first properties. Raises `PreconditionFailedError` where there are some.
+    """Write the first properties. Raises `PreconditionFailedError` if properties exist.
 
-    The comment must be one that nobody else has: by it a file that was written although the storage did not say so is known again.
+    The comment must be unique: it identifies a file that was written although the storage did not report it.
     """
     body = text.render(properties, comment)
     try:
@@ -93,24 +94,69 @@ def create(storage: Storage, properties: Mapping[str, str], comment: str) -> Non
             raise
 
 
-def update(storage: Storage, changes: Mapping[str, str | None], comment: str) -> dict[str, str]:
-    """Set the given properties (None removes one) and return all. The caller holds the table's lock."""
+def update(
+    storage: Storage, changes: Mapping[str, str | None], comment: str, wanted: Callable[[], bool] = lambda: True
+) -> dict[str, str]:
+    """Set the given properties (None removes one) and return all. The caller holds the table's lock; ``wanted`` as in `apply`."""
     _recover(storage)
-    seen = storage.head(PATH)  # before the content, so that what is replaced is not younger than what was read
+    seen = storage.head(
+        PATH
+    )  # read before the content, so the replaced file is never newer than the content that was read
     current = read(storage)
-    wanted = {key: value for key, value in current.items() if changes.get(key, value) is not None}
-    wanted.update({key: value for key, value in changes.items() if value is not None})
-    wanted["hoodie.table.checksum"] = text.checksum(wanted)
+    if not wanted():
+        return current
     storage.put_if_absent(BACKUP, storage.get(PATH))
-    # Hudi deletes and creates; a storage whose put is atomic closes that gap, and readers of either kind are content.
-    _replace(storage, text.render(wanted, comment), seen)
+    # Hudi deletes and creates; a storage with atomic put avoids the gap, and readers of both packages accept it.
+    _replace(storage, text.render(_changed(current, changes), comment), seen)
     written = read(storage)
     storage.delete(BACKUP)
     return written
 
 
+def apply(
+    storage: Storage, changes: Mapping[str, str | None], comment: str, wanted: Callable[[], bool] = lambda: True
+) -> None:
+    """Make the changes hold, whatever else the file says by now; does nothing where they hold. Anybody may do it, any number of times.
+
+    A storage with If-Match needs no backup, since readers see the old or the new object; elsewhere the caller holds the table's lock. The
+    comment must be one that nobody else has. ``wanted`` is asked between the look and the write, and says whether the changes are still to be made.
+
+    Raises as `update`.
+    """
+    for _ in range(_TRIES):
+        seen = storage.head(PATH)
+        current = read(storage)
+        if _holds(current, changes) or not wanted():
+            return
+        try:
+            if seen is None or not storage.capabilities.put_if_match or storage.head(BACKUP) is not None:
+                update(storage, changes, comment, wanted)
+            else:
+                _replace(storage, text.render(_changed(current, changes), comment), seen)
+        except PreconditionFailedError:
+            continue
+        return
+    raise StorageStateUnknownError(
+        "Others changed hoodie.properties again and again",
+        path=PATH,
+        hint="Nothing was changed by this one; try again.",
+    )
+
+
+def _holds(current: Mapping[str, str], changes: Mapping[str, str | None]) -> bool:
+    """Whether the changes are made; an empty property is as good as none."""
+    return all((current.get(key) or None) == (value or None) for key, value in changes.items())
+
+
+def _changed(current: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    wanted = {key: value for key, value in current.items() if changes.get(key, value) is not None}
+    wanted.update({key: value for key, value in changes.items() if value is not None})
+    wanted[text.CHECKSUM] = text.checksum(wanted)
+    return wanted
+
+
 def _recover(storage: Storage) -> None:
-    """Finish or undo an update that was interrupted."""
+    """Finish or undo an interrupted update."""
     if storage.head(BACKUP) is None:
         return
     seen = storage.head(PATH)
@@ -122,8 +168,8 @@ def _recover(storage: Storage) -> None:
 
 
 def _replace(storage: Storage, body: bytes, seen: ObjectInfo | None) -> None:
-    """Write the file if it is still the one that was seen; without condition where the storage knows none."""
-    if not storage.supports_put_if_match:
+    """Write the file if it is still the one that was read; unconditionally if the storage has no conditions."""
+    if not storage.capabilities.put_if_match:
         storage.put(PATH, body)
         return
     try:
@@ -134,7 +180,7 @@ def _replace(storage: Storage, body: bytes, seen: ObjectInfo | None) -> None:
     except (PreconditionFailedError, StorageStateUnknownError) as error:
         found = storage.head(PATH)
         if found is not None and storage.get(PATH) == body:
-            return  # it was ours, although the storage did not say so
+            return  # the write was ours, although the storage did not report it
         raise PreconditionFailedError(
             "Another process changed hoodie.properties at the same time",
             table=storage.location,

@@ -20,7 +20,7 @@ from pyhudi_core.errors import (
     InvalidOptionError,
     StorageStateUnknownError,
 )
-from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State, epoch_ms, format_time, is_time, time_after
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout, markers
@@ -65,8 +65,11 @@ class Transaction:
         return bytes.fromhex(self.nonce)
 
 
-def reserve(context: TableContext, action: Action) -> Transaction:
+def reserve(context: TableContext, action: Action, seen: Timeline | None = None) -> Transaction:
     """Reserve a requested time and start its heartbeat; nothing is on the timeline yet.
+
+    ``seen`` is the timeline as the caller has just listed it, and saves a listing: whether the time is above all others is checked again
+    after it was reserved.
 
     Raises `ClockSkewError` if the timeline is ahead of the clock by more than the bound, and `InvalidOptionError` on a storage that cannot keep
     several writers apart.
@@ -75,7 +78,7 @@ def reserve(context: TableContext, action: Action) -> Transaction:
     nonce = context.runtime.ids.uuid().replace("-", "")
     content = heartbeat.body(context, nonce)
     for _ in range(_ATTEMPTS):
-        requested_time = _candidate(context)
+        requested_time, seen = _candidate(context, seen), None
         reserve_file = creating(context.protections.reservation)
         if not reserve_file(context.storage, layout.heartbeat(requested_time), content):
             continue
@@ -96,14 +99,14 @@ def reserve(context: TableContext, action: Action) -> Transaction:
     )
 
 
-def announce(transaction: Transaction, requested_body: bytes, inflight_body: bytes) -> None:
-    """Put the requested and the inflight file on the timeline. Raises `CommitAbortedError` if somebody else's are there."""
+def announce(transaction: Transaction, requested_body: bytes | None, inflight_body: bytes) -> None:
+    """Put the requested (None: it is there) and the inflight file on the timeline. Raises `CommitAbortedError` if somebody else's are there."""
     context = transaction.context
     for instant, body, once in (
         (transaction.requested, requested_body, context.protections.requested_once),
         (transaction.inflight, inflight_body, context.protections.inflight_once),
     ):
-        if not creating(once)(context.storage, context.folder.file(instant), body):
+        if body is not None and not creating(once)(context.storage, context.folder.file(instant), body):
             raise CommitAbortedError(
                 "Another writer uses the same requested time",
                 table=context.table,
@@ -113,9 +116,9 @@ def announce(transaction: Transaction, requested_body: bytes, inflight_body: byt
     transaction.heartbeat.revive(context)
 
 
-def begin_write(context: TableContext, action: Action, operation: str) -> Transaction:
-    """Reserve and announce a commit, deltacommit or replacecommit."""
-    transaction = reserve(context, action)
+def begin_write(context: TableContext, action: Action, operation: str, seen: Timeline | None = None) -> Transaction:
+    """Reserve and announce a commit, deltacommit or replacecommit; ``seen`` as in `reserve`."""
+    transaction = reserve(context, action, seen)
     requested = b""
     record = "HoodieCommitMetadata"
     if action is Action.REPLACECOMMIT:
@@ -160,7 +163,7 @@ def _withdraw(transaction: Transaction) -> None:
         _log.warning("could not withdraw %s of %s: %s", transaction.requested_time, context.table, error)
 
 
-def _candidate(context: TableContext) -> str:
+def _candidate(context: TableContext, seen: Timeline | None) -> str:
     """The next free time: the clock's at the end of the wait for skew, or just above everything that is known.
 
     What others complete during that wait then lies before it; else whoever waits could not begin beside those who commit all the time.
@@ -169,7 +172,7 @@ def _candidate(context: TableContext) -> str:
         return context.now()
     now = format_time((context.runtime.clock.now_ms() + _skew_wait_ms(context)) // 2 * 2, utc=context.utc)
     reserved = (info.path.rpartition("/")[2] for info in context.storage.list(f"{layout.HEARTBEATS}/"))
-    timeline = context.folder.load()
+    timeline = context.folder.load() if seen is None else seen
     highest = max([timeline.high_water_mark, *(name for name in reserved if is_time(name))])
     check_skew(context, timeline, highest)
     return _or_next(max(now, time_after(highest)) if highest else now, _EVEN)
@@ -206,7 +209,7 @@ def check_skew(context: TableContext, timeline: Timeline, highest: str) -> None:
     bound = max(context.options.max_clock_ahead_ms, context.options.max_expected_clock_skew_ms)
     if latest is None or latest - context.runtime.clock.now_ms() <= bound:
         return
-    if context.storage.supports_put_if_absent and all(_is_ours(context, instant) for instant in timeline):
+    if context.storage.capabilities.put_if_absent and all(_is_ours(context, instant) for instant in timeline):
         _log.warning("the timeline of %s is ahead of this clock (%s); times go on from there", context.table, highest)
         return
     raise ClockSkewError(
@@ -237,7 +240,7 @@ def _is_ours(context: TableContext, instant: Instant) -> bool:
 
 
 def _refuse_racy_storage(context: TableContext) -> None:
-    if context.storage.supports_put_if_absent or context.options.concurrency == "single_writer":
+    if context.storage.capabilities.put_if_absent or context.options.concurrency == "single_writer":
         return
     raise InvalidOptionError(
         "The storage cannot create an object only if there is none, so two writers would overwrite each other's commits",
@@ -253,4 +256,4 @@ def _wait_for_skew(context: TableContext) -> None:
 
 
 def _skew_wait_ms(context: TableContext) -> int:
-    return context.options.max_expected_clock_skew_ms if context.storage.supports_put_if_match else 1
+    return 1 if context.storage.capabilities.one_clock else context.options.max_expected_clock_skew_ms

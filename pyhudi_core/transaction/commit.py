@@ -1,18 +1,9 @@
 """THE commit: the one way to finish an instant, for writers and services alike.
 
-Before the lock, the completed file's bytes are staged. Under the lock, in this order and nowhere else:
-
-1. read the commit record and publish whatever its intent still names (a predecessor may have died between deciding and publishing);
-2. load the timeline, see that our own instant is still wanted, check what completed since our start, and ask the gate;
-3. see that the table still has version 8 (Hudi 1.1 and newer upgrade by default), and take the metadata table off the list if there is one
-   (it would hide our rows from its readers);
-4. choose the completion time: above every time on the timeline;
-5. swap the intent into the commit record: this is the decision. Before it we may give up freely, after it there is only forward;
-6. publish, release.
-
-Safety rests on step 5's compare-and-swap, not on the lock: a writer whose lock expired loses the swap, or has its decided commit published by the
-next one. After an unclear answer at step 5 the record, and then the timeline, are read to find out; only when neither shows our
-commit is it given up.
+The bytes of the completed file are staged; the instant is decided and published (``decision`` has the steps under the lock); then the files that
+only this process needed are removed. Under the lock, a commit checks that its own instant is still wanted, that the table still has version 8 (Hudi
+1.1 and newer upgrade by default), and whether a listed metadata table would hide its rows from readers. It chooses a completion time above every
+time on the timeline, compares itself with what completed since its start, and asks the gate.
 """
 
 from __future__ import annotations
@@ -26,40 +17,37 @@ from pyhudi_core.errors import (
     CommitStateUnknownError,
     CorruptionError,
     HudiError,
-    ObjectNotFoundError,
     StorageError,
-    StorageStateUnknownError,
 )
-from pyhudi_core.model.instant import DATA_ACTIONS, Instant, State
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import layout, lock_checks, markers, metadata_removal
+from pyhudi_core.transaction import layout, markers, metadata_removal
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew, completion_time_after
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.decision import Check, Decision, Draft, OutcomeUnknown, Terms, decide
 from pyhudi_core.transaction.freshness import load_showing, published
-from pyhudi_core.transaction.holding import holding_lock
-from pyhudi_core.transaction.publication import creating
-from pyhudi_core.transaction.record import Intent, Publication, Record, RecordStore, record_store, swap_settled
+from pyhudi_core.transaction.record import Intent, Publication
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _log = logging.getLogger(__name__)
-_DECISIONS = 5
 
 GATE_LIMIT_S = 2.0
 """How long a gate may take; its time does not count as time that the lock was held."""
 
 Gate = Callable[[], object]
 Encode = Callable[[Mapping[str, str]], bytes]
-Check = Callable[[Timeline], None]
 
 
-class ComeAgain(Exception):  # noqa: N818  (not a failure: the check has to read something that takes longer than the lock should be held)
-    """Raised by a check under the lock: release it, call ``prepare``, and decide again. ``prepare`` may raise `CommitError`."""
-
-    def __init__(self, prepare: Callable[[], None]) -> None:
-        super().__init__()
-        self.prepare = prepare
+def ask_gate(gate: Gate | None, context: TableContext, what: str) -> None:
+    """Ask the gate of a service before it changes anything more. Raises `CommitAbortedError` if it answers False, and what the gate raises."""
+    if gate is not None and gate() is False:
+        raise CommitAbortedError(
+            f"The gate refused {what}",
+            table=context.table,
+            hint="Nothing more was changed; ask whoever set the gate why.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,41 +64,34 @@ def finish(transaction: Transaction, encode: Encode, check: Check, gate: Gate | 
 
     Args:
         encode: the completed file's bytes, given what the protocol adds to the commit's extra metadata.
-        check: raises `CommitError` if the commit may not stand on the timeline that was found under the lock, and `ComeAgain` if it has to
-            read first; it does that a bounded number of times.
+        check: raises `CommitError` if the commit may not stand on the timeline that was found under the lock, and `PreparationNeeded` if it has
+            to read first; it does that a bounded number of times.
         gate: asked under the lock, just before the decision; False, an exception or more than `GATE_LIMIT_S` gives the commit up.
 
     Raises `CommitAbortedError`, `CommitConflictError`, `LockError` (nothing published) or `CommitStateUnknownError`.
     """
     context = transaction.context
-    clock = context.runtime.clock
-    notes = metadata_removal.notes(context.config)
-    staged = layout.staged(transaction.requested_time, transaction.nonce)
-    context.storage.put(staged, encode(notes))
     keeper = _GateKeeper(transaction, gate)
+    finishing = _Finishing(transaction, encode, metadata_removal.notes(context.config))
+    finishing.stage()
 
     def checked(timeline: Timeline) -> None:
         check(timeline)
         keeper.ask()
 
-    waited = held = 0.0
-    completed: Instant | None = None
-    while completed is None:
-        again: ComeAgain | None = None
-        asked = clock.monotonic()
-        with holding_lock(context, f"commit {transaction.requested_time}") as lease_left_s:
-            acquired = clock.monotonic()
-            try:
-                last = lock_checks.while_held(context, transaction.requested.action, lease_left_s, checked)
-                completed = _decide(transaction, encode, last, notes, staged)
-            except ComeAgain as found:
-                again = found
-        waited += acquired - asked
-        held += clock.monotonic() - acquired
-        if again is not None:
-            again.prepare()
-    _clean_up(transaction, staged)
-    return Finished(completed, waited, held - keeper.seconds)
+    terms = Terms(
+        f"commit {transaction.requested_time}",
+        (transaction.inflight,),
+        any_lock=transaction.requested.action is Action.ROLLBACK,
+        seems_alive=lambda: transaction.heartbeat.is_young(context),
+    )
+    try:
+        decision = decide(context, finishing.intent, checked, terms)
+    except OutcomeUnknown as unknown:
+        raise _state_unknown(transaction, unknown) from unknown.error
+    completed = finishing.completed or _published(transaction, decision)
+    _clean_up(transaction, finishing.staged)
+    return Finished(completed, decision.lock_wait, decision.lock_held - keeper.seconds)
 
 
 @dataclass(slots=True)
@@ -144,35 +125,52 @@ class _GateKeeper:
         return CommitAbortedError(message, table=table, instant=time, hint=f"Nothing was published; {hint}.")
 
 
-def _decide(transaction: Transaction, encode: Encode, check: Check, notes: Mapping[str, str], staged: str) -> Instant:
-    """Steps 1 to 6. Runs again when another writer decided between our read and our swap (it held no or an expired lock)."""
-    context = transaction.context
-    store = record_store(context.storage)
-    for _ in range(_DECISIONS):
-        record = store.read() if context.protections.commit_record else None
-        lock_checks.refuse_foreign(context, record, transaction.requested.action)
-        if record is not None and context.protections.roll_forward:
-            publish_intent(context, record.intent)
-        named = [publication.path for publication in record.intent.publications] if record is not None else []
-        timeline = load_showing(context, [transaction.inflight, *published(named)])
-        ours = _completed(transaction, timeline)
-        if ours is not None:
-            return ours
+@dataclass(slots=True)
+class _Finishing:
+    """The intent of one commit. ``completed`` is our instant if it was found completed already."""
+
+    transaction: Transaction
+    encode: Encode
+    notes: Mapping[str, str]
+    body: bytes = b""
+    completed: Instant | None = None
+
+    @property
+    def staged(self) -> str:
+        return layout.staged(self.transaction.requested_time, self.transaction.nonce)
+
+    def stage(self) -> None:
+        """Write the bytes to the staging path, from which any process can publish them."""
+        self.body = self.encode(self.notes)
+        self.transaction.context.storage.put(self.staged, self.body)
+
+    def intent(self, timeline: Timeline) -> Draft | None:
+        """What is to be decided on this timeline; None if our instant is completed. Raises `CommitAbortedError` if it was rolled back."""
+        transaction = self.transaction
+        context, folder = transaction.context, transaction.context.folder
+        self.completed = _completed(transaction, timeline)
+        if self.completed is not None:
+            return None
         still_wanted(transaction, timeline)
-        check(timeline)
-        found = metadata_removal.take_off_the_list(context, _properties(context))
-        if found.keys() - notes.keys():
-            notes = {**notes, **found}
-            context.storage.put(staged, encode(notes))
-        intent = _intent(transaction, timeline, staged)
-        if _is_decided(transaction, store, record, intent):
-            return _publish(transaction, intent)
-    raise CommitAbortedError(
-        f"Other writers decided their commits {_DECISIONS} times while this one held the lock",
-        table=context.table,
-        instant=transaction.requested_time,
-        hint="Give all writers of the table the same lock provider; nothing was published.",
-    )
+        found = metadata_removal.notes_of(_properties(context))
+        if found.keys() - self.notes.keys():
+            self.notes = {**self.notes, **found}
+            self.stage()
+        time = _completion_time(transaction, timeline)
+        path = folder.file(replace(transaction.requested, state=State.COMPLETED, completion_time=time))
+        publications: tuple[Publication, ...] = (Publication(path, self.staged),)
+        if found:
+            # Readers that trust a metadata table must have stopped to do so before there are rows that it does not know.
+            publications = (metadata_removal.removal(), *publications)
+        intent = Intent(
+            transaction.requested_time,
+            time,
+            str(transaction.requested.action),
+            folder.file(transaction.inflight),
+            transaction.token,
+            publications,
+        )
+        return Draft(intent, {path: self.body})
 
 
 def _properties(context: TableContext) -> dict[str, str]:
@@ -183,26 +181,12 @@ def _properties(context: TableContext) -> dict[str, str]:
     return found
 
 
-def _is_decided(transaction: Transaction, store: RecordStore, record: Record | None, intent: Intent) -> bool:
-    """Step 5. Raises `CommitStateUnknownError` if the storage fails before it is known whether the swap happened."""
+def _completion_time(transaction: Transaction, timeline: Timeline) -> str:
     context = transaction.context
-    if not context.protections.commit_record:
-        return True
-    swapped: bool | None = None
-    try:
-        lock = lock_checks.recorded_lock(context, record, transaction.requested.action)
-        swapped = swap_settled(store, record, Record(intent, lock))
-        return swapped or _completed(transaction, context.folder.load()) is not None
-    except (StorageError, CorruptionError) as error:
-        if swapped is None and not isinstance(error, StorageStateUnknownError):
-            raise  # the storage refused the swap, and said so
-        raise CommitStateUnknownError(
-            f"The storage failed while the commit was decided, and does not say whether it was: {error.message}",
-            token=transaction.token,
-            table=context.table,
-            instant=transaction.requested_time,
-            hint="Ask table.commit_status(token) when the storage answers again, until it says something else than undecided.",
-        ) from error
+    highest = max(timeline.high_water_mark, transaction.requested_time)
+    check_skew(context, timeline, highest)
+    watermark = context.protections.completion_watermark
+    return completion_time_after(context, highest) if watermark else context.now()
 
 
 def still_wanted(transaction: Transaction, timeline: Timeline) -> None:
@@ -217,23 +201,6 @@ def still_wanted(transaction: Transaction, timeline: Timeline) -> None:
             instant=transaction.requested_time,
             hint="Nothing was published; write again. If the writer was alive, raise hoodie.client.heartbeat.interval_in_ms.",
         )
-
-
-def _intent(transaction: Transaction, timeline: Timeline, staged: str) -> Intent:
-    context = transaction.context
-    highest = max(timeline.high_water_mark, transaction.requested_time)
-    check_skew(context, timeline, highest)
-    watermark = context.protections.completion_watermark
-    completion_time = completion_time_after(context, highest) if watermark else context.now()
-    completed = replace(transaction.requested, state=State.COMPLETED, completion_time=completion_time)
-    return Intent(
-        transaction.requested_time,
-        completion_time,
-        str(transaction.requested.action),
-        context.folder.file(transaction.inflight),
-        transaction.token,
-        (Publication(context.folder.file(completed), staged),),
-    )
 
 
 def _completed(transaction: Transaction, timeline: Timeline) -> Instant | None:
@@ -259,21 +226,17 @@ def _completed(transaction: Transaction, timeline: Timeline) -> Instant | None:
     return found
 
 
-def _publish(transaction: Transaction, intent: Intent) -> Instant:
-    context = transaction.context
+def _published(transaction: Transaction, decision: Decision) -> Instant:
+    """Our completed instant after the decision. Raises `CommitStateUnknownError` and `CommitAbortedError`."""
+    context, intent = transaction.context, decision.intent
+    assert intent is not None
+    if decision.published:
+        return replace(transaction.requested, state=State.COMPLETED, completion_time=intent.completion_time)
     try:
-        if publish_intent(context, intent):
-            return replace(transaction.requested, state=State.COMPLETED, completion_time=intent.completion_time)
         named = published(publication.path for publication in intent.publications)
         completed = _completed(transaction, load_showing(context, named))
     except (StorageError, CorruptionError) as error:
-        raise CommitStateUnknownError(
-            f"The commit is decided, but could not be published: {error.message}",
-            token=transaction.token,
-            table=context.table,
-            instant=transaction.requested_time,
-            hint="The next writer publishes it; ask table.commit_status(token) until it says committed.",
-        ) from error
+        raise _state_unknown(transaction, OutcomeUnknown(error, decided=True)) from error
     if completed is None or not completed.is_completed:
         raise CommitAbortedError(
             "A writer that does not know the commit record rolled the decided commit back",
@@ -284,28 +247,22 @@ def _publish(transaction: Transaction, intent: Intent) -> Instant:
     return completed
 
 
-def publish_intent(context: TableContext, intent: Intent) -> bool:
-    """Create every file that a decided commit names and that is not there yet. Any process may do it, any number of times.
-
-    Returns whether all of them were created by this call.
-    """
-    create = creating(context.protections.completed_once)
-    created = True
-    for publication in intent.publications:
-        if context.storage.head(publication.path) is not None:
-            created = False
-            continue
-        if context.storage.head(intent.inflight) is None:
-            return False  # void: rolled back, restored or archived
-        if intent.requested_time in names_rolled_back(context, context.folder.load(), intent.requested_time):
-            return False
-        try:
-            data = context.storage.get(publication.staged)
-        except ObjectNotFoundError:
-            created = False  # its writer published it and swept up between our two calls
-            continue
-        created = create(context.storage, publication.path, data) and created
-    return created
+def _state_unknown(transaction: Transaction, unknown: OutcomeUnknown) -> CommitStateUnknownError:
+    """The error for a commit that may stand or not."""
+    what = "The storage failed while the commit was decided, and does not say whether it was"
+    until = (
+        "Ask table.commit_status(token) when the storage answers again, until it says something else than undecided."
+    )
+    if unknown.decided:
+        what = "The commit is decided, but could not be published"
+        until = "The next writer publishes it; ask table.commit_status(token) until it says committed."
+    return CommitStateUnknownError(
+        f"{what}: {unknown.error.message}",
+        token=transaction.token,
+        table=transaction.context.table,
+        instant=transaction.requested_time,
+        hint=until,
+    )
 
 
 def _clean_up(transaction: Transaction, staged: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, CorruptTimelineError, ObjectNotFoundError
-from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.commit import SERVICE_OPERATIONS
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State
@@ -30,14 +30,19 @@ from pyhudi_core.transaction.explanation import of_conflict
 from pyhudi_core.transaction.running import running_writers
 
 
-def since(context: TableContext, start: Timeline, found: Timeline, own: str) -> Concurrent:
+def since(
+    context: TableContext, start: Timeline, found: Timeline, own: str, looked: Timeline | None = None
+) -> Concurrent:
     """What completed after ``start`` was read, and the pending clustering plans.
 
     A commit with a later requested time than ours counts in any case: readers would take its files for newer than ours. So does a restore that is
     pending, whenever it began: what we have read is about to be taken away.
+
+    ``looked`` is a later timeline than ``start`` that was compared before: if no write has ended since, the history is not read again.
     """
     seen = {instant.group for instant in start.commits}
-    commits = (*_archived_since(context, start, found, own), *found.commits)
+    archived = [] if looked and _nothing_ended(looked, found) else _archived_since(context, start, found, own)
+    commits = (*archived, *found.commits)
     new = {i.group: i for i in commits if i.group not in seen or i.requested_time > own}.values()
     ordered = sorted(new, key=lambda instant: instant.completion_time or instant.requested_time)
     completed = tuple((instant, context.folder.read_commit(instant)) for instant in ordered)
@@ -83,6 +88,16 @@ def _archived_since(context: TableContext, start: Timeline, found: Timeline, own
     return [i for i in archived if i.completion_time is None or i.completion_time > newest]
 
 
+def _nothing_ended(looked: Timeline, found: Timeline) -> bool:
+    """Whether no write has ended between the two, so that none can have been archived that did.
+
+    The newest commits stay on the timeline. So an archived one would show a newer commit, or would itself have been pending before and be gone now.
+    """
+    before, now = {i.group: i.is_completed for i in looked}, {i.group: i.is_completed for i in found}
+    writes = (i for i in found if i.is_completed and i.action in WRITE_ACTIONS)
+    return before.keys() <= now.keys() and all(before.get(i.group, False) for i in writes)
+
+
 def refuse_conflicts(
     context: TableContext,
     start: Timeline,
@@ -91,6 +106,7 @@ def refuse_conflicts(
     mine: Touched,
     schema: pa.Schema | None = None,
     same_keys: SameKeys = not_compared,
+    looked: Timeline | None = None,
 ) -> None:
     """Raise `CommitConflictError` if the write may not stand on the timeline that was found.
 
@@ -98,11 +114,12 @@ def refuse_conflicts(
         start: the timeline that the write was planned from.
         schema: the table's after this write; None for an action that stores none.
         same_keys: compares the keys that two writes inserted into one partition; without it any two such writes are in conflict.
+        looked: a timeline that was compared before, see `since`.
     """
     if not context.protections.conflict_check:
         mine = replace(mine, file_groups=frozenset(), replaced=frozenset())
     strategy = STRATEGIES[context.options.conflict_strategy]
-    concurrent = since(context, start, found, own)
+    concurrent = since(context, start, found, own, looked)
     if strategy.services_yield_to_writers and not mine.operation.is_writer:
         concurrent = replace(concurrent, writers=running_writers(context, found, own))
     key_check = context.protections.key_check and not context.options.allow_duplicate_keys

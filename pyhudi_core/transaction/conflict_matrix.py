@@ -1,13 +1,13 @@
-"""Which operations may run at the same time: one line for each pair of the sixteen, and what happens when a line bites.
+"""Which of the sixteen operations may run concurrently: one line for each pair, with its conflict conditions and its verdict on a conflict.
 
-Specification, "Writer Expectations" 3 and "Table Service/Writer Concurrency". This table is what runs: ``conflict.find_conflict`` looks every
-pair up here. docs/conflicts.md is written from it.
+Specification, "Writer Expectations" 3 and "Table Service/Writer Concurrency". ``conflict.find_conflict`` looks up every pair here, and
+docs/conflicts.md is generated from this table.
 
-A line says under which conditions the two get in each other's way, and then what becomes of the one that commits later: it is planned anew
-(a write at once, from the state that the other one left; a table service when it is scheduled next), or given up. Every attempt that loses is
-aborted as the specification asks; planning anew is what a caller would have to do by hand. The note of a line says where and why it departs.
+A line names the conditions under which the two operations conflict, and the verdict for the operation that commits later. It is planned again
+(a write at once, from the new state; a table service when it is scheduled next) or aborted. A losing attempt is always aborted, as the
+specification requires; planning again saves the caller a manual retry. The note of a line explains a difference from the specification.
 
-Invariant: every pair of operations has one line; of a pair of equal operations both fare the same; what is not one of the sixteen conflicts always.
+Invariant: every pair of operations has one line; a pair of equal operations has one verdict for both; an unknown operation always conflicts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from enum import StrEnum
 
 
 class Operation(StrEnum):
-    """What an instant does to the table, as far as other instants care."""
+    """The operation of an instant, as far as it matters for conflicts with other instants."""
 
     INSERT = "insert"
     BULK_INSERT = "bulk_insert"
@@ -37,7 +37,7 @@ class Operation(StrEnum):
     SAVEPOINT = "savepoint"
     RESTORE = "restore"
     UNKNOWN = "unknown"
-    """Anything else, such as what a newer writer left."""
+    """Any other operation, for example one of a newer writer."""
 
     @property
     def is_writer(self) -> bool:
@@ -64,12 +64,12 @@ _WORDS = {
 
 
 def operation_of(word: str | None) -> Operation:
-    """The operation that a commit's ``operationType``, an action of the timeline or a word of the surface names."""
+    """The operation for a commit's ``operationType``, an action of the timeline or a word of the public API."""
     return _WORDS.get((word or "").lower(), Operation.UNKNOWN)
 
 
 class Verdict(StrEnum):
-    """What becomes of the one that commits later."""
+    """The verdict for the operation that commits later."""
 
     COMMUTES = "commutes"
     REPLAN = "replan"
@@ -77,7 +77,7 @@ class Verdict(StrEnum):
 
 
 class Condition(StrEnum):
-    """When two operations get in each other's way."""
+    """The conditions under which two operations conflict."""
 
     SAME_GROUP = "group"
     REWRITTEN_GROUP = "rewritten"
@@ -89,32 +89,34 @@ class Condition(StrEnum):
 
 MEANING: Mapping[Condition, str] = {
     Condition.SAME_GROUP: "both wrote or replaced the same file group",
-    Condition.REWRITTEN_GROUP: "both worked on the same file group, and the write made a new base file for it (not a log file)",
+    Condition.REWRITTEN_GROUP: "both changed the same file group, and the write created a new base file for it (not a log file)",
     Condition.SAME_KEY: "both inserted the same record key into one partition",
-    Condition.SAME_PARTITION: "the later one replaces a whole partition that the earlier one wrote to",
-    Condition.PLAN_OVERLAP: "the pending plan of one names what the other one works on: file groups, slices, or its instant",
-    Condition.ALWAYS: "they ran at the same time, whatever they touched",
+    Condition.SAME_PARTITION: "the later operation replaces a complete partition to which the earlier one wrote",
+    Condition.PLAN_OVERLAP: "the pending plan of one operation names file groups, slices or the instant of the other",
+    Condition.ALWAYS: "they ran at the same time, whatever they changed",
 }
 
 NOTES: Mapping[str, str] = {
-    "no_new_key": "Keys are not compared where one of the two adds none: a key that both wrote stood in one file group then, which shows there.",
-    "replaced": "Added to the specification: rows that came into a partition after it was read for replacing would outlive the replacement.",
-    "slices": "Writers do not yield to a planned compaction: version 8 puts log files into slices by completion time, so what is logged beside a "
-    "compaction belongs to the slice after it. Only a new base file for the same group is in the way.",
-    "whole_groups": "Writers do not yield to a planned compaction: the file groups are taken away as a whole, whichever base file they have.",
-    "plan_first": "A pending plan counts like a completed clustering, because it was on the timeline first and would be wasted; "
-    "the strategy prefer_writer turns that round.",
-    "restored": "Any service is given up at a restore: what it was planned from is taken away.",
+    "no_new_key": "Keys are not compared if one of the two operations adds no key: a key that both wrote is then in a shared file group, "
+    "and the group condition detects it.",
+    "replaced": "Added to the specification: otherwise rows that arrive in a partition after it was read for a "
+    "replacement would survive the replacement.",
+    "slices": "Writers do not yield to a planned compaction: version 8 assigns log files to slices by completion time, so rows logged during a "
+    "compaction belong to the slice after it. Only a new base file for the same group conflicts.",
+    "whole_groups": "Writers do not yield to a planned compaction: the write replaces the complete file groups, whichever base file they have.",
+    "plan_first": "A pending plan counts like a completed clustering, because it was on the timeline first and its work would be lost; "
+    "the strategy prefer_writer reverses this.",
+    "restored": "A restore aborts every service, because it removes the files that the service was planned from.",
     "undone": "An index build ends when its own instant is rolled back.",
     "one_index": "Two builds of one part of the metadata table would write it twice.",
-    "kept": "Cleaning yields here: files that a savepoint keeps must not be deleted, and a savepoint must not name files that a clean is deleting.",
+    "kept": "Cleaning yields to a savepoint: files of a savepoint must not be deleted, and a savepoint must not name files that a clean is deleting.",
 }
 """Why a line departs from the specification."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One pair. ``first_later`` is what becomes of ``first`` when it commits after ``second``, if one of the conditions holds."""
+    """One pair. ``first_later`` is the verdict for ``first`` if it commits after ``second`` and one of the conditions holds."""
 
     first: Operation
     second: Operation

@@ -18,6 +18,13 @@ from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.context import TableContext
 
 
+@dataclass(slots=True)
+class Pulse:
+    """When the last beat was sent, by the process's monotonic clock."""
+
+    beat_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
     """A running heartbeat."""
@@ -25,6 +32,12 @@ class Heartbeat:
     path: str
     body: bytes
     handle: TimerHandle
+    pulse: Pulse
+
+    def is_young(self, context: TableContext) -> bool:
+        """Whether nobody can take this writer for dead now or soon, as far as its own clock says."""
+        age_ms = (context.runtime.clock.monotonic() - self.pulse.beat_s) * 1000
+        return age_ms < _limit_ms(context) * 3 / 4
 
     def revive(self, context: TableContext) -> None:
         """Put the file back if somebody took the reservation of a process that slept for a dead one's: without it nobody would ever find out
@@ -56,13 +69,18 @@ def start(context: TableContext, requested_time: str, content: bytes) -> Heartbe
     """Keep the reserved heartbeat young until it is stopped."""
     path = layout.heartbeat(requested_time)
     interval_s = context.options.heartbeat_interval_ms / 1000
+    clock = context.runtime.clock
+    pulse = Pulse(clock.monotonic())
 
     def beat() -> None:
         # A rollback by somebody else removes the file; it must not come back.
         if context.storage.head(path) is not None:
+            now = clock.monotonic()
             context.storage.put(path, content)
+            pulse.beat_s = now
 
-    return Heartbeat(path, content, context.runtime.timer.every(interval_s, beat, f"heartbeat {requested_time}"))
+    timer = context.runtime.timer.every(interval_s, beat, f"heartbeat {requested_time}")
+    return Heartbeat(path, content, timer, pulse)
 
 
 def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = False) -> bool:
@@ -77,7 +95,7 @@ def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = Fals
     info = context.storage.head(path)
     if info is None:
         return False
-    limit = context.options.heartbeat_interval_ms * context.options.heartbeat_tolerable_misses
+    limit = _limit_ms(context)
     expired = context.runtime.clock.now_ms() - info.modified_ms > limit
     if expired and (not ask_storage or _storage_time_ms(context) - info.modified_ms > limit):
         return True
@@ -94,6 +112,11 @@ def is_ours(context: TableContext, instant: Instant) -> bool:
         return "nonce" in json.loads(read(context, instant.requested_time))
     except (ValueError, TypeError):
         return False
+
+
+def _limit_ms(context: TableContext) -> int:
+    """The age at which a heartbeat has expired."""
+    return context.options.heartbeat_interval_ms * context.options.heartbeat_tolerable_misses
 
 
 def _storage_time_ms(context: TableContext) -> int:

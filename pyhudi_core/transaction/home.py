@@ -13,8 +13,6 @@ from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.storage.local import LocalStorage
-from pyhudi_core.storage.memory import MemoryStorage
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import TimelineFolder
 from pyhudi_core.transaction.context import TableContext
@@ -46,7 +44,10 @@ class TableHome:
             options = WriteOptions.parse(self.options, config=config)
         path = f".hoodie/{config.timeline_path}"
         utc = config.timeline_timezone == "UTC"
-        folder = self._folders.setdefault(path, TimelineFolder(self.storage, path, config.history_path, utc=utc))
+        folder = self._folders.get(path)
+        if folder is None:
+            folder = TimelineFolder(self.storage, path, config.history_path, utc=utc, clock=self.runtime.clock)
+            self._folders[path] = folder
         lock = self.lock or lock_provider(self.storage, self.runtime, options)
         return TableContext(self.storage, self.runtime, lock, config, folder, options, self.protections)
 
@@ -71,8 +72,7 @@ def _provider(storage: Storage, runtime: Runtime, options: WriteOptions) -> Lock
 
 
 def _default_kind(storage: Storage) -> str:
-    if isinstance(storage, MemoryStorage) or not storage.supports_put_if_absent:
+    can = storage.capabilities
+    if can.one_process or not can.put_if_absent:
         return "in_process"
-    if isinstance(storage, LocalStorage) or not storage.supports_put_if_match:
-        return "file_system"
-    return "storage_based"
+    return "storage_based" if can.put_if_match else "file_system"

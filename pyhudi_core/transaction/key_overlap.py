@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import CorruptBaseFileError, CorruptionError, DataError, StorageError
 from pyhudi_core.formats.base_file import BaseFileReader
-from pyhudi_core.formats.bloom import key_chunks
-from pyhudi_core.formats.murmur import blocks
+from pyhudi_core.formats.key_hash import blocks, key_chunks
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Instant

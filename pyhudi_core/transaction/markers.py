@@ -11,7 +11,6 @@ from collections.abc import Collection
 from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.transaction import layout, removal
 from pyhudi_core.transaction.context import TableContext
 
@@ -62,7 +61,5 @@ def remove_leaks(context: TableContext, requested_time: str, wanted: Collection[
 
 def remove(storage: Storage, requested_time: str) -> None:
     """Remove an instant's markers."""
-    for info in storage.list(f"{layout.markers(requested_time)}/"):
-        storage.delete(info.path)
-    if isinstance(storage, LocalStorage):
-        storage.remove_empty_folders(layout.markers(requested_time))
+    storage.delete_many(info.path for info in storage.list(f"{layout.markers(requested_time)}/"))
+    storage.remove_empty_folders(layout.markers(requested_time))

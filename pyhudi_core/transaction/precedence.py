@@ -1,10 +1,9 @@
 """Precedence: what a writer that lost too often asks the others to leave alone, so that a long write is not overtaken for ever.
 
 After ``pyhudi.commit.reserve.after`` attempts that lost or gave way a writer puts a claim beside the table's own files: the file groups and
-partitions that its latest attempt touched. Others that are about to commit something of it yield: they give their attempt up, wait until the
-claim is gone, and plan anew. A claim stands as long as its writer's process gives signs of life (the file is rewritten like a heartbeat), and
-no longer than it says.
-Of two claims the older one goes first.
+partitions that its latest attempt touched. Others that are about to commit something of it yield: they give their attempt up, wait until the claim
+is gone, and plan anew. A claim stands as long as its writer's process gives signs of life (the file is rewritten like a heartbeat), and no longer
+than it says. Of two claims the older one goes first.
 
 This is courtesy, not safety: claims are looked at before the lock is taken, and a writer that does not know them (Hudi's own) is not stopped.
 """

@@ -1,6 +1,6 @@
 """The commit record: where a commit is decided.
 
-The record holds the intent of the latest commit: the completed files it wants published and where their bytes are staged. It is changed
+The record holds the intent of the latest decision: what it wants published, and where the bytes are staged. It is changed
 by compare-and-swap only and never cleared, so of two writers that both believe to hold the lock only one can decide, and everybody who comes
 later finishes the decided commit before deciding another. A storage with If-Match keeps one object; a POSIX disk keeps numbered files that
 are made with link(2), newest wins.
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol
 
 from pyhudi_core.errors import (
@@ -27,19 +28,67 @@ _log = logging.getLogger(__name__)
 _KEPT = 8
 _SENDS = 3
 _FORMAT = 1
+_TEXTS = ("requested_time", "completion_time", "action", "inflight", "token")
+
+
+class PublicationKind(StrEnum):
+    """What a publication does to its path."""
+
+    CREATE = "create"
+    REPLACE = "replace"
+    PROPERTIES = "properties"
+
+
+Changes = tuple[tuple[str, str | None], ...]
+"""Properties and their new values; None removes one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A file that a decided commit creates: its path, and the staged object that holds its bytes."""
+    """One file that a decision makes or changes.
+
+    Attributes:
+        path: the file.
+        staged: the object that holds the new bytes; empty for `PublicationKind.PROPERTIES`.
+        kind: create the file if it is absent; replace it if its content is still the expected one; or change some of the table's properties.
+        replaces: for `PublicationKind.REPLACE`: the digest of the content that is replaced (`publication.digest`); empty if there is no file yet.
+        changes: for `PublicationKind.PROPERTIES`.
+    """
 
     path: str
     staged: str
+    kind: PublicationKind = PublicationKind.CREATE
+    replaces: str = ""
+    changes: Changes = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """What the record stores. A creation is stored as it was when there was no other kind."""
+        found: dict[str, Any] = {"path": self.path, "staged": self.staged}
+        if self.kind is not PublicationKind.CREATE:
+            found["kind"] = str(self.kind)
+        if self.kind is PublicationKind.REPLACE:
+            found["replaces"] = self.replaces
+        if self.kind is PublicationKind.PROPERTIES:
+            found["changes"] = dict(self.changes)
+        return found
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Publication:
+        """Raises `KeyError`, `TypeError` or `ValueError` for what no release has written."""
+        kind = PublicationKind(found.get("kind", "create"))
+        changes = found["changes"] if kind is PublicationKind.PROPERTIES else {}
+        if not all(value is None or isinstance(value, str) for value in changes.values()):
+            raise TypeError("a property is not a text")
+        replaces = str(found["replaces"]) if kind is PublicationKind.REPLACE else ""
+        return cls(str(found["path"]), str(found["staged"]), kind, replaces, tuple(sorted(changes.items())))
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A decided commit. ``inflight`` must exist for the intent to count: a foreign rollback voids it by removing that file."""
+    """What was decided. ``inflight`` must exist for the intent to count: a foreign rollback voids it by removing that file.
+
+    The publications are made in their order, each after the one before it is there.
+    """
 
     requested_time: str
     completion_time: str
@@ -47,6 +96,24 @@ class Intent:
     inflight: str
     token: str
     publications: tuple[Publication, ...]
+
+    @property
+    def only_creates(self) -> bool:
+        """Whether anybody may publish it without the lock: nothing that others change, too, is replaced."""
+        return all(publication.kind is PublicationKind.CREATE for publication in self.publications)
+
+    def to_json(self) -> dict[str, Any]:
+        """What the record stores."""
+        texts = {name: getattr(self, name) for name in _TEXTS}
+        return {**texts, "publications": [publication.to_json() for publication in self.publications]}
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Intent:
+        """Raises `KeyError`, `TypeError` or `ValueError` for what no release has written."""
+        texts = {name: found[name] for name in _TEXTS}
+        if not all(isinstance(value, str) for value in texts.values()) or found.keys() - {*_TEXTS, "publications"}:
+            raise TypeError("a field of the intent is not a text, or is unknown")
+        return cls(**texts, publications=tuple(map(Publication.from_json, found["publications"])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +125,15 @@ class Record:
     position: str = ""
 
     def encode(self) -> bytes:
-        body = {"version": _FORMAT, "lock": self.lock_identity, "intent": asdict(self.intent)}
+        body = {"version": _FORMAT, "lock": self.lock_identity, "intent": self.intent.to_json()}
         return json.dumps(body, sort_keys=True).encode()
 
     @classmethod
     def decode(cls, data: bytes, path: str, position: str) -> Record:
         try:
             body: dict[str, Any] = json.loads(data)
-            fields = dict(body["intent"])
-            if not all(isinstance(value, str) for name, value in fields.items() if name != "publications"):
-                raise TypeError("a field of the intent is not a text")
-            publications = tuple(Publication(str(p["path"]), str(p["staged"])) for p in fields.pop("publications"))
-            return cls(Intent(publications=publications, **fields), str(body["lock"]), position)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            return cls(Intent.from_json(body["intent"]), str(body["lock"]), position)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CorruptTimelineError(
                 "The commit record cannot be read",
                 path=path,
@@ -82,16 +145,22 @@ class Record:
 class RecordStore(Protocol):
     """Reads and swaps the record of one table."""
 
-    def read(self) -> Record | None: ...
+    def read(self, known: Record | None = None) -> Record | None:
+        """The record as it is now; one call instead of several if it is still the one that is known."""
+        ...
 
     def swap(self, previous: Record | None, record: Record) -> None:
         """Replace ``previous`` (None: no record yet). Raises `PreconditionFailedError` or `StorageStateUnknownError`."""
         ...
 
+    def sweep(self) -> None:
+        """Remove records that were superseded long ago; called without the lock. Never raises a `StorageError`."""
+        ...
+
 
 def record_store(storage: Storage) -> RecordStore:
     """The way of keeping the record that fits the storage."""
-    return TaggedRecordStore(storage) if storage.supports_put_if_match else NumberedRecordStore(storage)
+    return TaggedRecordStore(storage) if storage.capabilities.put_if_match else NumberedRecordStore(storage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +173,13 @@ class TaggedRecordStore:
     def path(self) -> str:
         return f"{COMMIT_RECORD}.json"
 
-    def read(self) -> Record | None:
+    def read(self, known: Record | None = None) -> Record | None:
         while True:
             before = self.storage.head(self.path)
             if before is None:
                 return None
+            if known is not None and known.position == before.etag:
+                return known
             data = self.storage.get(self.path)
             after = self.storage.head(self.path)
             # The bytes belong to the tag only if it did not change around the read.
@@ -120,6 +191,9 @@ class TaggedRecordStore:
             self.storage.put_if_absent(self.path, record.encode())
         else:
             self.storage.put_if_match(self.path, record.encode(), previous.position)
+
+    def sweep(self) -> None:
+        """Nothing: there is one object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +212,13 @@ class NumberedRecordStore:
         numbers = ((path, int(text)) for path, text in texts if text.isascii() and text.isdigit())
         return sorted(number for path, number in numbers if self._path(number) == path)
 
-    def read(self) -> Record | None:
+    def read(self, known: Record | None = None) -> Record | None:
         while True:
             numbers = self._numbers()
             if not numbers:
                 return None
+            if known is not None and known.position == str(numbers[-1]):
+                return known
             path = self._path(numbers[-1])
             try:
                 return Record.decode(self.storage.get(path), path, str(numbers[-1]))
@@ -161,13 +237,11 @@ class NumberedRecordStore:
         if not numbers or numbers[-1] != number:
             # Our number had been used and swept long ago, or others went on after us, or the listing of a network disk is old; the caller finds out.
             raise StorageStateUnknownError("The commit record moved on", path=self._path(number))
-        self._sweep(numbers[:-_KEPT])
 
-    def _sweep(self, numbers: list[int]) -> None:
-        """Remove old records; what stays behind is swept after the next swap, and must not make this one look undone."""
+    def sweep(self) -> None:
+        """Keep the newest few. What stays behind is swept after a later decision, and must not make this one look undone."""
         try:
-            for old in numbers:
-                self.storage.delete(self._path(old))
+            self.storage.delete_many(map(self._path, self._numbers()[:-_KEPT]))
         except StorageError as error:
             _log.warning("could not remove old commit records: %s", error)
 

@@ -13,7 +13,8 @@ from pyhudi_core.storage.base import Storage
 def delete_data_files(storage: Storage, paths: Iterable[str], *, contained: bool = True) -> list[str]:
     """Delete data files; paths are relative to the table. Returns those that were named, in order.
 
-    Raises `UnsafePathError` before anything is deleted if a path leaves the table or does not name a data file.
+    Raises `UnsafePathError` before anything is deleted if a path leaves the table or does not name a data file, and `DeletesFailedError` if the
+    storage kept some.
     """
     if not contained:  # tests of what the rest is for
         return _delete(storage, list(paths))
@@ -29,6 +30,5 @@ def delete_data_files(storage: Storage, paths: Iterable[str], *, contained: bool
 
 
 def _delete(storage: Storage, paths: list[str]) -> list[str]:
-    for path in paths:
-        storage.delete(path)
+    storage.delete_many(paths)
     return paths

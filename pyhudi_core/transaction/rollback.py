@@ -7,22 +7,21 @@ Another process may take over an unfinished rollback; every step can be done twi
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
-from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant, State, is_time
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, heartbeat, layout, markers, removal, temporaries
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.commit import finish, publish_intent
+from pyhudi_core.transaction.commit import finish
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.freshness import load_showing, published
-from pyhudi_core.transaction.holding import holding_lock
-from pyhudi_core.transaction.lock_checks import recorded_lock
-from pyhudi_core.transaction.record import Intent, Publication, Record, record_store, swap_settled
-from pyhudi_core.transaction.rollback_plans import names_rolled_back, rolled_back_by
+from pyhudi_core.transaction.decision import Draft, OutcomeUnknown, Terms, decide, finish_decided
+from pyhudi_core.transaction.freshness import load_showing
+from pyhudi_core.transaction.record import Intent, Publication, record_store
+from pyhudi_core.transaction.rollback_plans import metadata_record, names_rolled_back, plan_record, rolled_back_by
 
 _OWN_WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 _DECISIONS = 5
@@ -41,7 +40,7 @@ def roll_back(context: TableContext, requested_time: str) -> Instant | None:
         )
     transaction = begin.reserve(context, Action.ROLLBACK)
     try:
-        victim = _put_plan(transaction, requested_time)
+        victim = put_plan(transaction, requested_time)
         if victim is None:
             transaction.heartbeat.stop(context)
             return None
@@ -51,15 +50,17 @@ def roll_back(context: TableContext, requested_time: str) -> Instant | None:
         raise
 
 
-def repair_by_policy(context: TableContext) -> list[str]:
+def repair_by_policy(context: TableContext, seen: Timeline | None = None) -> list[str]:
     """What the failed-writes policy asks for before a new write: LAZY repairs after the dead, EAGER also rolls back what nobody says is alive.
+
+    ``seen`` is the timeline as the caller has just listed it; if nothing is pending on it, it is not listed again.
 
     Raises `CommitAbortedError` under EAGER if another writer is alive, for that policy says that there is only one.
     """
     policy = context.options.failed_writes_policy
     if policy == "NEVER":
         return []
-    done = repair(context)
+    done = repair(context, seen)
     return done + _roll_back_the_unclaimed(context) if policy == "EAGER" else done
 
 
@@ -81,12 +82,17 @@ def _roll_back_the_unclaimed(context: TableContext) -> list[str]:
     return done
 
 
-def repair(context: TableContext) -> list[str]:
-    """Finish what dead processes left: their rollbacks, their writes, their reservations. Returns the requested times rolled back."""
-    _resume_the_dead(context)
+def repair(context: TableContext, seen: Timeline | None = None) -> list[str]:
+    """Finish what dead processes left: their rollbacks, their writes, their reservations. Returns the requested times rolled back.
+
+    The timeline is listed once if nothing is pending; not at all if ``seen``, which the caller has just listed, says so.
+    """
+    timeline = context.folder.load() if seen is None or len(seen.pending) else seen
+    if len(timeline.pending):
+        _resume_the_dead(context)
+        timeline = context.folder.load()
     done: list[str] = []
     overtaken = False
-    timeline = context.folder.load()
     for instant in reversed(timeline.pending.instants):
         if instant.action in _OWN_WRITES and _is_rolled_back(context, timeline, instant):
             _forget(context, instant)
@@ -98,7 +104,7 @@ def repair(context: TableContext) -> list[str]:
     if overtaken:
         # A dead process had decided to roll it back, and its plan is on the timeline only now.
         _resume_the_dead(context)
-    found_dead, announced = _sweep_reservations(context)
+    found_dead, announced = _sweep_reservations(context, None if len(timeline.pending) else timeline)
     if announced:
         _resume_the_dead(context)
     temporaries.sweep(context, everywhere=found_dead or overtaken or bool(done))
@@ -110,7 +116,7 @@ def _resume_the_dead(context: TableContext) -> None:
     timeline = context.folder.load()
     for instant in timeline.pending:
         if instant.action is Action.ROLLBACK and _is_dead(context, instant):
-            _resume(context, timeline, instant)
+            resume(context, timeline, instant)
 
 
 def _is_dead(context: TableContext, instant: Instant) -> bool:
@@ -126,67 +132,98 @@ def _is_rolled_back(context: TableContext, timeline: Timeline, instant: Instant)
     return instant.requested_time in names_rolled_back(context, timeline.completed, instant.requested_time)
 
 
-def _put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
+def put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
     """Fence the write: from here on it cannot commit. None if it is not pending (any more).
 
     The plan is decided as a commit is, by a swap of the commit record, and then published. So of a write that is just being decided (its
     writer's lock expired, but it lives) and its rollback only one can be, whoever holds the lock.
     """
     context = transaction.context
-    store = record_store(context.storage)
+    fence = _Fence(transaction, requested_time, [])
     # Before the lock: without markers the whole table is listed. Whoever executes the plan looks again.
-    files = _by_partition(context, _files(context, requested_time))
-    with holding_lock(context, f"roll back {requested_time}"):
+    fence.stage(fence.find_victim(context.folder.load()))
+    pending = tuple(Instant(requested_time, action, State.INFLIGHT) for action in _OWN_WRITES)
+    alive = lambda: transaction.heartbeat.is_young(context)  # noqa: E731
+    terms = Terms(f"roll back {requested_time}", pending, any_lock=True, seems_alive=alive)
+    try:
         for _ in range(_DECISIONS):
-            record = store.read()
-            latest: list[Instant] = []
-            if record is not None:
-                publish_intent(context, record.intent)
-                latest = published(publication.path for publication in record.intent.publications)
-            pending = [Instant(requested_time, action, State.INFLIGHT) for action in _OWN_WRITES]
-            timeline = load_showing(context, [*pending, *latest])
-            victim = next(
-                (i for i in timeline.pending if i.requested_time == requested_time and i.action in _OWN_WRITES), None
-            )
-            # Decided in the round before, and published by somebody else: the swap did not say so.
-            ours = timeline.find(transaction.requested_time, Action.ROLLBACK)
-            fenced = ours is not None and ours.is_pending
-            if victim is None and fenced:
-                # A Hudi writer has removed it. Nobody would ever take a plan without a heartbeat for dead.
-                _take_back(context, transaction.requested_time)
-            if victim is None or (
-                not fenced and requested_time in names_rolled_back(context, timeline, requested_time)
-            ):
-                return None
-            plan = encode_record("HoodieRollbackPlan", _plan(victim, files), sync_marker=transaction.sync_marker)
-            if fenced or _is_fenced(transaction, victim, record, plan):
-                begin.announce(transaction, plan, b"")
-                return victim
+            decision = decide(context, fence.intent, lambda _timeline: None, terms)
+            if decision.intent is not None:
+                fence.is_decided = context.storage.head(context.folder.file(transaction.requested)) is not None
+            if decision.intent is None or fence.is_decided:
+                context.storage.delete(fence.staged)
+                return fence.announced()
+    except OutcomeUnknown as unknown:
+        raise unknown.error from unknown
     raise CommitAbortedError(
-        f"Other writers decided their commits {_DECISIONS} times while this one held the lock",
+        f"Others removed the plan of the rollback {_DECISIONS} times",
         table=context.table,
         instant=requested_time,
-        hint="Give all writers of the table the same lock provider; nothing was rolled back.",
+        hint="Another program rolls the same write back; look at the timeline.",
     )
 
 
-def _is_fenced(transaction: Transaction, victim: Instant, record: Record | None, plan: bytes) -> bool:
-    """Decide and publish the plan; False if another decision came first."""
-    context = transaction.context
-    if not context.protections.commit_record:
-        return True
-    # Not the transaction's own place: the rollback's completed file is staged there.
-    staged = layout.staged(transaction.requested_time, context.runtime.ids.uuid().replace("-", ""))
-    context.storage.put(staged, plan)
-    plans = (Publication(context.folder.file(transaction.requested), staged),)
-    pending = context.folder.file(victim)
-    intent = Intent(transaction.requested_time, "", str(Action.ROLLBACK), pending, transaction.token, plans)
-    lock = recorded_lock(context, record, Action.ROLLBACK)
-    fenced = swap_settled(record_store(context.storage), record, Record(intent, lock))
-    if fenced:
-        publish_intent(context, intent)
-    context.storage.delete(staged)
-    return fenced and context.storage.head(plans[0].path) is not None
+@dataclass(slots=True)
+class _Fence:
+    """The plan of one rollback on its way to the timeline. ``is_decided``: it is there, so the victim cannot commit any more."""
+
+    transaction: Transaction
+    victim_time: str
+    files: list[str]
+    victim: Instant | None = None
+    plan: bytes = b""
+    staged: str = ""
+    is_decided: bool = False
+
+    def find_victim(self, timeline: Timeline) -> Instant | None:
+        """The pending write; None if it has ended."""
+        writes = (i for i in timeline.pending if i.requested_time == self.victim_time and i.action in _OWN_WRITES)
+        return next(writes, None)
+
+    def stage(self, victim: Instant | None) -> None:
+        """Encode the plan, and write it to the staging path, from which any process can publish it."""
+        context = self.transaction.context
+        if not self.staged:
+            # Not the transaction's own name: the rollback's completed file is staged there.
+            self.staged = layout.staged(self.transaction.requested_time, context.runtime.ids.uuid().replace("-", ""))
+            self.files = _files(context, self.victim_time)
+        self.victim = victim
+        if victim is not None:
+            plan = plan_record(context, victim, self.files)
+            self.plan = encode_record("HoodieRollbackPlan", plan, sync_marker=self.transaction.sync_marker)
+            context.storage.put(self.staged, self.plan)
+
+    def intent(self, timeline: Timeline) -> Draft | None:
+        """The decision to put the plan on the timeline; None if there is no write to roll back, or the plan is there."""
+        transaction = self.transaction
+        context = transaction.context
+        victim = self.find_victim(timeline)
+        # Decided in a round before, and published by somebody else: the swap did not say so.
+        ours = timeline.find(transaction.requested_time, Action.ROLLBACK)
+        self.is_decided = ours is not None and ours.is_pending
+        if victim is None and self.is_decided:
+            # A Hudi writer has removed it. Nobody would ever take a plan without a heartbeat for dead.
+            _take_back(context, transaction.requested_time)
+            self.is_decided = False
+        if victim is None or self.is_decided:
+            return None
+        if self.victim_time in names_rolled_back(context, timeline, self.victim_time):
+            return None
+        if victim != self.victim:
+            self.stage(victim)
+        path = context.folder.file(transaction.requested)
+        pending = context.folder.file(victim)
+        plans = (Publication(path, self.staged),)
+        action = str(Action.ROLLBACK)
+        intent = Intent(transaction.requested_time, "", action, pending, transaction.token, plans)
+        return Draft(intent, {path: self.plan})
+
+    def announced(self) -> Instant | None:
+        """The victim, after the rollback's own files are complete; None if the plan is not on the timeline."""
+        if not self.is_decided:
+            return None
+        begin.announce(self.transaction, None, b"")
+        return self.victim
 
 
 def sweep_late_files(context: TableContext, requested: Instant) -> None:
@@ -205,7 +242,7 @@ def _execute(transaction: Transaction, victim: Instant) -> Instant:
     context = transaction.context
     paths = _files(context, victim.requested_time)
     removal.delete_data_files(context.storage, paths)
-    metadata = _metadata(context, victim, paths)
+    metadata = metadata_record(context, victim, paths)
 
     def encode(notes: object) -> bytes:
         return encode_record("HoodieRollbackMetadata", metadata, sync_marker=transaction.sync_marker)
@@ -222,7 +259,7 @@ def _take_back(context: TableContext, requested_time: str) -> None:
     context.storage.delete(layout.heartbeat(requested_time))
 
 
-def _resume(context: TableContext, timeline: Timeline, rollback: Instant) -> None:
+def resume(context: TableContext, timeline: Timeline, rollback: Instant) -> None:
     """Go on with a rollback whose process died."""
     victim_time = rolled_back_by(context, rollback.requested_time)
     victim = timeline.find(victim_time) if victim_time else None
@@ -258,50 +295,6 @@ def _is_of(path: str, requested_time: str) -> bool:
     return name is not None and name.requested_time == requested_time
 
 
-def _by_partition(context: TableContext, paths: list[str]) -> dict[str, list[str]]:
-    """Absolute paths of files, by partition."""
-    found: dict[str, list[str]] = {}
-    for path in paths:
-        found.setdefault(split(path)[0], []).append(f"{context.table}/{path}")
-    return found
-
-
-def _plan(victim: Instant, files: dict[str, list[str]]) -> dict[str, Any]:
-    return {
-        "instantToRollback": {"commitTime": victim.requested_time, "action": str(victim.action)},
-        "RollbackRequests": [
-            {
-                "partitionPath": partition,
-                "fileId": "",
-                "latestBaseInstant": "",
-                "filesToBeDeleted": named,
-                "logBlocksToBeDeleted": {},  # Hudi fails over a null when it goes on with the plan
-            }
-            for partition, named in sorted(files.items())
-        ],
-    }
-
-
-def _metadata(context: TableContext, victim: Instant, paths: list[str]) -> dict[str, Any]:
-    return {
-        "startRollbackTime": context.now(),
-        "timeTakenInMillis": 0,
-        "totalFilesDeleted": len(paths),
-        "commitsRollback": [victim.requested_time],
-        "partitionMetadata": {
-            partition: {
-                "partitionPath": partition,
-                "successDeleteFiles": files,
-                "failedDeleteFiles": [],
-                "rollbackLogFiles": {},
-                "logFilesFromFailedCommit": {},
-            }
-            for partition, files in sorted(_by_partition(context, paths).items())
-        },
-        "instantsRollback": [{"commitTime": victim.requested_time, "action": str(victim.action)}],
-    }
-
-
 def _forget(context: TableContext, victim: Instant) -> None:
     """Remove the rolled-back write's own files; the completed rollback keeps its name."""
     for state in (State.INFLIGHT, State.REQUESTED):
@@ -312,8 +305,7 @@ def _forget(context: TableContext, victim: Instant) -> None:
 def _sweep_own(context: TableContext, requested_time: str) -> None:
     """Remove what only the process of an instant had a use for; its heartbeat last, because by that all of it is found again."""
     markers.remove(context.storage, requested_time)
-    for info in context.storage.list(f"{layout.STAGED}/{requested_time}-"):
-        context.storage.delete(info.path)
+    context.storage.delete_many(info.path for info in context.storage.list(f"{layout.STAGED}/{requested_time}-"))
     context.storage.delete(layout.heartbeat(requested_time))
 
 
@@ -330,13 +322,15 @@ def sweep_late_bytes(context: TableContext, archived_until: str) -> None:
             _sweep_own(context, time)
 
 
-def _sweep_reservations(context: TableContext) -> tuple[bool, bool]:
+def _sweep_reservations(context: TableContext, seen: Timeline | None) -> tuple[bool, bool]:
     """Remove what dead processes left that never came to announce their instant, or whose commit completed.
+
+    An older timeline does here: of what it does not show as pending, each is looked at again.
 
     Returns whether there were any, and whether one had announced its instant after all.
     """
     found_dead = announced = False
-    known = {instant.requested_time: instant for instant in context.folder.load()}
+    known = {instant.requested_time: instant for instant in (context.folder.load() if seen is None else seen)}
     for info in context.storage.list(f"{layout.HEARTBEATS}/"):
         time = info.path.rpartition("/")[2]
         instant = known.get(time)
@@ -361,7 +355,7 @@ def _is_announced(context: TableContext, time: str) -> bool:
     """Whether an instant with this requested time is pending; a plan that its process has decided and not published is published before."""
     record = record_store(context.storage).read()
     if record is not None and record.intent.requested_time == time:
-        publish_intent(context, record.intent)
+        finish_decided(context, record)
     expected = [Instant(time, action, State.INFLIGHT) for action in _OWN_WRITES]
     expected.append(Instant(time, Action.ROLLBACK, State.REQUESTED))
     return any(instant.requested_time == time for instant in load_showing(context, expected).pending)

@@ -1,9 +1,12 @@
-"""Which instants the rollbacks on a timeline name."""
+"""Which instants the rollbacks on a timeline name, and the records of a rollback (specification, "Rollback")."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyhudi_core.errors import ObjectNotFoundError
-from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.formats.avro.container import decode_record
+from pyhudi_core.model.file_names import split
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
@@ -25,3 +28,49 @@ def rolled_back_by(context: TableContext, requested_time: str) -> str | None:
         return None
     plan = decode_record(data, "HoodieRollbackPlan", path=path) if data else {}
     return (plan.get("instantToRollback") or {}).get("commitTime")
+
+
+def plan_record(context: TableContext, victim: Instant, paths: list[str]) -> dict[str, Any]:
+    """A rollback's plan: the write, and the data files that it made."""
+    return {
+        "instantToRollback": {"commitTime": victim.requested_time, "action": str(victim.action)},
+        "RollbackRequests": [
+            {
+                "partitionPath": partition,
+                "fileId": "",
+                "latestBaseInstant": "",
+                "filesToBeDeleted": named,
+                "logBlocksToBeDeleted": {},  # Hudi fails over a null when it goes on with the plan
+            }
+            for partition, named in sorted(_by_partition(context, paths).items())
+        ],
+    }
+
+
+def metadata_record(context: TableContext, victim: Instant, paths: list[str]) -> dict[str, Any]:
+    """What a completed rollback says."""
+    return {
+        "startRollbackTime": context.now(),
+        "timeTakenInMillis": 0,
+        "totalFilesDeleted": len(paths),
+        "commitsRollback": [victim.requested_time],
+        "partitionMetadata": {
+            partition: {
+                "partitionPath": partition,
+                "successDeleteFiles": files,
+                "failedDeleteFiles": [],
+                "rollbackLogFiles": {},
+                "logFilesFromFailedCommit": {},
+            }
+            for partition, files in sorted(_by_partition(context, paths).items())
+        },
+        "instantsRollback": [{"commitTime": victim.requested_time, "action": str(victim.action)}],
+    }
+
+
+def _by_partition(context: TableContext, paths: list[str]) -> dict[str, list[str]]:
+    """Absolute paths of files, by partition."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(split(path)[0], []).append(f"{context.table}/{path}")
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyhudi_core.errors import CorruptionError, ObjectNotFoundError
-from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant, State

@@ -9,7 +9,6 @@ remembered as a small file, until it is longer ago than anything may be in the m
 
 from __future__ import annotations
 
-from pyhudi_core.storage.local_files import SweepsTemporaries
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.context import TableContext
 
@@ -17,14 +16,14 @@ from pyhudi_core.transaction.context import TableContext
 def remember(context: TableContext, requested_time: str) -> None:
     """Note that the process of an instant is dead, and may have left hidden files that are still too young to be swept."""
     storage = context.storage
-    if isinstance(storage, SweepsTemporaries) and storage.leaves_temporaries:
+    if storage.capabilities.temporaries:
         storage.put(f"{layout.UNSWEPT}/{requested_time}", b"")
 
 
 def sweep(context: TableContext, everywhere: bool) -> list[str]:
     """Remove temporary files that are older than a heartbeat may be; returns their paths."""
     storage = context.storage
-    if not isinstance(storage, SweepsTemporaries) or not storage.leaves_temporaries:
+    if not storage.capabilities.temporaries:
         return []
     limit = context.options.heartbeat_interval_ms * context.options.heartbeat_tolerable_misses
     now = context.runtime.clock.now_ms()
@@ -33,6 +32,5 @@ def sweep(context: TableContext, everywhere: bool) -> list[str]:
         hoodie = storage.sweep_temporaries(".hoodie", limit, now, deep=False)
         return hoodie + storage.sweep_temporaries(layout.HEARTBEATS, limit, now, deep=False)
     swept = storage.sweep_temporaries("", limit, now)
-    for path in due:
-        storage.delete(path)
+    storage.delete_many(due)
     return swept

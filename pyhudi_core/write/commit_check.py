@@ -1,7 +1,7 @@
 """What a write asks of the table before it commits: requirements, reads (serializable isolation), conflicts, keys.
 
 The same check runs before the lock, where it may read data files, and under the lock, where it must not: what it has not read by then makes it
-ask for another round outside (`ComeAgain`), a few times; after that it reads under the lock, so that a commit ends whatever others do.
+ask for another round outside (`PreparationNeeded`), a few times; after that it reads under the lock, so that a commit ends whatever others do.
 What was read outside stays true, because completed files do not change.
 """
 
@@ -18,8 +18,8 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import concurrent
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.commit import ComeAgain
 from pyhudi_core.transaction.conflict import KeyFinding, SameKeys, Touched
+from pyhudi_core.transaction.decision import PreparationNeeded
 from pyhudi_core.transaction.key_overlap import KeyOverlap
 from pyhudi_core.transaction.read_set import refuse_changed_reads
 from pyhudi_core.transaction.requirement import CommitRequirement, FileGroupAt, TableState, refuse_unmet
@@ -44,11 +44,12 @@ class Attempt:
 
 @dataclass(slots=True)
 class CommitCheck:
-    """The check of one attempt; called with the timeline that was found under the lock. Raises `CommitError` or `ComeAgain`."""
+    """The check of one attempt; called with the timeline that was found under the lock. Raises `CommitError` or `PreparationNeeded`."""
 
     attempt: Attempt
     overlap: KeyOverlap
     rounds: int = field(default=0)
+    looked: Timeline | None = None
 
     @classmethod
     def of(cls, attempt: Attempt) -> CommitCheck:
@@ -62,13 +63,14 @@ class CommitCheck:
         return cls(attempt, overlap)
 
     def __call__(self, found: Timeline) -> None:
-        self._run(found, self._known)
+        self._run(found, self._known, self.looked)
 
     def outside(self, found: Timeline) -> None:
         """The same without the lock: reads whatever it takes. Raises `CommitError`."""
         self._run(found, self.overlap.compare)
+        self.looked = found
 
-    def _run(self, found: Timeline, same_keys: SameKeys) -> None:
+    def _run(self, found: Timeline, same_keys: SameKeys, looked: Timeline | None = None) -> None:
         attempt = self.attempt
         transaction = attempt.transaction
         context, own = transaction.context, transaction.requested_time
@@ -78,7 +80,7 @@ class CommitCheck:
             refuse_unmet(attempt.requirements, self._state(start, found), own)
         if basis is not None and context.options.isolation == "serializable":
             refuse_changed_reads(context, start, found, own, basis.reads)
-        concurrent.refuse_conflicts(context, start, found, own, attempt.touched, attempt.schema, same_keys)
+        concurrent.refuse_conflicts(context, start, found, own, attempt.touched, attempt.schema, same_keys, looked)
 
     def _known(self, instant: Instant, commit: CommitMetadata, partitions: frozenset[str]) -> KeyFinding:
         known = self.overlap.known(instant, partitions)
@@ -87,7 +89,7 @@ class CommitCheck:
         if self.rounds >= ROUNDS:
             return self.overlap.compare(instant, commit, partitions)
         self.rounds += 1
-        raise ComeAgain(self._prepare)
+        raise PreparationNeeded(self._prepare)
 
     def _prepare(self) -> None:
         self.outside(self.attempt.transaction.context.folder.load())

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pyhudi_core.engine import engine_for
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, at_table
-from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, OperationType, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.snapshot.snapshot import Snapshot, build
@@ -153,7 +153,7 @@ class Write:
             self._attempt()
             return self
         self._engine = engine_for(data, self._context.runtime.executor, self._spark)
-        snapshot = self._load()
+        snapshot = self._load(seen := self._context.folder.load())
         refuse_unwritable(self._context, snapshot)
         deletes = self._operation is OperationType.DELETE
         allow_lossy = self._context.options.allow_lossy_widening
@@ -162,7 +162,7 @@ class Write:
             dataset = self._engine.dataset(data)
             self._prepared = how(dataset, self._context.config, snapshot.schema, self._context.table)
         if self._prepared.total or self._allow_empty or not changes_nothing_without_rows(self._operation):
-            self._attempt()
+            self._attempt(seen)
         else:
             self._change_nothing(snapshot)
         return self
@@ -322,19 +322,19 @@ class Write:
         changes = self._prepared is not None and not (self._nothing or self._empty)
         return self._prepared.schema if changes and self._prepared else self.snapshot.schema
 
-    def _attempt(self) -> None:
+    def _attempt(self, seen: Timeline | None = None) -> None:
         self._untouched = False
         self._hold_if_pessimistic()
         self._contest.began()
-        repair_by_policy(self._context)
-        self._transaction = begin_write(self._context, self._operation.action, str(self._operation))
+        seen = None if repair_by_policy(self._context, seen) else seen
+        self._transaction = begin_write(self._context, self._operation.action, str(self._operation), seen)
         self._snapshot = self._load(self._transaction.start)
         stats: tuple[WriteStat, ...] = ()
         if self._prepared is not None and self._prepared.total:
             self._prepared = fitted(self._prepared, self._operation, self._snapshot.schema, self._context.table)
             job = WriteJob(self._operation, self._engine, self._prepared, self._snapshot, self._transaction)
             with at_table(self._context.table):
-                stats = job.run()
+                stats = job.run().stats
         replaced = replaced_by(self._operation, self._snapshot, self._prepared, self._partitions)
         self._empty = not stats and not replaced
         if self._empty and not self._allow_empty:
@@ -374,7 +374,7 @@ class Write:
     def _load(self, timeline: Timeline | None = None) -> Snapshot:
         context = self._context
         found = context.folder.load() if timeline is None else timeline
-        return build(context.storage, context.folder, context.config, found)
+        return build(context.storage, context.folder, context.config, found, executor=context.runtime.executor)
 
     def _checking(self) -> CommitCheck:
         self._started()

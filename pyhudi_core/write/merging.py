@@ -12,11 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.merge.deleted_rows import says_deleted
-from pyhudi_core.merge.ordering import incoming_wins
+from pyhudi_core.merge.law import Mask, MergeLaw, Versions
 from pyhudi_core.model.meta_fields import RECORD_KEY
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +32,23 @@ class Match:
 
 @dataclass(slots=True)
 class Incoming:
-    """New versions of rows of one file group, one a key, with prepared columns. ``deleted``: those that say that they are deleted."""
+    """New versions of rows of one file group, one a key, with prepared columns; ``law`` decides between them and the rows of the file."""
 
     rows: pa.Table
+    law: MergeLaw
     keys: pa.Array = field(init=False)
     matched: Mask = field(init=False)
-    deleted: Mask = field(init=False)
+    versions: Versions = field(init=False)
 
     def __post_init__(self) -> None:
         self.keys = self.rows.column(RECORD_KEY).combine_chunks()
         self.matched = np.zeros(len(self.rows), bool)
-        self.deleted = says_deleted(self.rows)
+        self.versions = Versions.of_rows(self.rows, self.law.ordering)
+
+    @property
+    def deleted(self) -> Mask:
+        """Which rows say that they are deleted."""
+        return self.versions.deleted
 
     def match(self, batch: pa.RecordBatch) -> Match | None:
         """The rows of a batch of the file that have a new version; None if there are none."""
@@ -57,19 +60,17 @@ class Incoming:
         self.matched[places] = True
         return Match(hits, places)
 
-    def winners(self, batch: pa.RecordBatch, match: Match, ordering: tuple[str, ...]) -> Match | None:
+    def winners(self, batch: pa.RecordBatch, match: Match) -> Match | None:
         """The part of a match in which the new version wins; None if it never does."""
-        if not ordering:
+        if not self.law.ordering:
             return match
-        existing = pa.Table.from_batches([batch.select(list(ordering)).filter(pa.array(match.hits))])
-        incoming = self.rows.select(list(ordering)).take(pa.array(match.places))
-        # A delete without any ordering value wins outright, as in logs.
-        wins = incoming_wins(incoming, existing, ordering) | (self.deleted[match.places] & _without_values(incoming))
+        stored = batch.select(list(self.law.ordering)).filter(pa.array(match.hits))
+        wins = self.law.newer_wins(self.versions.take(match.places), Versions.of_stored(stored, self.law.ordering))
+        if wins.all():
+            return match
         if not wins.any():
             return None
-        hits = match.hits.copy()
-        hits[np.flatnonzero(match.hits)[~wins]] = False
-        return Match(hits, match.places[wins])
+        return Match(match.only(wins), match.places[wins])
 
     def unmatched(self) -> pa.Table:
         """The rows to insert: those whose keys were in no batch so far, without deletes."""
@@ -91,13 +92,6 @@ def replace_rows(batch: pa.RecordBatch, hits: Mask, new: pa.Table) -> pa.RecordB
         else:
             columns.append(pc.replace_with_mask(old, mask, values))
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-
-
-def _without_values(orderings: pa.Table) -> Mask:
-    none = np.ones(orderings.num_rows, bool)
-    for column in orderings.columns:
-        none &= column.is_null().to_numpy()
-    return none
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

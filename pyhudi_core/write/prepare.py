@@ -5,31 +5,31 @@ All that can be wrong with rows is found here, before anything is written: the i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from pyhudi_core.engine.base import Dataset, TaskInfo
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
 from pyhudi_core.errors import SchemaMismatchError
-from pyhudi_core.model.meta_fields import PARTITION_PATH
+from pyhudi_core.index.base import TAGS
+from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema import cast_batch, normalise, reconcile
-from pyhudi_core.write.rows import prepared_schema, refuse_internal_names
+from pyhudi_core.write.profile import Volume
 from pyhudi_core.write.widening import in_doubt, reconciled
 
 _TEXT_BYTES = 24  # what a string or a nested value is taken to be wide, for lack of anything better
 
 
-@dataclass(frozen=True, slots=True)
-class Volume:
-    """How much of the input goes to one partition; bytes as Arrow holds them, estimated from the columns' types."""
+POSITION = "_pyhudi_position"
+"""Column of the position of a row in the input; of two rows with one key the later wins."""
 
-    rows: int
-    bytes: int
+INTERNAL = (POSITION, TASK, SORT, *TAGS.names)
+"""Names that columns of a table cannot have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,21 @@ class Prepared:
     @property
     def total(self) -> int:
         return sum(volume.rows for volume in self.volumes.values())
+
+
+def refuse_internal_names(names: Iterable[str], table: str) -> None:
+    """Raise `SchemaMismatchError` for columns that have the name of an internal column."""
+    taken = [name for name in names if name in INTERNAL]
+    if taken:
+        raise SchemaMismatchError(
+            f"Column {taken[0]} has a name that writes use for themselves", table=table, hint="Rename the column."
+        )
+
+
+def prepared_schema(table: pa.Schema | None) -> pa.Schema:
+    """Prepared rows of a table: two meta columns, the position, and the table's columns; keys only for a delete (None)."""
+    own = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string()), (POSITION, pa.int64())])
+    return pa.schema([*own, *(table or ())])
 
 
 def prepare(
@@ -108,7 +123,8 @@ def _run(rows: Dataset, schema: pa.Schema, table: str) -> Prepared:
         kept.release()
         raise
     width = sum(_width(field.type) for field in rows.schema)
-    return Prepared(kept, schema, {path: Volume(count, count * width) for path, count in counts.items()})
+    volumes = {path or "": Volume(count, count * width) for (path,), count in counts.items()}
+    return Prepared(kept, schema, volumes)
 
 
 def _width(kind: pa.DataType) -> int:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 
 import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError
+from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata, OperationType
 from pyhudi_core.model.schema import reconcile, to_avro
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.conflict import Touched
-from pyhudi_core.write.pipeline import replaced_groups
+from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.prepare import Prepared
-from pyhudi_core.write.replacing import rows_of
 
 _NAMED = 5
 _OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY)
@@ -28,10 +28,16 @@ def replaced_by(
 ) -> dict[str, tuple[str, ...]]:
     """The file ids that the operation takes away, by partition; ``partitions`` are those that a delete_partitions names."""
     if operation is OperationType.INSERT_OVERWRITE_TABLE:
-        return replaced_groups(snapshot, snapshot.view.partitions())
+        return _groups_of(snapshot, snapshot.view.partitions())
     if operation in _OVERWRITING and prepared is not None:
-        return replaced_groups(snapshot, prepared.volumes)
-    return replaced_groups(snapshot, partitions)
+        return _groups_of(snapshot, prepared.volumes)
+    return _groups_of(snapshot, partitions)
+
+
+def _groups_of(snapshot: Snapshot, partitions: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The file ids of every visible group of the partitions."""
+    found = {partition: tuple(piece.file_id for piece in snapshot.view.slices(partition)) for partition in partitions}
+    return {partition: file_ids for partition, file_ids in found.items() if file_ids}
 
 
 def touched_by(
@@ -65,6 +71,7 @@ def known_partitions(
     snapshot: Snapshot, partitions: tuple[str, ...], table: str, *, missing_ok: bool
 ) -> tuple[str, ...]:
     """The partitions that have rows. Raises `PartitionNotFoundError` if that is not all of them, unless it is ``missing_ok``."""
+    snapshot.view.prepare(partitions)
     known = tuple(partition for partition in partitions if snapshot.view.slices(partition))
     missing = [partition for partition in partitions if partition not in known]
     if missing and not missing_ok:
@@ -89,10 +96,17 @@ def kept_in_commit(
 ) -> dict[str, str]:
     """The extra metadata of the commit: the caller's, and its own."""
     context = transaction.context
-    rows = rows_of(context, snapshot, replaced) if replaced else None
-    told = {} if rows is None else {ROWS_REPLACED_KEY: str(rows)}
+    rows = _rows_replaced(context, snapshot, replaced) if replaced else None
+    counted = {} if rows is None else {ROWS_REPLACED_KEY: str(rows)}
     own = {TOKEN_KEY: transaction.token, SCHEMA_KEY: to_avro(schema, context.config.name)}
-    return {**extra, **told, **own}
+    return {**extra, **counted, **own}
+
+
+def _rows_replaced(context: TableContext, snapshot: Snapshot, replaced: Mapping[str, tuple[str, ...]]) -> int | None:
+    """The rows of the groups that the write takes away (file ids by partition); None if that is not known."""
+    wanted = {partition: frozenset(file_ids) for partition, file_ids in replaced.items()}
+    slices = (piece for partition in wanted for piece in snapshot.view.slices(partition))
+    return rows_of_slices(context, [piece for piece in slices if piece.file_id in wanted[piece.partition]])
 
 
 def _is_text(value: object) -> bool:

@@ -36,6 +36,8 @@ def _refuse_newer_keys(context: TableContext, snapshot: Snapshot, field: str) ->
     """Hudi 1.1 writes ``field:value`` where 1.0 (and this package) writes ``value``; mixing the two makes duplicates."""
     for partition in snapshot.view.partitions():
         for piece in snapshot.view.slices(partition):
+            if piece.base is None:
+                continue
             with context.storage.open_input(piece.base.path) as source:
                 key = read_footer(source, piece.base.path).min_key
             if key is not None:

@@ -3,20 +3,18 @@
 python -m scripts.mutants                          collect, run, keep the figures in docs/reliability/mutants.json
 python -m scripts.mutants --minutes 30 --jobs 1    as far as that goes
 python -m scripts.mutants --report                 only keep the figures of what was run
-python -m scripts.mutants --show KEY               what a mutant changes, and the tests that run its line
+python -m scripts.mutants --show KEY               what a mutant changes, and the tests that reach one of the sample
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import hashlib
 import json
-import shutil
+import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -24,9 +22,9 @@ from typing import Any
 
 from benchmarks.machine import occasion
 from scripts.mutants.candidates import PLACES, Candidate, candidates, mutated, sample
-from scripts.mutants.covering import Covering, collect, load, parts
+from scripts.mutants.covering import STAGES, Covering, collect
 from scripts.mutants.equivalents import EQUIVALENT
-from scripts.mutants.running import NOTICED, UNREACHED, Workshop
+from scripts.mutants.running import NOTICED, UNREACHED, Workshop, digest
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".cache" / "mutants"
@@ -41,12 +39,18 @@ def main() -> int:
     everything = list(candidates(ROOT))
     chosen = sample(everything, options.size, options.seed)
     if options.show:
-        return _show(next(each for each in everything if each.key.startswith(options.show)))
+        return _show([each for each in everything if each.key in options.show], collect(ROOT, HOME, chosen, -1))
     if not options.report:
-        covering = load(ROOT, HOME / "covering") if options.no_collecting else _covering(end)
-        _run(chosen, covering, end, options)
+        for stage in STAGES:
+            covering = collect(ROOT, HOME, chosen, end, stage)
+            if covering is None:
+                print("no time was left: the next run goes on here")
+                break
+            _run([each for each in chosen if options.only in each.module], covering, end, options)
     figures = _figures(len(everything), chosen, options.seed)
-    KEPT.write_text(json.dumps({**figures, "taken": occasion()}, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    if not figures["run"]:
+        sys.exit("nothing has been run on this code")
+    KEPT.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print(
         f"{figures['caught']} of {figures['run']} caught; {len(figures['survivors'])} to look at; kept in {KEPT.relative_to(ROOT)}"
     )
@@ -65,56 +69,33 @@ def _arguments() -> argparse.Namespace:
         "--budget",
         type=float,
         default=60,
-        help="seconds of tests for a mutant, as they took under coverage (default 60)",
+        help="seconds of tests for a mutant, as they took without a change (default 60)",
     )
-    parser.add_argument("--again", action="store_true", help="run again what was not caught")
-    parser.add_argument("--no-collecting", action="store_true", help="go by the tests' lines that are known already")
+    parser.add_argument("--again", action="store_true", help="run all tests again for what was not caught")
+    parser.add_argument("--only", default="", metavar="TEXT", help="run those in modules whose path holds the text")
     parser.add_argument("--report", action="store_true", help="run nothing")
-    parser.add_argument("--show", metavar="KEY", help="show one mutant and the tests that run its line")
+    parser.add_argument("--show", nargs="+", metavar="KEY", help="show mutants and the tests that reach them")
     return parser.parse_args()
 
 
-def _show(candidate: Candidate) -> int:
-    code = (ROOT / candidate.module).read_text(encoding="utf-8")
-    print(candidate)
-    print("\n".join(difflib.unified_diff(code.splitlines(), mutated(code, candidate).splitlines(), lineterm="", n=2)))
-    covering = load(ROOT, HOME / "covering")
-    for name in covering.of(candidate):
-        print(f"{covering.seconds[name]:8.2f} s {name}")
+def _show(found: list[Candidate], covering: Covering | None) -> int:
+    for candidate in found:
+        code = (ROOT / candidate.module).read_text(encoding="utf-8")
+        print(candidate)
+        print(_difference(code, candidate))
+        for name in covering.of(candidate) if covering else ():
+            print(f"{covering.seconds[name]:8.2f} s {name}")
     return 0
 
 
-def _covering(end: float) -> Covering:
-    """Which tests run which line; collected again if the code or the tests are others than last time."""
-    folder = HOME / "covering"
-    said = folder / "digest"
-    now = _digest([*PLACES, "tests"])
-    if not said.exists() or said.read_text() != now:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        said.write_text(now)
-    for part, arguments in parts(ROOT).items():
-        if time.monotonic() > end:
-            sys.exit("no time was left to run mutants: the next run goes on here")
-        if not collect(ROOT, folder, part, arguments):
-            print(f"the tests of {part} could not be collected; they are left out", flush=True)
-    return load(ROOT, folder)
-
-
-def _digest(places: Iterable[str]) -> str:
-    digest = hashlib.sha256()
-    for place in places:
-        for path in sorted((ROOT / place).rglob("*.py")):
-            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
-
-
 def _run(chosen: list[Candidate], covering: Covering, end: float, options: argparse.Namespace) -> None:
-    known = _results()
-    todo = [each for each in chosen if _is_open(known.get(each.key), len(covering.of(each)), options)]
+    known = _results(chosen)
+    before = {key: [] if options.again else one["passed"] for key, one in known.items()}
+    todo = [each for each in chosen if _is_open(known.get(each.key), before.get(each.key, []), covering, each)]
     print(f"{len(chosen) - len(todo)} of {len(chosen)} mutants are done; {len(todo)} to go", flush=True)
     shops: SimpleQueue[Workshop] = SimpleQueue()
-    for number in range(options.jobs):
+    stamp = occasion(PLACES)
+    for number in range(options.jobs if todo else 0):
         shops.put(Workshop.make(ROOT, HOME / f"tree-{number}", covering, options.budget))
 
     def one(candidate: Candidate) -> None:
@@ -122,11 +103,12 @@ def _run(chosen: list[Candidate], covering: Covering, end: float, options: argpa
             return
         shop = shops.get()
         try:
-            result = shop.run(candidate)
+            result = shop.run(candidate, before.get(candidate.key, ()))
         finally:
             shops.put(shop)
+        taken = {**stamp, "load": round(os.getloadavg()[0], 1)}
         with (HOME / "results.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(result.as_json() | {"commit": occasion()["commit"]}) + "\n")
+            file.write(json.dumps(result.as_json() | {"taken": taken}) + "\n")
         print(
             f"{time.strftime('%H:%M:%S')} {result.outcome} {candidate} [{result.by or result.known}] {result.seconds} s",
             flush=True,
@@ -138,25 +120,31 @@ def _run(chosen: list[Candidate], covering: Covering, end: float, options: argpa
         shops.get().close()
 
 
-def _is_open(result: dict[str, Any] | None, tests: int, options: argparse.Namespace) -> bool:
-    """Not run yet; or it was not caught, and now other or more tests can be run."""
+def _is_open(result: dict[str, Any] | None, before: list[str], covering: Covering, candidate: Candidate) -> bool:
+    """Not run yet; or it was not caught, and there are tests that have not been run on it."""
     if result is None or result["outcome"] in NOTICED:
         return result is None
-    more = result["ran"] < result["known"] and result["budget"] < options.budget
-    return bool(options.again or more or result["known"] != tests)
+    passed = set(before)
+    return any(covering.token(name) not in passed for name in covering.of(candidate))
 
 
-def _results() -> dict[str, dict[str, Any]]:
-    """The latest result of each mutant."""
+def _results(chosen: list[Candidate]) -> dict[str, dict[str, Any]]:
+    """The latest result of each mutant, if its module is as it was then."""
     path = HOME / "results.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return {one["key"]: one for one in map(json.loads, lines)}
+    code = {each.module: digest((ROOT / each.module).read_text(encoding="utf-8")) for each in chosen}
+    return {one["key"]: one for one in map(json.loads, lines) if code.get(one["module"]) == one["code"]}
 
 
 def _figures(total: int, chosen: list[Candidate], seed: int) -> dict[str, Any]:
-    known = _results()
-    found = [known[each.key] for each in chosen if each.key in known]
+    known = _results(chosen)
+    by_key = {each.key: each for each in chosen}
+    found = [known[key] for key in by_key if key in known]
     left = [one for one in found if one["outcome"] not in NOTICED]
+    survivors = [
+        _survivor(by_key[one["key"]], one)
+        for one in sorted(left, key=lambda one: (one["module"], one["line"], one["key"]))
+    ]
     places: dict[str, Counter[str]] = {place: Counter() for place in PLACES}
     for one in found:
         place = next(place for place in PLACES if one["module"].startswith(place + "/"))
@@ -168,15 +156,35 @@ def _figures(total: int, chosen: list[Candidate], seed: int) -> dict[str, Any]:
         "run": len(found),
         "caught": len(found) - len(left),
         "stuck": sum(one["outcome"] == "stuck" for one in found),
-        "unreached": sum(one["outcome"] == UNREACHED for one in found),
-        "equivalent": sum(one["key"] in EQUIVALENT for one in left),
+        "unreached": sum(one["outcome"] == UNREACHED and not one["why"] for one in survivors),
+        "equivalent": sum(bool(one["why"]) for one in survivors),
         "places": {place: dict(sorted(counts.items())) for place, counts in places.items()},
-        "survivors": [
-            {name: one[name] for name in ("key", "module", "line", "operator", "text", "outcome")}
-            | {"cut": one["ran"] < one["known"], "why": EQUIVALENT.get(one["key"], "")}
-            for one in sorted(left, key=lambda one: (one["module"], one["line"], one["key"]))
-        ],
+        "survivors": survivors,
+        "commits": dict(Counter(one["taken"]["commit"] for one in found)),
+        "taken": max((one["taken"] for one in found), key=lambda taken: taken["date"], default={}),
     }
+
+
+def _survivor(candidate: Candidate, result: dict[str, Any]) -> dict[str, Any]:
+    now = _became(candidate)
+    kept = {name: result[name] for name in ("key", "module", "line", "operator", "text", "outcome")}
+    return {
+        **kept,
+        "cut": result["ran"] < result["known"],
+        "now": now,
+        "why": EQUIVALENT.get((candidate.text, now), ""),
+    }
+
+
+def _became(candidate: Candidate) -> str:
+    """The line as the mutant has it."""
+    lines = _difference((ROOT / candidate.module).read_text(encoding="utf-8"), candidate, 0).splitlines()
+    return " ".join(line[1:].strip() for line in lines if line.startswith("+") and not line.startswith("+++"))
+
+
+def _difference(code: str, candidate: Candidate, around: int = 2) -> str:
+    changed = mutated(code, candidate).splitlines()
+    return "\n".join(difflib.unified_diff(code.splitlines(), changed, lineterm="", n=around))
 
 
 if __name__ == "__main__":

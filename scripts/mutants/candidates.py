@@ -1,8 +1,9 @@
 """The mutants there are, and the sample of them that is run.
 
 Mutants that could not show are left out from the start: those in annotations, in the arguments of ``@dataclass`` and ``zip(strict=...)``, in
-``__all__``, and below ``if TYPE_CHECKING``. Each operator of the language has one or two replacements, so that the sample is not mostly
-arithmetic on texts. The sample is the candidates whose seeded hashes are smallest: it stays the same where the code stays the same.
+``__all__``, below ``if TYPE_CHECKING``, and of stars that multiply nothing. Each operator of the language has one or two replacements, so that
+the sample is not mostly arithmetic on texts. The sample is the candidates whose seeded hashes are smallest: it stays the same where the code
+stays the same.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
@@ -55,7 +57,7 @@ class Candidate:
         operator: of cosmic-ray.
         occurrence: the how-manieth place of the operator in the file.
         line: first line of the place, from 1.
-        statement: first and last line of the statement around it (of its head, if statements are inside).
+        place: that line, and the column in characters.
         text: that line.
     """
 
@@ -64,7 +66,7 @@ class Candidate:
     operator: str
     occurrence: int
     line: int
-    statement: tuple[int, int]
+    place: tuple[int, int]
     text: str
 
     def __str__(self) -> str:
@@ -81,35 +83,31 @@ def candidates(root: Path, places: Iterable[str] = PLACES) -> Iterator[Candidate
 def candidates_of(code: str, module: str) -> Iterator[Candidate]:
     """Every mutant of one module."""
     tree = ast.parse(code)
-    lines, silent, statements, nodes = (
-        code.splitlines(),
-        _silent(tree),
-        _statements(tree),
-        list(ast_nodes(get_ast(code))),
-    )
+    lines, silent, nodes = code.splitlines(), _silent(tree), list(ast_nodes(get_ast(code)))
     seen: Counter[str] = Counter()
     for name in OPERATORS:
         operator = get_operator(f"core/{name}")()
         places = [place for node in nodes for place in operator.mutation_positions(node)]
-        for occurrence, (start, _) in enumerate(places):
+        stars = {place for node in _stars(nodes) for place in operator.mutation_positions(node)}
+        for occurrence, (start, end) in enumerate(places):
             text = lines[start[0] - 1].strip()
             about = f"{module}|{name}|{text}"
+            dotted = (
+                name == "ExceptionReplacer" and "." in lines[start[0] - 1][start[1] : end[1]]
+            )  # the tool cannot change it
             seen[about] += 1
-            if not any(first <= start < last for first, last in silent):
+            if (start, end) not in stars and not dotted and not any(first <= start < last for first, last in silent):
                 key = hashlib.sha256(f"{about}|{seen[about]}".encode()).hexdigest()[:10]
-                around = statements.get(start[0], (start[0], start[0]))
-                yield Candidate(key, module, name, occurrence, start[0], around, text)
+                yield Candidate(key, module, name, occurrence, start[0], start, text)
 
 
-def _statements(tree: ast.Module) -> dict[int, tuple[int, int]]:
-    """The innermost statement of each line: its first and last line; of one that holds others, those of its head."""
-    found: dict[int, tuple[int, int]] = {}
-    for node in ast.walk(tree):  # from the outside in
-        if isinstance(node, ast.stmt | ast.excepthandler):
-            inner = getattr(node, "body", None)
-            last = max(node.lineno, inner[0].lineno - 1) if inner else node.end_lineno or node.lineno
-            found |= dict.fromkeys(range(node.lineno, last + 1), (node.lineno, last))
-    return found
+def _stars(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Stars that multiply nothing: of parameters and arguments. Most of them cannot be anything else."""
+    return (
+        node
+        for node in nodes
+        if node.type == "operator" and node.value in {"*", "**"} and node.parent.type not in {"term", "power"}
+    )
 
 
 def _silent(tree: ast.Module) -> list[tuple[tuple[int, int], tuple[int, int]]]:

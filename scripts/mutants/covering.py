@@ -1,116 +1,218 @@
-"""Which tests run which line: collected once with coverage, over the quick tests that start no JVM."""
+"""Which tests reach which mutant: the quick tests that start no JVM run once in a marked copy of the project (``marking.py``).
+
+What a file of tests reached is kept until the code or the file changes, so new tests for a survivor cost a run of their file.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import sqlite3
+import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from collections import defaultdict
-from collections.abc import Iterable
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from coverage.numbits import numbits_to_nums
+from typing import Any
 
 from scripts.mutants.candidates import PLACES, Candidate
+from scripts.mutants.marking import PACKAGES, Marks, marked
 
 LEFT_OUT = {"interop", "spark", "e2e", "style", "support", "__pycache__"}
 """Folders of tests that start a JVM, or run no code of the places."""
+STAGES = range(3)
+"""Tests near the code; the other tests of units; those that try many orders and crashes. Each stage is collected and run for what is not caught."""
 QUICK = "not slow and not spark"
-
-
-def parts(root: Path) -> dict[str, list[str]]:
-    """The tests that may catch a mutant, in parts that are collected one by one: name, arguments of pytest."""
-    found: dict[str, list[str]] = {}
-    for folder in sorted(path for path in (root / "tests").iterdir() if path.is_dir() and path.name not in LEFT_OUT):
-        inner = sorted(path.name for path in folder.iterdir() if path.is_dir() and any(path.rglob("test_*.py")))
-        found |= {f"{folder.name}-{name}": [f"tests/{folder.name}/{name}"] for name in inner}
-        found[folder.name] = [f"tests/{folder.name}", *(f"--ignore=tests/{folder.name}/{name}" for name in inner)]
-    return found
+TOGETHER = 40
+"""Files of tests that are run by one process."""
+NO_JAVA = {"JAVA_HOME": "/nonexistent", "PYHUDI_RECORD": "0", "PYHUDI_FUZZ": "1"}
+"""A test that starts a JVM all the same fails, and is left out."""
+_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True, slots=True)
 class Covering:
-    """The tests of each line, and how long each test takes.
+    """The tests of each mutant.
 
     Attributes:
-        tests: by module (a path below the repository), by line: names of tests.
+        tests: by key of a candidate: names of tests.
         seconds: by name of a test; only tests that passed.
+        at_import: keys of candidates that run as their module is imported, or were reached then.
+        digests: of the files of tests, with the code that they ran on.
     """
 
-    tests: dict[str, dict[int, frozenset[str]]]
-    seconds: dict[str, float]
+    tests: Mapping[str, frozenset[str]]
+    seconds: Mapping[str, float]
+    at_import: frozenset[str] = frozenset()
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, candidate: Candidate) -> list[str]:
-        """The tests that run a mutant's line, the quickest first. A line that runs as the module is imported belongs to all tests of the module."""
-        lines = self.tests.get(candidate.module, {})
-        first, last = candidate.statement
-        around = frozenset().union(*(lines.get(line, frozenset()) for line in range(first, last + 1)))
-        found = (
-            lines.get(candidate.line, frozenset()) or around
-        )  # not every line of a statement is an event of the interpreter
-        if "" in found:
-            found = frozenset().union(*lines.values()) - {""}
-        return sorted((name for name in found if name in self.seconds), key=lambda name: (self.seconds[name], name))
+        """The tests that reach a mutant: the quick ones and those about its package first."""
+        about = (
+            "/".join(candidate.module.split("/")[:-1]).replace("pyhudi_core", "tests/unit").replace("pyhudi_", "tests/")
+        )
+        stem = Path(candidate.module).stem
+
+        def cost(name: str) -> tuple[float, str]:
+            near = (4 if name.startswith(about + "/") else 1) * (4 if stem in name.partition("::")[0] else 1)
+            return (0.02 + self.seconds[name]) / near, name
+
+        return sorted((name for name in self.tests.get(candidate.key, frozenset()) if name in self.seconds), key=cost)
+
+    def token(self, name: str) -> str:
+        """Stands for a test, as it is now, on this code."""
+        return hashlib.sha256(f"{name}|{self.digests.get(name.partition('::')[0])}".encode()).hexdigest()[:8]
 
 
-def collect(root: Path, folder: Path, part: str, arguments: Iterable[str]) -> bool:
-    """Run the tests of a part under coverage, unless that was done; takes two to three times as long as without. Says whether it worked."""
-    folder.mkdir(parents=True, exist_ok=True)
-    seconds, data, unfinished = (folder / f"{part}{suffix}" for suffix in (".json", ".sqlite", ".part"))
-    if seconds.exists():
-        return True
-    settings = folder / "coveragerc"
-    sources = "".join(f"    {root / place}\n" for place in PLACES)
-    settings.write_text(f"[run]\nconcurrency = thread,greenlet\nsource =\n{sources}", encoding="utf-8")
-    data.unlink(missing_ok=True)
+def test_files(root: Path, stage: int = STAGES[-1]) -> Iterator[str]:
+    """The files of tests that may catch a mutant, up to a stage."""
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        name = path.relative_to(root)
+        if name.parts[1] not in LEFT_OUT and _stage_of(name) <= stage:
+            yield name.as_posix()
+
+
+def _stage_of(name: Path) -> int:
+    near = {Path(place).name for place in PLACES}
+    return {"unit": int(name.parts[2] not in near), "reliability": 2}.get(name.parts[1], 0)
+
+
+def copy_project(root: Path, home: Path) -> None:
+    """Copies what git knows, and new files that it would take."""
+    shutil.rmtree(home, ignore_errors=True)
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.check_output(command, cwd=root, text=True).split("\0"):
+        if name and (root / name).is_file():
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / name, home / name)
+
+
+def temporary_folder() -> str:
+    """For what tests write: in memory where the machine has room."""
+    room = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 3 << 30
+    return tempfile.mkdtemp(prefix="pyhudi-mutants-", dir=_MEMORY if room else None)
+
+
+def collect(
+    root: Path, home: Path, chosen: Sequence[Candidate], end: float = float("inf"), stage: int = STAGES[-1]
+) -> Covering | None:
+    """Run the files of tests whose reach is not known; None if the time ended before that was done.
+
+    Arguments:
+        root: the project.
+        home: where copies are made, and what was found is kept.
+        chosen: the mutants.
+        end: until when, by the monotonic clock.
+        stage: the last one whose tests count.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    marks = marked(root, chosen)
+    code = _digest(
+        root, [*PACKAGES, "tests/support", "scripts/mutants/marking.py"], sorted(each.key for each in chosen)
+    )
+    wanted = {name: _digest(root, [name, *_conftests(root, name)], [code]) for name in test_files(root, stage)}
+    kept = _kept(home)
+    todo = [name for name, digest in wanted.items() if kept.get(name, {}).get("digest") != digest]
+    if todo:
+        tree = _marked_copy(root, home / "marked", marks)
+        for some in (todo[at : at + TOGETHER] for at in range(0, len(todo), TOGETHER)):
+            if time.monotonic() > end:
+                return None
+            print(f"{time.strftime('%H:%M:%S')} what {len(some)} files of tests reach: {some[0]} ...", flush=True)
+            _keep(home, _run(tree, some), {name: wanted[name] for name in some})
+        kept = _kept(home)
+    return _covering(marks, [kept[name] for name in wanted if name in kept], wanted)
+
+
+def _marked_copy(root: Path, tree: Path, marks: Marks) -> Path:
+    copy_project(root, tree)
+    shutil.copy2(root / "scripts" / "mutants" / "reached.py", tree / PACKAGES[0] / "_reached.py")
+    for path, code in marks.code.items():
+        (tree / path).write_text(code, encoding="utf-8")
+    return tree
+
+
+def _run(tree: Path, files: list[str]) -> dict[str, dict[str, Any]]:
+    """What each file's tests reached, and how long they took."""
+    reached, seconds, temporary = tree / ".reached", tree / ".seconds", temporary_folder()
+    reached.unlink(missing_ok=True)
+    seconds.unlink(missing_ok=True)
     command = [
         sys.executable,
         "-m",
-        "coverage",
-        "run",
-        f"--rcfile={settings}",
-        f"--data-file={data}",
-        "-m",
         "pytest",
         "-q",
-    ]
-    command += [
+        "--tb=no",
         "-p",
-        "support.line_contexts",
+        "scripts.mutants.reaching",
         "-p",
         "no:cacheprovider",
-        "--hypothesis-seed=0",
-        "--timeout=1200",
-        "-m",
-        QUICK,
     ]
-    paths = os.pathsep.join([str(root), str(root / "tests")])
-    environment = {**os.environ, "PYHUDI_TEST_TIMES": str(unfinished), "PYTHONPATH": paths}
-    done = subprocess.run([*command, *arguments], cwd=root, env=environment, check=False)
-    if done.returncode not in {0, 1} or not unfinished.exists():  # 1: tests that fail catch nothing, and are left out
-        return False
-    unfinished.replace(seconds)
-    return True
+    command += ["--hypothesis-seed=0", "--continue-on-collection-errors", "-m", QUICK, *files]
+    environment = {**os.environ, **NO_JAVA, "PYHUDI_TEST_TIMES": str(seconds), "PYHUDI_REACHED": str(reached), "TMPDIR": temporary,
+                   "PYTHONPATH": os.pathsep.join([str(tree), str(tree / "tests")])}  # fmt: skip
+    try:
+        subprocess.run(command, cwd=tree, env=environment, check=False)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    took = json.loads(seconds.read_text(encoding="utf-8")) if seconds.exists() else {}
+    found: dict[str, dict[str, Any]] = {name: {"seconds": {}, "reached": defaultdict(list)} for name in files}
+    for name, length in took.items():
+        found[name.partition("::")[0]]["seconds"][name] = length
+    for line in reached.read_text(encoding="utf-8").splitlines() if reached.exists() else ():
+        number, _, name = line.partition("\t")
+        file = name.partition("::")[0]
+        for each in (file,) if file in found else (files if not file else ()):
+            found[each]["reached"][name].append(int(number))
+    return found
 
 
-def load(root: Path, folder: Path) -> Covering:
-    """What `collect` has kept so far."""
-    tests: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+def _keep(home: Path, found: dict[str, dict[str, Any]], digests: Mapping[str, str]) -> None:
+    with (home / "reached.jsonl").open("a", encoding="utf-8") as file:
+        for name, what in found.items():
+            file.write(json.dumps({"file": name, "digest": digests[name], **what}) + "\n")
+
+
+def _kept(home: Path) -> dict[str, dict[str, Any]]:
+    path = home / "reached.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {one["file"]: one for one in map(json.loads, lines)}
+
+
+def _covering(marks: Marks, kept: Iterable[Mapping[str, Any]], digests: Mapping[str, str]) -> Covering:
+    keys: dict[int, list[str]] = defaultdict(list)
+    for key, numbers in marks.of.items():
+        for number in numbers:
+            keys[number].append(key)
+    tests: dict[str, set[str]] = defaultdict(set)
     seconds: dict[str, float] = {}
-    for kept in sorted(folder.glob("*.json")):
-        seconds |= json.loads(kept.read_text(encoding="utf-8"))
-        with closing(sqlite3.connect(kept.with_suffix(".sqlite"))) as database:
-            rows = database.execute(
-                "select file.path, context.context, line_bits.numbits from line_bits"
-                " join file on file.id = line_bits.file_id join context on context.id = line_bits.context_id"
-            )
-            for path, context, bits in rows:
-                lines = tests[Path(path).relative_to(root).as_posix()]
-                for line in numbits_to_nums(bits):
-                    lines[line].add(context)
-    frozen = {module: {line: frozenset(names) for line, names in lines.items()} for module, lines in tests.items()}
-    return Covering(frozen, seconds)
+    at_import = set(marks.at_import)
+    for one in kept:
+        seconds |= one["seconds"]
+        for name, numbers in one["reached"].items():
+            found = {key for number in numbers for key in keys.get(number, ())}
+            names = [name] if "::" in name else one["seconds"] if name else ()
+            for key in found:
+                tests[key].update(names)
+            at_import |= found if not name else set()
+    return Covering({key: frozenset(names) for key, names in tests.items()}, seconds, frozenset(at_import), digests)
+
+
+def _conftests(root: Path, name: str) -> list[str]:
+    """The files of fixtures and stories beside a file of tests."""
+    folder = (root / name).parent
+    beside = (path for path in folder.glob("*.py") if not path.name.startswith("test_"))
+    return ["tests/conftest.py", *sorted(path.relative_to(root).as_posix() for path in beside)]
+
+
+def _digest(root: Path, places: Iterable[str], more: Iterable[str]) -> str:
+    digest = hashlib.sha256("\n".join(more).encode())
+    for place in places:
+        path = root / place
+        for each in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(each.relative_to(root).as_posix().encode() + b"\0" + each.read_bytes())
+    return digest.hexdigest()

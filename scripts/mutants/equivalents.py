@@ -1,3 +1,57 @@
-"""Mutants that no test can catch, because the program does the same: key and reason. ``python -m scripts.mutants --show KEY`` shows one."""
+"""Mutants that no test can catch, because the program does the same: the line, what it is changed to, and the reason.
 
-EQUIVALENT: dict[str, str] = {}
+They are known by their text, so they are still known when their module moves. ``python -m scripts.mutants --show KEY`` shows one.
+"""
+
+_SIGN = "the absolute value is returned, so the sign of the remainder does not count"
+_PARTS = "keys are compared in other parts, with the same result; only the memory differs"
+_MADE_UP = (
+    "a value of rows that are made up to compare mergers: any will do, as long as equal numbers give equal values"
+)
+_GROUPS = "a bound of memory: rows may be put into row groups a little earlier or later, and read back the same"
+
+EQUIVALENT: dict[tuple[str, str], str] = {
+    (
+        "remainder = abs(absolute) % groups if absolute >= 0 else -(abs(absolute) % groups)",
+        "remainder = abs(absolute) % groups if not absolute >= 0 else -(abs(absolute) % groups)",
+    ): _SIGN,
+    (
+        "remainder = abs(absolute) % groups if absolute >= 0 else -(abs(absolute) % groups)",
+        "remainder = abs(absolute) % groups if absolute >= 0 else +(abs(absolute) % groups)",
+    ): _SIGN,
+    ("HASHES = 4 << 20", "HASHES = 4 << 19"): _PARTS,
+    ("waiting, count = [], 0", "waiting, count = [], -1"): _PARTS,
+    ("_MAX_EXPANSION = 8", "_MAX_EXPANSION = 7"): _GROUPS,
+    (
+        "self._ratio = max((self._stream.tell() - before) / max(self._pending_bytes, 1), 1e-3)",
+        "self._ratio = max((self._stream.tell() - before) / max(self._pending_bytes, 2), 1e-3)",
+    ): "there are waiting rows, and the first of them has more than two bytes",
+    (
+        "if size > _WIDTH:",
+        "if size >= _WIDTH:",
+    ): "a number of 16 bytes has none in front of its last 16, and these are all of it",
+    (
+        'order = np.argsort(keys.lengths.astype(np.uint16 if high < 1 << 16 else np.int64), kind="stable")',
+        'order = np.argsort(keys.lengths.astype(np.uint16 if high < 0 << 16 else np.int64), kind="stable")',
+    ): "lengths are sorted the same in any type that holds them; only the time differs",
+    (
+        'if struct.unpack(">q", self._read(content_offset - 8, 8))[0] != end - content_offset:',
+        'if struct.unpack(">q", self._read(content_offset - 8, 8))[ -1] != end - content_offset:',
+    ): "the first of one value is the last one",
+    (
+        "if at + 10 > size:",
+        "if at + 11 > size:",
+    ): "an entry has 11 bytes at least, so one of 10 is refused by the next check; only the words differ",
+    (
+        "longest = max([span for span in seconds if span is not None], default=0.0) or 1.0",
+        "longest = max([span for span in seconds if span is not None], default= 1.0) or 1.0",
+    ): "0.0 becomes 1.0 as well",
+    (
+        "return dt.datetime(2024, 2, 28, 23, 59, 57 - number, tzinfo=zone)",
+        "return dt.datetime(2024, 2, 28, 23, 58, 57 - number, tzinfo=zone)",
+    ): _MADE_UP,
+    (
+        "return Decimal(number).scaleb(-min(kind.scale, 1)) if kind.scale >= 0 else Decimal(0)",
+        "return Decimal(number).scaleb(-min(kind.scale, 1)) if kind.scale >= 0 else Decimal( 1)",
+    ): _MADE_UP,
+}

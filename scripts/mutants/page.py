@@ -9,21 +9,24 @@ GOAL = 0.95
 
 
 def render(result: Mapping[str, Any], taken: str, table: Callable[[list[str], list[list[str]]], list[str]]) -> str:
-    """The figures, the score by place, and every mutant that was not caught."""
+    """The figures, the score by package, and every mutant that was not caught."""
     run, caught, equivalent = result["run"], result["caught"], result["equivalent"]
     score = caught / (run - equivalent) if run > equivalent else 0.0
     missing = result["sample"] - run
     how_many = f"- {result['mutants']:,} mutants in all; a sample of {result['sample']:,} with seed {result['seed']}; {run:,} of them run"
     lines = [
         "## Mutants",
-        "Small changes to the code (cosmic-ray makes them), and whether a quick test that runs the line fails. `make mutants` draws a sample by a",
-        "seed, so the same code has the same sample. A mutant whose tests run without end counts as caught. Equivalent: no test can tell.",
+        "A mutant is a small change to the code, made by cosmic-ray. It is caught if a quick test that reaches it fails, or never ends. A test that",
+        "fails without the change as well does not count. `make mutants` draws a sample with a seed, so the same code has the same sample. A result",
+        "holds as long as its module stays the same. A mutant that was not caught runs again when it has new tests. A mutant is equivalent if the",
+        "program does the same with it.",
         taken,
         "",
         how_many + (f", **{missing:,} not run yet**" if missing else ""),
-        f"- {caught:,} caught, {result['stuck']:,} of them because the tests ran without end; {equivalent:,} equivalent",
-        f"- {run - caught - equivalent:,} not caught, {result['unreached']:,} of them on lines that no quick test runs",
-        f"- score: {score:.1%} of those that are not equivalent; the goal is {GOAL:.0%}",
+        f"- {caught:,} caught, {result['stuck']:,} of them because the tests never ended; {equivalent:,} equivalent",
+        f"- {run - caught - equivalent:,} not caught, {result['unreached']:,} of them in places that no quick test reaches",
+        *([f"- run at {_commits(result['commits'])}"] if len(result["commits"]) > 1 else []),
+        f"- score: {score:.1%} of the mutants that are not equivalent; the goal is {GOAL:.0%}",
         "",
     ]
     body = [
@@ -32,11 +35,15 @@ def render(result: Mapping[str, Any], taken: str, table: Callable[[list[str], li
     lines += [*table(["code", "run", "caught"], body), ""]
     if result["survivors"]:
         rows = [
-            [f"{one['module']}:{one['line']}", one["operator"], f"`{_cell(one['text'])}`", _became(one)]
+            [f"{one['module']}:{one['line']}", f"`{_cell(one['text'])}`", f"`{_cell(one['now'])}`", _became(one)]
             for one in result["survivors"]
         ]
-        lines += ["Not caught:", "", *table(["line", "change", "code", ""], rows), ""]
+        lines += ["Not caught:", "", *table(["line", "code", "changed to", ""], rows), ""]
     return "\n".join(lines)
+
+
+def _commits(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"commit {commit}: {count:,}" for commit, count in counts.items())
 
 
 def _cell(text: str) -> str:
@@ -47,5 +54,5 @@ def _became(one: Mapping[str, Any]) -> str:
     if one["why"]:
         return f"equivalent: {one['why']}"
     if one["outcome"] == "unreached":
-        return "no quick test runs the line"
-    return "**survives**" + (" (its longest tests were not run)" if one["cut"] else "")
+        return "no quick test reaches it"
+    return "**survives**" + (" (not all of its tests were run)" if one["cut"] else "")

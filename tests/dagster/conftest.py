@@ -8,10 +8,12 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from dagster_pyspark import LazyPySparkResource
+from support.incremental import PARTITIONS
 
-from pyhudi_dagster import HudiLakeResource, hudi_asset
+from pyhudi_dagster import Changes, HudiLakeResource, hudi_asset
 
 ORDERS = pa.schema([("id", pa.int64()), ("amount", pa.float64()), ("day", pa.string()), ("ts", pa.int64())])
 SPARK = {
@@ -76,3 +78,34 @@ def run(lake: HudiLakeResource, instance: dg.DagsterInstance) -> Callable[..., d
         return dg.materialize(list(assets), instance=instance, resources=resources, **arguments)
 
     return materialize
+
+
+@pytest.fixture
+def seen() -> list[tuple[list[str], list[int]]]:
+    """What the runs of `daily` were given, by their first partition key."""
+    return []
+
+
+@pytest.fixture
+def daily(seen: list[tuple[list[str], list[int]]]) -> dg.AssetsDefinition:
+    """An asset of daily partitions that reads what changed in the orders."""
+
+    @hudi_asset(record_key="id", partitions=PARTITIONS, on_foreign_rows="drop")
+    def daily(context: dg.AssetExecutionContext, orders: Changes) -> pa.Table:
+        rows = orders.to_arrow()
+        seen.append((list(context.partition_keys), sorted(rows["id"].to_pylist())))
+        return rows
+
+    return daily
+
+
+@pytest.fixture
+def copy() -> dg.AssetsDefinition:
+    """An asset that copies the orders of at least 10, and so often has nothing to write."""
+
+    @hudi_asset(record_key="id")
+    def copy(orders: Changes) -> pa.Table:
+        rows = orders.to_arrow()
+        return rows.filter(pc.greater_equal(rows["amount"], 10.0))
+
+    return copy

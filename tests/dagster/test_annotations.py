@@ -18,7 +18,9 @@ def test_the_type_of_a_parameter_that_cannot_be_found_is_refused_by_name():
     def body(source: "DataFrameOfAnotherWorld"):  # noqa: F821
         return source
 
-    with pytest.raises(InvalidOptionError, match="body name DataFrameOfAnotherWorld, which its module does not have"):
+    with pytest.raises(
+        InvalidOptionError, match="body use the name DataFrameOfAnotherWorld, which does not exist in its module"
+    ):
         hudi_asset(key="orders", record_key="id")(body)
 
 

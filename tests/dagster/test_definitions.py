@@ -212,10 +212,10 @@ def test_definitions_that_can_work_come_through_the_check(lake, asset_of, orders
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        ({"record_key": ("id", "day")}, "record key: the asset says id, day, the table has id"),
-        ({"partition_by": "day"}, "partition columns: the asset says day, the table has none"),
-        ({"ordering": None}, "ordering: the asset says none, the table has ts"),
-        ({"table_type": "mor"}, "table type: the asset says merge_on_read, the table has copy_on_write"),
+        ({"record_key": ("id", "day")}, "record key: the asset has id, day, the table has id"),
+        ({"partition_by": "day"}, "partition columns: the asset has day, the table has none"),
+        ({"ordering": None}, "ordering: the asset has none, the table has ts"),
+        ({"table_type": "mor"}, "table type: the asset has merge_on_read, the table has copy_on_write"),
     ],
 )
 def test_an_existing_table_that_is_organised_in_another_way_is_an_error_that_shows_both(

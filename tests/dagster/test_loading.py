@@ -1,6 +1,5 @@
 """Definitions load without Spark and pandas, and in little more time than Dagster itself takes."""
 
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("pyspark", "pandas", "polars")
-ROUNDS = 3
+ROUNDS = 2
 DAGSTER_ALONE = """
 import time
 began = time.process_time()
@@ -53,9 +52,9 @@ def test_loading_definitions_imports_neither_pyspark_nor_pandas(loading):
 
 
 def test_loading_definitions_takes_at_most_twice_as_long_as_loading_dagster_alone():
-    """Processor time, in turn, each in a new process; the medians, so that other work on the machine weighs on both alike."""
+    """Processor time, in turn, each in a new process; the smaller of two, because other work on the machine only adds to it."""
     told = "\nprint(time.process_time() - began)"
     python(WITH_HUDI + told)  # byte code and the page cache are there from now on
     pairs = [(float(python(DAGSTER_ALONE + told)), float(python(WITH_HUDI + told))) for _ in range(ROUNDS)]
-    alone, with_hudi = (statistics.median(times) for times in zip(*pairs, strict=True))
+    alone, with_hudi = (min(times) for times in zip(*pairs, strict=True))
     assert with_hudi <= 2 * alone, f"{with_hudi:.2f} s with pyhudi_dagster, {alone:.2f} s without"

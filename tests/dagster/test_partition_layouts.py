@@ -132,7 +132,7 @@ def test_hours_that_clocks_repeat_need_their_offset_in_the_format():
         ("0 0 * * *", "%Y-%m", "into one folder"),
         ("0 0 * * *", "%m-%d", "which reads as"),
         ("0 0 * * *", "%Y-%d", "which reads as|into one folder"),
-        ("*/15 * * * *", None, "no usual name"),
+        ("*/15 * * * *", None, "no default format"),
         ("0 0 * * *", ["%Y-%m-%d", "%H"], "as many formats"),
     ],
 )
@@ -188,7 +188,7 @@ def test_hours_take_two_columns_in_multi_partitions():
 
 @pytest.mark.parametrize("columns", [("day", "country"), ("at",), ("day", "region", "hour"), ("a", "b", "c", "d")])
 def test_columns_that_name_no_dimension_are_asked_for(columns):
-    with pytest.raises(InvalidOptionError, match="not clear which"):
+    with pytest.raises(InvalidOptionError, match="do not match the dimensions"):
         HudiPartitions.of(multi(windows("0 * * * *")), columns)
 
 

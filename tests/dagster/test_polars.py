@@ -36,7 +36,7 @@ def test_an_empty_frame_makes_no_commit(run, lake, asset_of, lazy):
 
 def test_a_series_is_refused(run, asset_of):
     result = run(asset_of(pl.Series([1])), raise_on_error=False)
-    assert "holds no table" in result.failure_data_for_node("orders").user_failure_data.description
+    assert "is not a frame" in result.failure_data_for_node("orders").user_failure_data.description
 
 
 @pytest.mark.parametrize("kind", [pl.DataFrame, pl.LazyFrame])

@@ -56,7 +56,7 @@ def test_the_runs_log_tells_of_a_conflict_and_the_commit_that_came_after_it(
     result = run(asset_of(orders(1, 2, ts=2, amount=2.0)))
     facts = result.asset_materializations_for_node("orders")[0].metadata
     assert facts["hudi/conflict_retries"].value == 1
-    assert any("another commit came first; planning anew" in line for line in told())
+    assert any("another commit came first; planning again" in line for line in told())
     assert sorted(lake.table("orders").scan(columns=["amount"]).to_arrow()["amount"].to_pylist()) == [2.0, 3.0]
 
 

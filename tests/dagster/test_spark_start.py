@@ -76,7 +76,7 @@ print("TOLD" + json.dumps(told))
     ("moment", "how"),
     [
         ("process", "asset"),
-        ("gateway", "asset"),
+        pytest.param("gateway", "asset", marks=pytest.mark.slow),
         pytest.param("process", "outside of an asset", marks=pytest.mark.slow),
     ],
 )

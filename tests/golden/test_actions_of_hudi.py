@@ -17,7 +17,7 @@ import fastavro
 import pytest
 from support.golden import FIXTURES
 
-from pyhudi_core.formats.avro import decode_record, encode_record, sync_marker_of
+from pyhudi_core.formats.avro.container import decode_record, encode_record, sync_marker_of
 from pyhudi_core.model.commit import CommitMetadata
 
 COMMIT, REPLACE, COMPACTION = "HoodieCommitMetadata", "HoodieReplaceCommitMetadata", "HoodieCompactionPlan"

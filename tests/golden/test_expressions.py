@@ -34,7 +34,7 @@ def opened(location: str, zone: str) -> hudi.HudiTable:
     return hudi.open_table(location, options={"pyhudi.expression.index.timezone": zone})
 
 
-@pytest.mark.row("I8", "I9", "P11")
+@pytest.mark.row("I8")
 @pytest.mark.parametrize("zone", ["unknown", "utc"])
 @pytest.mark.parametrize("where", CONDITIONS)
 def test_a_condition_on_an_expression_gives_the_rows_that_spark_gives(location: str, where: str, zone: str) -> None:
@@ -42,6 +42,7 @@ def test_a_condition_on_an_expression_gives_the_rows_that_spark_gives(location: 
     assert sorted(found.column("id").to_pylist()) == CONDITIONS[where]
 
 
+@pytest.mark.row("I8")
 @pytest.mark.parametrize("where", SKIPS)
 def test_a_condition_on_an_expression_reads_only_files_that_can_match(location: str, where: str) -> None:
     scan = opened(location, "utc").scan(where=where)

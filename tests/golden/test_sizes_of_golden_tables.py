@@ -37,6 +37,6 @@ def test_rows_of_a_table_with_logs_are_not_guessed(name: str, tmp_path: Path) ->
     found = table.size().size
     assert found.rows is None
     assert found.bytes == sum(
-        (piece.base_file.size if piece.base_file else 0) + sum(log.size for log in piece.logs)
+        (piece.base.size if piece.base else 0) + sum(log.size for log in piece.logs)
         for piece in table.snapshot().view.all_slices()
     )

@@ -11,6 +11,7 @@ from support.disk import contents
 from support.tables import FAST, ORDERS, make, orders, reopen, rows
 
 import pyhudi_core as hudi
+from pyhudi_core.engine.base import SORT, TASK
 from pyhudi_core.errors import (
     ConfigError,
     CorruptPropertiesError,
@@ -25,6 +26,8 @@ from pyhudi_core.errors import (
     UnsafePathError,
     UnsupportedTableError,
 )
+from pyhudi_core.index.base import TAGS
+from pyhudi_core.write.prepare import POSITION
 
 
 def _edit(location: str, old: str, new: str) -> None:
@@ -189,7 +192,7 @@ def test_columns_that_make_no_key_no_folder_or_have_no_order_are_refused_at_once
     assert not Path(location).exists()
 
 
-@pytest.mark.parametrize("name", ["_pyhudi_position", "_pyhudi_group", "_pyhudi_task", "_pyhudi_sort"])
+@pytest.mark.parametrize("name", [POSITION, *TAGS.names, TASK, SORT])
 def test_names_that_writes_use_for_themselves_are_refused(location: str, name: str) -> None:
     with pytest.raises(SchemaMismatchError, match=name):
         make(location, pa.schema([("id", pa.int64()), (name, pa.int64())]))
@@ -274,9 +277,9 @@ def test_a_missing_base_file_is_not_silently_less_rows(location: str) -> None:
     scan = table.scan()
     assert len(scan.slices()) == 2
     Path(location, scan.slices()[0].base.path).unlink()
-    with pytest.raises(SnapshotExpiredError, match="is gone"):
+    with pytest.raises(SnapshotExpiredError, match="is missing"):
         scan.to_arrow()
-    with pytest.raises(SnapshotExpiredError, match="is gone"):
+    with pytest.raises(SnapshotExpiredError, match="is missing"):
         table.scan().to_arrow()
 
 

@@ -13,8 +13,8 @@ from support.log_tables import damage, slices
 from support.tables import rows
 
 import pyhudi_core as hudi
+from pyhudi_core.doctor import Kind
 from pyhudi_core.errors import CorruptLogBlockError
-from pyhudi_core.services.doctor import Kind
 
 
 @pytest.mark.row("G2", "F8")

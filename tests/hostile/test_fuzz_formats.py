@@ -21,17 +21,18 @@ from support.fuzzing import MEGABYTE, Fuzzed, measured_memory
 from support.log_files import golden_hfiles, golden_logs, golden_orc_files
 
 from pyhudi_core.errors import CorruptBaseFileError, CorruptLogBlockError, HudiError
-from pyhudi_core.formats.avro_columns import decode_records
-from pyhudi_core.formats.avro_cursor import ColumnsRefusedError
-from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter, conform, read_footer
+from pyhudi_core.formats.avro.columns import decode_records
+from pyhudi_core.formats.avro.cursor import ColumnsRefusedError
+from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter, read_footer
 from pyhudi_core.formats.bloom import DYNAMIC, SIMPLE, BloomFilter
 from pyhudi_core.formats.hfile import HFileReader, HFileWriter
 from pyhudi_core.formats.hfile.block import Codec
-from pyhudi_core.formats.log_contents import DeleteRecord, read_deletes, read_records, write_deletes, write_records
-from pyhudi_core.formats.log_format import BlockType, Header, encode_block
-from pyhudi_core.formats.log_reader import LogReader
-from pyhudi_core.formats.positions import decode_positions, encode_positions
+from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
+from pyhudi_core.formats.log.contents import DeleteRecord, read_deletes, read_records, write_deletes, write_records
+from pyhudi_core.formats.log.positions import decode_positions, encode_positions
+from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.model.meta_fields import with_meta_fields
+from pyhudi_core.model.schema import conform
 
 RECORD = json.dumps(
     {

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from support.fuzzing import Fuzzed
 
-from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.formats.history_file import HistoryFileReader, HistoryRow, encode_rows
 from pyhudi_core.formats.history_manifest import (
     HistoryFile,

@@ -12,8 +12,8 @@ from support.golden import unpack
 from support.tables import rows
 
 import pyhudi_core as hudi
+from pyhudi_core.doctor import Area, Kind
 from pyhudi_core.errors import HudiError
-from pyhudi_core.services.doctor import Area, Kind
 
 TABLE = "hudi-1.2.0/cow_plain"
 FILES = "filesystemMetadata"

@@ -22,7 +22,7 @@ from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import HudiError, SnapshotExpiredError, UnsafePathError
-from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, Instant, State, time_after
 
 SYNC = bytes(16)

@@ -7,6 +7,7 @@ that Spark prints goes to stderr. It imports nothing of this project, so that wh
 Every command names `do` and `table`; rows go in and out as Parquet files:
     read    options, out          snapshot, time travel or incremental, as the options say; meta columns too
     write   data, options, mode   a DataFrame write; `hoodie.datasource.write.operation` in the options says which
+    each    data, options, attempts   the same for each of a list of files, again after a conflict
     sql     text                  one statement
     timeline                      the names of the files on the active timeline
 """
@@ -93,6 +94,7 @@ class SparkJudge:
         verb = {
             "read": self._read,
             "write": self._write,
+            "each": self._write_each,
             "sql": self._sql,
             "timeline": self._timeline,
         }[command["do"]]
@@ -115,6 +117,27 @@ class SparkJudge:
         rows = self._spark.read.parquet(command["data"])
         rows.write.format("hudi").options(**options).mode(command.get("mode", "append")).save(command["table"])
         return {}
+
+    def _write_each(self, command: dict[str, Any]) -> dict[str, Any]:
+        return {"told": [self._try(command | {"data": data}) for data in command["data"]]}
+
+    def _try(self, command: dict[str, Any]) -> dict[str, Any]:
+        """One commit, as a user would make it: again after a conflict, or if its requested time was taken; any other failure is told at once."""
+        conflicts = taken = 0
+        error = ""
+        while conflicts + taken < command["attempts"]:
+            try:
+                self._write(command)
+                return {"ok": True, "conflicts": conflicts, "taken": taken, "error": ""}
+            except Exception as failure:
+                error = _short(failure)
+            if "ConflictException" in error or "ConcurrentModification" in error:
+                conflicts += 1
+            elif "FileAlreadyExistsException" in error and ".requested" in error:
+                taken += 1
+            else:
+                break
+        return {"ok": False, "conflicts": conflicts, "taken": taken, "error": error}
 
     def _sql(self, command: dict[str, Any]) -> dict[str, Any]:
         rows = self._spark.sql(command["text"]).collect()

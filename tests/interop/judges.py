@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -115,6 +116,21 @@ class JudgeProcess:
         pq.write_table(rows, data)
         chosen = {"hoodie.datasource.write.operation": operation} | options
         self._ask(do="write", table=str(table), data=str(data), options=chosen, mode=mode)
+
+    def write_each(
+        self, table: Path, batches: Sequence[pa.Table], attempts: int, **options: str
+    ) -> list[dict[str, Any]]:
+        """Hudi's own upsert of each batch, one commit after the other; returns what it was told of each: ok, conflicts, taken, error."""
+        files = []
+        for batch in batches:
+            self._count += 1
+            files.append(str(Path(self._scratch.name) / f"data-{self._count}.parquet"))
+            pq.write_table(batch, files[-1])
+        chosen = {"hoodie.datasource.write.operation": "upsert"} | options
+        told: list[dict[str, Any]] = self._ask(
+            do="each", table=str(table), data=files, options=chosen, attempts=attempts
+        )["told"]
+        return told
 
     def sql(self, text: str) -> list[list[str]]:
         """One statement of Spark SQL with Hudi's extensions; the rows as text."""

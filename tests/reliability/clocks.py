@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from support.homes import StandingClock, home_at, runtime_with
 
-from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action
 from pyhudi_core.table import HudiTable

@@ -13,7 +13,7 @@ from functools import cache
 import pyarrow as pa
 
 from pyhudi_core.errors import CommitConflictError
-from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, OperationType, WriteStat
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.opening import create_at

@@ -23,9 +23,9 @@ from reliability.real_table import (
     table_world,
 )
 
+from pyhudi_core.doctor.kinds import Area, Severity
 from pyhudi_core.errors import CommitConflictError, LockTimeoutError, TableExistsError, TableNotFoundError
 from pyhudi_core.model.instant import Action, Instant
-from pyhudi_core.services.doctor.kinds import Area, Severity
 from pyhudi_core.testing import Profile, SimOptions
 from pyhudi_core.testing.crash_cases import Audit, CrashScenario, Remains
 
@@ -201,6 +201,20 @@ def archive(world: TableWorld) -> None:
     world.table().archival.run()
 
 
+def take_over_archival(world: TableWorld) -> None:
+    world.table().archival.take_over()
+
+
+def roll_back_failed_writes(world: TableWorld) -> None:
+    world.table().failed_writes.run()
+
+
+def roll_back_in_steps(world: TableWorld) -> None:
+    """Two processes: one decides the plan, and another one executes it."""
+    if world.table().failed_writes.schedule() is not None:
+        world.table().failed_writes.execute()
+
+
 def ask(world: TableWorld) -> object:
     """Ask what became of the decided commit, which publishes it."""
     [pending] = world.table().timeline.pending
@@ -266,10 +280,15 @@ LIVELY = {
 }
 ARCHIVING = states.ARCHIVING
 ILL = ("metadata_table", "interrupted_properties", "damaged_properties", "clock_behind")
+DECIDED = ("interrupted_properties", "damaged_properties")
+"""In these a dead writer had decided to change the properties and to commit, so both may happen before the operation does."""
 CASES: dict[str, Case] = {
     **{name: Case(operate) for name, operate in WRITES.items()},
     "nothing_to_change": Case(remove_absent, token=False),
-    **{name: Case(MIXED, prepare, ill=name in ILL) for name, prepare in REPAIRS.items()},
+    **{
+        name: Case(MIXED, prepare, ill=name in ILL, settle=ask if name in DECIDED else None)
+        for name, prepare in REPAIRS.items()
+    },
     "roll_forward": Case(MIXED, states.with_decided_commit, settle=ask),
     "take_long": Case(take_long),
     "empty_commit": Case(commit_nothing),
@@ -297,6 +316,9 @@ CASES: dict[str, Case] = {
     "eager": Case(MIXED, states.with_silent_writer, {"hoodie.clean.failed.writes.policy": "EAGER"}, ill=True),
     "archival": Case(archive, states.with_commits_to_archive, ARCHIVING, token=False),
     "archival_again": Case(archive, states.with_interrupted_archival, ARCHIVING, token=False),
+    "archival_taken_over": Case(take_over_archival, states.with_interrupted_archival, ARCHIVING, token=False),
+    "failed_writes": Case(roll_back_failed_writes, states.with_dead_writer, token=False),
+    "failed_writes_in_steps": Case(roll_back_in_steps, states.with_dead_writer, token=False),
     "archival_by_a_write": Case(MIXED, states.with_commits_to_archive, {**ARCHIVING, "hoodie.archive.automatic": True}),
 }
 """All of them."""

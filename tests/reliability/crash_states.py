@@ -7,8 +7,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from reliability.real_table import TableWorld, orders
+from support.wrapping import WrappedStorage
 
-from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.lock.audit import AUDIT_FOLDER, KEPT
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.table import HudiTable
@@ -92,6 +93,8 @@ def with_interrupted_properties(world: TableWorld) -> None:
     """As before, and an update of the properties died between the backup and the new file."""
     with_metadata_table(world)
     crashed_before(world, upsert((7, "a", 7.0)), "put|put_if_match", "*/hoodie.properties")
+    # Where the file is replaced by If-Match, only a program of Hudi's leaves a backup.
+    world.storage.put(properties_file.BACKUP, world.storage.get(properties_file.PATH))
 
 
 def with_damaged_properties(world: TableWorld) -> None:
@@ -230,7 +233,7 @@ def with_history(world: TableWorld) -> None:
     world.table().upsert(orders(BEFORE[1]))
 
 
-class RivalStorage:
+class RivalStorage(WrappedStorage):
     """The world's storage, but another writer does its work whenever a commit is about to be staged.
 
     Args:

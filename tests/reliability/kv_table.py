@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.errors import CommitError, HudiError
-from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, OperationType, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, join
 from pyhudi_core.model.instant import Action
@@ -37,7 +37,7 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.pessimistic import hold
 from pyhudi_core.transaction.protections import Protections
-from pyhudi_core.write.file_output import new_token
+from pyhudi_core.write.handles.new_file import new_token
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.string()), ("p", pa.string())])
 PARTITION = "p=x"

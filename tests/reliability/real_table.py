@@ -116,12 +116,11 @@ def rows_of(table: HudiTable) -> tuple[Row, ...]:
 
 
 def is_shared(path: str) -> bool:
-    """For ``SimOptions(shared=...)``: data files, markers and staged commits are named by one writer alone.
+    """For ``SimOptions(shared=...)``: data files and markers are named by one writer alone. Staged commits are read by whoever publishes a decision.
 
     A rollback or the next writer's clean-up does touch those of a dead writer, which is allowed.
     """
-    private = (".parquet", ".marker.CREATE", ".marker.MERGE")
-    return not path.endswith(private) and not path.startswith(".hoodie/.aux/.pyhudi/staged/")
+    return not path.endswith((".parquet", ".marker.CREATE", ".marker.MERGE"))
 
 
 __all__ = [

@@ -17,6 +17,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 from support.emulated_s3 import one_request_at_a_time
 from support.tables import ORDERS, orders
+from support.wrapping import WrappedStorage
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitStateUnknownError, HudiError
@@ -120,7 +121,7 @@ class SimulatedPlace(Place):
         self.sim.storage.injections.clear()
 
 
-class Counting:
+class Counting(WrappedStorage):
     """Remembers the calls that change something: their verbs and paths."""
 
     def __init__(self, storage: Storage) -> None:
@@ -240,7 +241,7 @@ def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
     return SimulatedPlace(Profile(kind))
 
 
-class Interrupted:
+class Interrupted(WrappedStorage):
     """A storage, before whose first call of a verb on a matching path something else happens."""
 
     def __init__(self, storage: Storage, verb: str, path: str, meanwhile: Callable[[str], object]) -> None:

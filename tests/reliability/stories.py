@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+from support.wrapping import WrappedStorage
 
 from pyhudi_core.lock.base import LockSession
 from pyhudi_core.opening import create_at
@@ -144,7 +145,7 @@ class Writer:
                 self.story.paused.discard(self.name)
 
 
-class _WatchedStorage:
+class _WatchedStorage(WrappedStorage):
     """The story's storage as one writer uses it."""
 
     def __init__(self, writer: Writer) -> None:

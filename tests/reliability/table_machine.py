@@ -6,7 +6,7 @@ states that the table may be in: one, unless a process vanished or was not told 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 from typing import Any
@@ -179,6 +179,46 @@ class TableMachine(RuleBasedStateMachine):
         self.open.pop(name)
         self.world.scheduler.history.add(name, "crashed", None)
 
+    @precondition(lambda self: any(self.states))
+    @rule(data=st.data(), price=st.floats(0, 9, width=16), held=st.integers(0, 9))
+    def lose_the_lock(self, data: st.DataObject, price: float, held: int) -> None:
+        """Two processes write rows of one partition. The first loses its lock after so many calls, and the other one does all of its work there."""
+        key = data.draw(st.sampled_from(sorted({key for state in self.states for key, _ in state})))
+        operations = [Operation("upsert", ((one, price),)) for one in (key, (key + 3) % 6)]
+        named = [(self.actor(), operation) for operation in operations]
+        left = [held]
+
+        def choose(decision: Decision) -> str:
+            expiry = next((option for option in decision.options if option.endswith("!expire_lock")), None)
+            if left and expiry is not None:
+                left[0] -= 1
+                if left[0] < 0:
+                    left.clear()
+                    return expiry
+            elif not left:
+                left.append(1000)
+                return next((o for o in decision.options[1:] if "!" not in o), decision.options[0])
+            return decision.options[0]
+
+        self.schedule([(name, self.work(operation)) for name, operation in named], choose, {"expire_lock": 1})
+        self.judge(named)
+
+    @precondition(lambda self: self.actors)
+    @rule(data=st.data())
+    def straggle(self, data: st.DataObject) -> None:
+        """A task that was given up as lost wakes up, and leaves a file of its own in a commit that is there without it."""
+        commits = self.world.table().timeline.commits
+        if not commits:
+            return
+        instant = data.draw(st.sampled_from(range(len(commits))))
+        requested = commits[instant].requested_time
+        storage = self.world.sim.storage
+        paths = sorted(info.path for info in storage.list("") if info.path.endswith(f"_{requested}.parquet"))
+        if paths:
+            path = data.draw(st.sampled_from(paths))
+            folder = path.rpartition("/")[0]
+            storage.put(f"{folder}/late{self.actors:04d}-0_9-9-9_{requested}.parquet", storage.get(path))
+
     @rule(seconds=st.sampled_from([1, 70, 700]))
     def sleep(self, seconds: int) -> None:
         """Time passes, and heartbeats and leases with it."""
@@ -194,12 +234,12 @@ class TableMachine(RuleBasedStateMachine):
     def run(self, operations: Sequence[Operation], mishaps: Sequence[tuple[int, str]]) -> list[tuple[str, Any]]:
         """Run operations together and judge them; returns what each was told."""
         named = [(self.actor(), operation) for operation in operations]
-
-        def work(operation: Operation) -> Callable[[], object]:
-            return lambda: operation.run(self.world.table())
-
-        self.perform([(name, work(operation)) for name, operation in named], mishaps)
+        self.perform([(name, self.work(operation)) for name, operation in named], mishaps)
         return self.judge(named)
+
+    def work(self, operation: Operation) -> Callable[[], object]:
+        """What a process does that was started for an operation."""
+        return lambda: operation.run(self.world.table())
 
     def perform(self, actors: list[tuple[str, Callable[[], object]]], mishaps: Sequence[tuple[int, str]]) -> None:
         """Run actors; ``mishaps`` are what happens at which step, or at the first one after it at which it can happen."""
@@ -218,7 +258,15 @@ class TableMachine(RuleBasedStateMachine):
                         return fits[0]
             return decision.options[0]
 
-        budgets = {name: MISHAPS[name] for _, name in mishaps if name in MISHAPS}
+        self.schedule(actors, choose, {name: MISHAPS[name] for _, name in mishaps if name in MISHAPS})
+
+    def schedule(
+        self,
+        actors: list[tuple[str, Callable[[], object]]],
+        choose: Callable[[Decision], str],
+        budgets: Mapping[str, int],
+    ) -> None:
+        """Run actors in the order that is chosen."""
         self.world.scheduler.history = History([*self.world.scheduler.history.of("crashed")])
         self.world.scheduler.run(actors, choose, RunBounds(budgets, every_call=True))
 

@@ -11,9 +11,10 @@ from reliability.clocks import HOUR_MS
 from reliability.counter_table import SCHEMA as COUNTER_SCHEMA
 from reliability.counter_table import CounterWorld
 from reliability.test_two_writers import budget
+from support.wrapping import WrappedStorage
 
 from pyhudi_core.errors import PreconditionFailedError
-from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action
 from pyhudi_core.opening import create_at
@@ -28,7 +29,7 @@ from pyhudi_core.transaction.conflict import Touched
 from pyhudi_core.transaction.home import TableHome
 
 
-class CountsCollisions:
+class CountsCollisions(WrappedStorage):
     """A storage that counts the requested times which two writers wanted."""
 
     def __init__(self, storage: Any) -> None:

@@ -230,7 +230,7 @@ def _calls_before_the_lock(profile: Profile, place: int | None) -> list[tuple[st
     asked = [n for n, (verb, _) in enumerate(ours.calls) if verb == "acquire"]
     decided = [n for n, (verb, path) in enumerate(ours.calls) if verb.startswith("put") and "commit_record" in path]
     if committed:
-        reread = [n for n, (verb, path) in enumerate(ours.calls) if verb == "list_folder" and path.endswith("timeline")]
+        reread = [n for n, (verb, path) in enumerate(ours.calls) if verb == "list_names" and path.endswith("timeline")]
         assert any(asked[0] < n < decided[0] for n in reread), "the timeline was not read again under the lock"
     return before
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, table_world, world_with_rows
 from reliability.test_conflicts_interleaved import FULL, Verb, budget, delete, insert, insert_overwrite, upsert
+from support.wrapping import WrappedStorage
 
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.table import HudiTable
@@ -116,7 +117,7 @@ def beside(world: TableWorld, data: pa.Table, always: bool = False, retries: int
     """A table whose commits are overtaken by an upsert, once or always: when their files are written, and before the lock is asked for."""
     upserts: list[Commit] = []
 
-    class Overtaken:
+    class Overtaken(WrappedStorage):
         def __getattr__(self, name: str) -> Any:
             real = getattr(world.storage, name)
             if name != "put":

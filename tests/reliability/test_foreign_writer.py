@@ -12,7 +12,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import (
     CommitConflictError,
 )
-from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State, time_after
 from pyhudi_core.testing import Profile

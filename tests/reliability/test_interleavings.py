@@ -27,6 +27,7 @@ from reliability.kv_table import (
     stage,
 )
 from reliability.recording import record
+from support.wrapping import WrappedStorage
 
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
 from pyhudi_core.model.instant import Action
@@ -248,7 +249,7 @@ def test_two_writers_with_a_crash_each() -> None:
         run(actors, Bounds(preemptions=0, crashes=2, schedules=1000 * FACTOR), start, the_next_writer_repairs)
 
 
-class AtListing:
+class AtListing(WrappedStorage):
     """A storage that lets something happen just before the first listing of a folder."""
 
     def __init__(self, storage: Any, folder: str, happens: Callable[[], None]) -> None:

@@ -33,7 +33,7 @@ from reliability.test_narrated_cases import NO_PUT_IF_ABSENT
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, CorruptAvroError, HudiError, LimitExceededError
-from pyhudi_core.formats.avro import decode_record, encode_record
+from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.opening import create_at
 from pyhudi_core.testing import Bounds, Fault, History, Profile, SimOptions, SimWorld, explore

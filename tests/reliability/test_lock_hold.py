@@ -15,6 +15,8 @@ from pyhudi_core.testing import Profile
 
 GOAL_MS, ENOUGH, AT_MOST = 50, 5, 50
 """So many commits have to be within the goal, out of so many."""
+AT_MOST_CALLS, AT_MOST_LISTINGS = 6, 4
+"""Storage calls between taking and giving back the lock, and listings of the timeline in a whole upsert, while no other writer is at work."""
 SHORT: dict[str, object] = {"hoodie.keep.min.commits": 4, "hoodie.keep.max.commits": 8}
 LONGER = int(os.environ.get("PYHUDI_EXPLORE", "1"))
 Shape = tuple[int, int]
@@ -51,7 +53,6 @@ def _kind(path: str) -> str:
     return "data"
 
 
-@pytest.mark.row("T15", "K12")
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
 def test_what_is_done_under_the_lock_does_not_grow_with_history_or_files(profile: Profile) -> None:
     """Call for call the same for a table with few commits and few files, with a long history, and with many files; no data file is touched."""
@@ -60,7 +61,8 @@ def test_what_is_done_under_the_lock_does_not_grow_with_history_or_files(profile
     wide, wide_listed = calls_under_the_lock(profile, WIDE)
     assert small == long == wide
     assert not [call for call in small if call.endswith(" data")]
-    assert sum(small.values()) <= 20
+    assert sum(small.values()) <= AT_MOST_CALLS
+    assert small["list_names timeline"] == 1
     bound = 3 * (int(str(SHORT["hoodie.keep.max.commits"])) + 2)
     assert max(listed, long_listed, wide_listed) <= bound, "the listing that is read under the lock has grown"
     calls = dict(sorted(small.items()))
@@ -70,8 +72,39 @@ def test_what_is_done_under_the_lock_does_not_grow_with_history_or_files(profile
     )
 
 
-@pytest.mark.alone
 @pytest.mark.row("T15", "K12")
+@pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
+def test_an_upsert_that_nobody_disturbs_lists_the_timeline_at_most_four_times(profile: Profile) -> None:
+    """Before the rows are prepared, after the requested time was reserved, at the check without the lock, and under the lock."""
+    story = Story(profile)
+    story.table((0, "p0", 0), (1, "p1", 0))
+    story.writer().open().upsert(batch((0, "p0", 1)))
+    writer = story.writer()
+    table = writer.open()
+    for number in range(2):
+        writer.calls.clear()
+        table.upsert(batch((0, "p0", 2 + number)))
+        listings = writer.calls.count(("list_names", ".hoodie/timeline"))
+        assert 0 < listings <= AT_MOST_LISTINGS
+
+
+@pytest.mark.row("T15", "K12")
+@pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
+def test_nothing_is_encoded_staged_or_swept_under_the_lock(profile: Profile) -> None:
+    story = Story(profile)
+    story.table((0, "p0", 0))
+    steady = story.writer().open()
+    for number in range(12):  # so many that there are old commit records to remove
+        steady.upsert(batch((0, "p0", number)))
+    writer = story.writer()
+    writer.open().upsert(batch((0, "p0", -1)))
+    verbs = [verb for verb, _ in writer.calls]
+    held = writer.calls[verbs.index("acquire") + 1 : verbs.index("release")]
+    assert not [call for call in held if call[0] in ("put", "delete") or "/staged/" in call[1]]
+    assert [verb for verb, path in held if path.startswith(".hoodie/timeline/")] == ["put_if_absent"]
+
+
+@pytest.mark.alone
 @pytest.mark.parametrize("shape", [SMALL, (60, 2), (18, 100)], ids=["small", "long", "wide"])
 def test_a_small_commit_holds_the_lock_for_less_than_50_ms_on_a_disk(tmp_path: Path, shape: Shape) -> None:
     """With every file safe on the disk before the next step. Some commits may wait for a busy machine, but not all of them."""

@@ -14,6 +14,7 @@ import greenlet
 import pytest
 from reliability.stories import Died, Story, Writer, batch, dying, rows_of
 from reliability.test_zombies import LONG_S, PROFILES, actions, assert_tidy, decides
+from support.wrapping import WrappedStorage
 
 from pyhudi_core.errors import (
     CommitAbortedError,
@@ -144,7 +145,7 @@ def test_archival_takes_no_file_of_a_writer_that_announced_itself_late_for_a_lea
     assert_tidy(story, table)
 
 
-class NoAnswer:
+class NoAnswer(WrappedStorage):
     """A storage that answers no conditional write of some objects; the writes arrive when `arrive` is called."""
 
     def __init__(self, storage: Any, part: str) -> None:
@@ -217,7 +218,7 @@ def test_a_commit_that_may_stand_behind_a_damaged_history_is_not_called_a_failur
     assert rows_of(table) == [(1, "a", 10), (2, "b", 5)]
 
 
-class SwapWithoutAnswer:
+class SwapWithoutAnswer(WrappedStorage):
     """A storage that swaps the commit record once, lets something else happen, and does not say that it did."""
 
     def __init__(self, storage: Any, then: Callable[[], object], verb: str = "put_if_match") -> None:

@@ -40,8 +40,18 @@ def test_no_sequence_of_writes_crashes_and_accidents_breaks_a_promise() -> None:
     run(EXAMPLES)
 
 
-def test_the_machine_notices_that_keys_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+NOTICED = {
+    "key_check": "a key is there twice",
+    "commit_record": "is none of|no order of",
+    "roll_forward": "is none of|no order of",
+    "admission_by_name": "a key is there twice|is none of",
+}
+"""Protections that are off, and what the machine says of them; `test_load_bearing` has a scenario for each of all protections."""
+
+
+@pytest.mark.parametrize("protection", NOTICED)
+def test_the_machine_notices_a_protection_that_is_off(protection: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind, setup in SETUPS.items():
-        monkeypatch.setitem(SETUPS, kind, replace(setup, protections=Protections(key_check=False)))
-    with pytest.raises(AssertionError, match="a key is there twice"):
+        monkeypatch.setitem(SETUPS, kind, replace(setup, protections=Protections(**{protection: False})))
+    with pytest.raises(AssertionError, match=NOTICED[protection]):
         run(200)

@@ -106,6 +106,7 @@ def test_two_writers_count_in_an_object_store(store: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.row("T4")
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", ["disk", "store"])
 @pytest.mark.parametrize(("writers", "commits"), [(2, 1000), (8, 250)])

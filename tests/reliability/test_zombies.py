@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from reliability.stories import Died, Story, Writer, batch, data_files, dying, rows_of
+from support.wrapping import WrappedStorage
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import (
@@ -303,7 +304,7 @@ def test_lock_429_leaves_no_dangling(kind: str, fault: Fault) -> None:
     assert number >= 3, "taking and giving back makes some calls"
 
 
-class _NthCall:
+class _NthCall(WrappedStorage):
     """A storage whose n-th call fails."""
 
     def __init__(self, sim: SimWorld, fault: Fault, number: int) -> None:

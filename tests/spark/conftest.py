@@ -42,3 +42,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(params=["gathered", "distributed"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Small batches run partly at the driver, others in the executors all the way."""
+    from pyhudi_core.engine import spark as engine
+
+    monkeypatch.setattr(engine, "GATHER_BYTES", 1 << 40 if request.param == "gathered" else -1)
+    return str(request.param)

@@ -162,7 +162,7 @@ def test_a_schema_chooses_columns_and_must_have_their_types(table: hudi.HudiTabl
         reader.schema("id string").load(table.location).collect()
     with pytest.raises(SchemaMismatchError, match="no such column"), own_errors():
         reader.schema("id bigint, colour string").load(table.location).collect()
-    with pytest.raises(SchemaMismatchError, match="name 'id' twice"), own_errors():
+    with pytest.raises(SchemaMismatchError, match="Duplicate column: 'id'"), own_errors():
         reader.schema("id bigint, id bigint").load(table.location).collect()
 
 

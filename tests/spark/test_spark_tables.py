@@ -2,67 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from support import all_types
 from support.disk import contents, data_files, files
+from support.spark_frames import frame, spark_rows
 from support.tables import ORDERS, make, orders, rows
 
-import pyhudi_core as hudi
 from pyhudi_core.engine import spark as engine
-from pyhudi_core.engine.spark_types import to_spark
 from pyhudi_core.errors import (
-    ConfigError,
     DuplicateKeyError,
-    HudiError,
     InvalidPartitionValueError,
     InvalidRecordKeyError,
     SchemaMismatchError,
 )
-
-
-@pytest.fixture(params=["gathered", "distributed"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Small batches run partly at the driver, others in the executors all the way."""
-    monkeypatch.setattr(engine, "GATHER_BYTES", 1 << 40 if request.param == "gathered" else -1)
-    return str(request.param)
-
-
-def _spark_like(kind: pa.DataType) -> pa.DataType:
-    """Spark has one precision of timestamps, and no other zone in its types."""
-    return pa.timestamp("us", "UTC" if kind.tz else None) if pa.types.is_timestamp(kind) else kind
-
-
-def _plain(value: Any, kind: pa.DataType) -> Any:
-    """A value as PySpark takes it: maps are dictionaries, at every depth."""
-    if value is None:
-        return None
-    if pa.types.is_map(kind):
-        return {key: _plain(item, kind.item_type) for key, item in value}
-    if pa.types.is_list(kind):
-        return [_plain(item, kind.value_type) for item in value]
-    if pa.types.is_struct(kind):
-        return {field.name: _plain(value[field.name], field.type) for field in kind.fields}
-    return value
-
-
-def frame(spark: Any, table: pa.Table, partitions: int = 2) -> Any:
-    """An Arrow table as a DataFrame, by way of plain rows (which every release of PySpark takes)."""
-    kinds = to_spark(pa.schema([(field.name, _spark_like(field.type)) for field in table.schema]))
-    plain = [
-        tuple(_plain(value, field.type) for value, field in zip(row.values(), table.schema, strict=True))
-        for row in table.to_pylist()
-    ]
-    return spark.createDataFrame(plain, kinds).repartition(partitions)
-
-
-def spark_rows(scan: Any, spark: Any, *columns: str) -> list[tuple[Any, ...]]:
-    """A scan's rows by way of Spark."""
-    return sorted((tuple(row) for row in scan.to_spark(spark).select(*columns).collect()), key=str)
 
 
 @pytest.mark.row("C1", "D1", "D3")
@@ -322,92 +277,3 @@ def test_many_rows_and_groups_agree_with_the_local_engine(spark: Any, tmp_path: 
     assert len(spark_table.snapshot().view.all_slices()) > 4
     numbers = [number for (number,) in rows(spark_table, "_hoodie_commit_seqno")]
     assert len(set(numbers)) == 9000
-
-
-def test_a_table_can_be_made_from_a_data_frames_schema(spark: Any, location: str) -> None:
-    source = frame(spark, orders((1, "a", 1.0)))
-    table = hudi.create_table(location, source.schema, "id", partition_by="day")
-    table.upsert(source)
-    assert table.schema == ORDERS
-
-
-def test_arrow_data_can_run_on_a_session(spark: Any, location: str) -> None:
-    table = make(location)
-    table.upsert(orders((1, "a", 1.0), (2, "b", 2.0)), spark=spark)
-    table.delete(pa.table({"id": [1], "day": ["a"]}), spark=spark)
-    assert rows(table, "id") == [(2,)]
-
-
-def test_what_spark_has_no_word_for_is_refused_by_name(spark: Any, location: str) -> None:
-    schema = pa.schema([("id", pa.int64()), ("at", pa.time64("us"))])
-    table = make(location, schema)
-    table.upsert(pa.table([[1], pa.array([5], pa.time64("us"))], schema=schema))
-    with pytest.raises(SchemaMismatchError, match="Column 'at' has the type time64") as caught:
-        table.scan().to_spark(spark)
-    assert "columns=[...]" in str(caught.value)
-    assert table.scan(columns=["id"]).to_spark(spark).collect()[0]["id"] == 1
-
-
-def test_memory_tables_are_refused_on_spark(spark: Any) -> None:
-    table = hudi.create_table(f"memory://spark-{time.time_ns()}", ORDERS, "id")
-    with pytest.raises(HudiError, match="memory cannot be opened in another process"):
-        table.upsert(frame(spark, orders((1, "a", 1.0))))
-
-
-def test_settings_of_the_session_are_as_they_were(spark: Any, location: str, way: str) -> None:
-    keys = ["spark.sql.adaptive.coalescePartitions.enabled", "spark.sql.sources.parallelPartitionDiscovery.parallelism"]
-    before = [spark.conf.get(key) for key in keys]
-    table = make(location)
-    table.upsert(frame(spark, orders((1, "a", 1.0))))
-    table.scan().to_spark(spark).collect()
-    assert [spark.conf.get(key) for key in keys] == before
-
-
-def test_sessions_of_spark_connect_are_refused_by_name(location: str) -> None:
-    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    table = make(location)
-    table.upsert(orders((1, "a", 1.0)))
-    for ask in (
-        lambda: table.scan().to_spark(session),
-        lambda: table.changes().to_spark(session),
-        lambda: table.upsert(orders((1, "a", 1.0)), spark=session),
-    ):
-        with pytest.raises(ConfigError, match="Spark Connect"):
-            ask()
-    assert rows(table, "id") == [(1,)]
-
-
-@pytest.mark.parametrize("setting", ["ignoreMissingFiles", "ignoreCorruptFiles"])
-def test_files_that_cannot_be_read_are_not_passed_over(spark: Any, location: str, setting: str) -> None:
-    """Whatever the session does with other files: a table without some of its rows is not that table."""
-    table = make(location)
-    table.upsert(orders((1, "a", 1.0), (2, "b", 2.0)))
-    found = table.scan().to_spark(spark)
-    (path, *_) = data_files(location)
-    spark.conf.set(f"spark.sql.files.{setting}", "true")
-    try:
-        if setting == "ignoreMissingFiles":
-            Path(location, path).unlink()
-        else:
-            Path(location, path).write_bytes(b"PAR1 and no more")
-        with pytest.raises(Exception, match="parquet"):
-            found.collect()
-    finally:
-        spark.conf.unset(f"spark.sql.files.{setting}")
-
-
-def test_a_path_with_characters_that_spark_takes_for_patterns(spark: Any, tmp_path: Any) -> None:
-    table = make(str(tmp_path / "odd {name} [x]*"))
-    table.upsert(frame(spark, orders((1, "[q]", 1.0), (2, "?", 2.0))))
-    assert spark_rows(table.scan(), spark, "id", "day") == [(1, "[q]"), (2, "?")]
-
-
-def test_engines_hash_integers_to_tasks_as_spark_does(spark: Any) -> None:
-    from pyspark.sql import functions as F
-
-    for tasks in (1, 2, 3, 8):
-        salts = engine.salts_for(tasks)
-        found = (
-            spark.createDataFrame([(s,) for s in salts], "s int").select(F.pmod(F.hash("s"), F.lit(tasks))).collect()
-        )
-        assert [row[0] for row in found] == list(range(tasks))

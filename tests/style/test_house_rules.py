@@ -141,7 +141,7 @@ MAY_DELETE = {
 def _deleting(path: Path) -> list[str]:
     return [
         ast.unparse(call)
-        for verb in ("delete", "delete_if_match")
+        for verb in ("delete", "delete_many", "delete_if_match")
         for call in _calls(_tree(path), verb)
         if isinstance(call.func, ast.Attribute) and "storage" in ast.unparse(call.func.value)
     ]
@@ -163,6 +163,7 @@ def test_storage_is_deleted_from_in_known_places_only() -> None:
         (_reaching_outside, "open('x')", ["open()"]),
         (_reaching_outside, "from datetime import datetime\ndatetime.now()", ["datetime.now"]),
         (_deleting, "self._storage.delete(path)", ["self._storage.delete(path)"]),
+        (_deleting, "context.storage.delete_many(paths)", ["context.storage.delete_many(paths)"]),
         (_deleting, "storage.delete_if_match(path, tag)", ["storage.delete_if_match(path, tag)"]),
     ],
 )
@@ -204,7 +205,7 @@ def test_the_tree_of_errors_in_the_docstring_is_the_real_one() -> None:
 def test_every_error_survives_a_trip_to_another_process() -> None:
     import pickle
 
-    wants = {"found": "9", "token": "t", "limit": 1, "seen": 2}
+    wants = {"found": "9", "token": "t", "limit": 1, "seen": 2, "failed": {"p": "refused"}}
     for kind in _kinds(errors.HudiError):
         accepted = {name: value for name, value in wants.items() if name in kind.__init__.__code__.co_varnames}
         error = kind("what happened", table="/t", path="p", hint="do this", **accepted)

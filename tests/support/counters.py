@@ -48,7 +48,7 @@ def locked(world: SimWorld) -> None:
 
 def file_locked(world: SimWorld) -> None:
     """The naive one under the real lock file, made by put_if_absent on the simulated storage."""
-    provider = FileSystemLockProvider(world.storage, world.clock, world.ids, expire_minutes=1)
+    provider = FileSystemLockProvider(world.storage, world.clock, world.ids, expire_minutes=0.1)
     session = provider.acquire(10_000)
     naive(world)
     session.release()

@@ -10,19 +10,29 @@ from typing import Any, NoReturn
 
 import fastavro
 
+from pyhudi_core.doctor import CheckOptions, CheckReport, Kind, check
 from pyhudi_core.formats.hfile import HFileWriter
-from pyhudi_core.formats.log_format import BlockType, Header, encode_block
+from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.slices import everything
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
-from pyhudi_core.services.doctor import CheckOptions, CheckReport, Kind, check
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.timeline.active import TimelineFolder
 from pyhudi_core.transaction.home import TableHome
 from support.disk import contents
 
-WRITES = ("put", "put_if_absent", "put_if_match", "delete", "delete_if_match", "open_output", "remove_empty_folders")
+WRITES = (
+    "put",
+    "put_if_absent",
+    "put_if_match",
+    "delete",
+    "delete_many",
+    "delete_if_match",
+    "open_output",
+    "remove_empty_folders",
+    "sweep_temporaries",
+)
 
 
 class UnwritableStorage(LocalStorage):

@@ -7,12 +7,13 @@ from typing import Any
 
 from pyhudi_core.errors import StorageError
 from pyhudi_core.storage.base import Storage
+from support.wrapping import WrappedStorage
 
 Chooser = Callable[[str, str], bool]
 WRITES = frozenset({"put", "put_if_absent", "put_if_match", "delete", "delete_if_match", "open_output"})
 
 
-class FailingStorage:
+class FailingStorage(WrappedStorage):
     """Passes everything on to a storage; a call fails when `chooser(verb, path)` says so.
 
     Args:

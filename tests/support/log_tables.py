@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 import pyhudi_core as hudi
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.formats.avro import encode_record
-from pyhudi_core.formats.log_format import BlockType, Header, encode_block
+from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import LogFileName
 from pyhudi_core.model.instant import Action, Instant, State, time_after

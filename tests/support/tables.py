@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import pyhudi_core as hudi
-from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.instant import Instant
 
 FAST = {"fsync": "false"}

@@ -193,7 +193,7 @@ def test_a_message_is_in_the_words_of_this_package(location: str, mistake: Mista
 @pytest.mark.parametrize(
     ("act", "hint"),
     [
-        (lambda table: table.scan(where="day = a"), "text stands in quotes"),
+        (lambda table: table.scan(where="day = a"), "write text in quotes"),
         (lambda table: table.scan(where=pc.field("prize") == 1), "id, day, price, ts"),
         (lambda table: table.lookup([1]), "pa.table({'id': [...]})"),
         (lambda table: table.lookup(pa.table({"id": ["one"]})), "Cast it to int64 first"),

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from scripts.mutants import running
 from scripts.mutants.candidates import Candidate, candidates_of, mutated, sample
-from scripts.mutants.covering import Covering, collect, load
+from scripts.mutants.covering import Covering, collect
 from scripts.mutants.page import render
-from scripts.mutants.running import CAUGHT, SURVIVED, UNREACHED, Workshop
+from scripts.mutants.running import CAUGHT, STUCK, SURVIVED, UNREACHED, Workshop
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -66,17 +67,135 @@ def test_the_sample_stays_the_same_where_the_code_stays_the_same() -> None:
     assert [c.key for c in sample(_found(), 5, 1)] != [c.key for c in sample(_found(), 5, 2)]
 
 
-def test_a_line_inside_a_statement_belongs_to_the_tests_of_the_statement() -> None:
-    seconds = {"quick": 0.1, "long": 9.0, "other": 1.0}
-    lines = {16: frozenset({"long", "quick", "failing"}), 15: frozenset({"other"}), 2: frozenset({""})}
-    covering = Covering({"place/module.py": lines}, seconds)
-    by_line = {c.line: c for c in _found()}
-    assert by_line[16].statement == (16, 18)
-    inner = Candidate("k", "place/module.py", "AddNot", 0, 17, (16, 18), "other")
-    assert covering.of(inner) == ["quick", "long"]
-    at_import = Candidate("k", "place/module.py", "AddNot", 0, 2, (2, 2), "import")
-    assert covering.of(at_import) == ["quick", "other", "long"]
-    assert covering.of(Candidate("k", "place/nowhere.py", "AddNot", 0, 2, (2, 2), "")) == []
+MARKED = '''"""A module."""
+from functools import lru_cache
+
+LIMIT = 3
+TWICE = LIMIT * 2
+CHECKS = {"low": lambda value: value < 1}
+
+
+class Bound:
+    step = 5
+
+    @property
+    def width(self):
+        """How wide."""
+        return 7
+
+
+def both(a, b):
+    return a > 0 and b > 8
+
+
+def limit():
+    return TWICE
+
+
+@lru_cache
+def kept():
+    return 11
+
+
+def word(kind):
+    match kind:
+        case 12:
+            return f"{kind + 13}"
+    for value in [kind]:
+        if value == 14:
+            break
+    return "none"
+'''
+
+
+def _project(root: Path, tests: str) -> Path:
+    place = root / "pyhudi_core" / "lock"
+    place.mkdir(parents=True)
+    (place / "__init__.py").touch()
+    (place.parent / "__init__.py").touch()
+    shutil.copytree(ROOT / "scripts" / "mutants", root / "scripts" / "mutants")
+    (root / "pyhudi_dagster").mkdir()
+    (root / "tests" / "support").mkdir(parents=True)
+    (root / "tests" / "unit").mkdir()
+    (root / "tests" / "conftest.py").touch()
+    (root / "tests" / "unit" / "test_module.py").write_text(tests)
+    (root / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow\n    spark\n")
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    return place / "module.py"
+
+
+def test_a_mutant_belongs_to_the_tests_that_come_by_its_place(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    module = _project(
+        root,
+        """import subprocess, sys
+import pytest
+from pyhudi_core.lock.module import CHECKS, Bound, both, kept, limit, word
+
+
+@pytest.fixture(scope="module")
+def shared():
+    return kept()
+
+
+def test_first(): assert not both(0, 9)
+def test_both(): assert both(1, 9)
+def test_lambda(): assert CHECKS["low"](0)
+def test_limit(): assert limit() == 6
+def test_width(): assert Bound().width == 7
+def test_kept_first(shared): assert shared == 11
+def test_kept_again(): assert kept() == 11
+def test_word(): assert word(12) == "25"
+def test_break(): assert word(14) == "none"
+def test_other_process():
+    subprocess.run([sys.executable, "-c", "from pyhudi_core.lock.module import word; word(14)"], check=True)
+def test_that_fails(): assert both(1, 1)
+""",
+    )
+    module.write_text(MARKED)
+    found = list(candidates_of(MARKED, "pyhudi_core/lock/module.py"))
+    covering = collect(root, root / ".cache", found)
+    assert covering is not None
+    tests = {c.text: {name.partition("::")[2] for name in covering.of(c)} for c in found}
+    operators = {c.operator: {name.partition("::")[2] for name in covering.of(c)} for c in found}
+    assert operators["ReplaceAndWithOr"] == {"test_first", "test_both"}
+    eight = next(c for c in found if c.operator == "NumberReplacer" and c.place[1] > 20 and "and b" in c.text)
+    assert [name.partition("::")[2] for name in covering.of(eight)] == ["test_both"], "a >0 was false in the first"
+    assert tests['CHECKS = {"low": lambda value: value < 1}'] == {"test_lambda"}
+    assert tests["LIMIT = 3"] == tests["TWICE = LIMIT * 2"] == {"test_limit"}
+    assert tests["@property"] == tests["return 7"] == {"test_width"}
+    everything = set(covering.seconds)
+    assert {name.partition("::")[2] for name in everything} == tests["return 11"], (
+        "a fixture that is shared belongs to all"
+    )
+    assert "test_kept_again" in tests["@lru_cache"]
+    assert tests["case 12:"] == {"test_word", "test_break", "test_other_process"}
+    assert tests['return f"{kind + 13}"'] == {"test_word"}
+    assert operators["ReplaceBreakWithContinue"] == {"test_break", "test_other_process"}
+    assert "test_that_fails" not in {name.partition("::")[2] for name in everything}
+    at_import = {c.text for c in found if c.key in covering.at_import}
+    assert at_import == {"LIMIT = 3", "TWICE = LIMIT * 2", "step = 5", "@property", "@lru_cache"}
+
+
+def test_tests_that_are_quick_and_near_come_first() -> None:
+    seconds = {
+        "tests/unit/lock/test_module.py::a": 2.0,
+        "tests/golden/test_b.py::b": 1.0,
+        "tests/golden/test_b.py::c": 0.1,
+    }
+    mutant = Candidate("k", "pyhudi_core/lock/module.py", "AddNot", 0, 17, (17, 4), "other")
+    covering = Covering({"k": frozenset({*seconds, "failing"})}, seconds)
+    assert [name[-1] for name in covering.of(mutant)] == ["c", "a", "b"]
+    assert covering.of(Candidate("other", "pyhudi_core/lock/module.py", "AddNot", 0, 17, (17, 4), "other")) == []
+
+
+def test_stars_of_parameters_and_arguments_are_no_products() -> None:
+    code = "def f(a, *, b, **c):\n    x, *y = [*a, a * b, b ** a]\n    return g(*y, **c)\n"
+    found = [c for c in candidates_of(code, "place/module.py") if "Mul_" in c.operator or "Pow_" in c.operator]
+    assert [(c.operator, c.place[0]) for c in found] == [
+        ("ReplaceBinaryOperator_Mul_Add", 2),
+        ("ReplaceBinaryOperator_Pow_Mul", 2),
+    ]
 
 
 def test_the_page_says_how_many_were_run_and_lists_every_one_that_was_not_caught() -> None:
@@ -85,62 +204,82 @@ def test_the_page_says_how_many_were_run_and_lists_every_one_that_was_not_caught
         "line": 3,
         "operator": "AddNot",
         "text": "if x | y:",
+        "now": "if not x | y:",
         "outcome": SURVIVED,
         "cut": False,
         "why": "",
     }
     result = {"mutants": 900, "sample": 400, "seed": 8, "run": 100, "caught": 95, "stuck": 1, "unreached": 1, "equivalent": 1,
-              "places": {"a": {"run": 100, "caught": 95}},
+              "commits": {"abc": 60, "def": 40}, "places": {"a": {"run": 100, "caught": 95}},
               "survivors": [one, {**one, "line": 4, "outcome": UNREACHED}, {**one, "line": 5, "why": "the same"}]}  # fmt: skip
     page = render(result, "_today_", lambda head, rows: [" ! ".join(row) for row in [head, *rows]])
     assert "100 of them run, **300 not run yet**" in page
     assert f"score: {95 / 99:.1%}" in page
-    assert "a.py:3 ! AddNot ! `if x \\| y:` ! **survives**" in page
-    assert "no quick test runs the line" in page
+    assert "a.py:3 ! `if x \\| y:` ! `if not x \\| y:` ! **survives**" in page
+    assert "no quick test reaches it" in page
+    assert "commit abc: 60, commit def: 40" in page
     assert "equivalent: the same" in page
 
 
+SMALL = """STEP = 1
+
+
+def count(n):
+    at = 0
+    while at < n:
+        at += STEP
+    return at
+
+
+def idle(n):
+    return n + 0
+
+
+def never(n):
+    return n == 1
+
+
+def flaky(n):
+    return n > 1
+"""
+
+
 @pytest.mark.slow
-def test_mutants_of_a_small_project_are_caught_stuck_unreached_or_survive(tmp_path: Path) -> None:
+def test_mutants_of_a_small_project_are_caught_stuck_unreached_or_survive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = tmp_path / "project"
-    place = root / "pyhudi_core" / "lock"
-    place.mkdir(parents=True)
-    (place / "__init__.py").touch()
-    (place.parent / "__init__.py").touch()
-    (place / "module.py").write_text(
-        "def count(n):\n    at = 0\n    while at < n:\n        at += 1\n    return at\n\n\ndef idle(n):\n    return n + 0\n\n\ndef never(n):\n    return n == 1\n"
+    module = _project(
+        root,
+        """import pathlib
+from pyhudi_core.lock.module import count, flaky, idle
+
+
+def test_count(): assert count(3) == 3
+def test_idle(): assert idle(1)
+def test_flaky():
+    flaky(1)
+    times = pathlib.Path(__file__).with_name("times")
+    times.write_text(times.read_text() + "x" if times.exists() else "")
+    assert not times.read_text()
+""",
     )
-    shutil.copytree(ROOT / "scripts" / "mutants", root / "scripts" / "mutants")
-    shutil.copytree(ROOT / "tests" / "support", root / "tests" / "support")
-    tests = root / "tests" / "unit"
-    tests.mkdir()
-    (tests / "test_module.py").write_text(
-        "import time\nimport pytest\nfrom pyhudi_core.lock.module import count, idle\n\n\n@pytest.mark.slow\ndef test_sleep():\n    time.sleep(99)\n\n\ndef test_count():\n    assert count(3) == 3\n\n\ndef test_idle():\n    assert idle(1)\n"
-    )
-    (root / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow\n    spark\n")
-    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
-    assert collect(root, root / ".cache", "unit", ["tests/unit"])
-    covering = load(root, root / ".cache")
+    module.write_text(SMALL)
+    found = list(candidates_of(SMALL, "pyhudi_core/lock/module.py"))
+    covering = collect(root, root / ".cache", found)
+    assert covering is not None
+    (module.parents[2] / "tests" / "unit" / "times").write_text("x")
+    monkeypatch.setattr(running, "PATIENCE_S", 2.0)
     shop = Workshop.make(root, tmp_path / "copy", covering, 60)
     try:
-        code = (place / "module.py").read_text()
-        outcomes = {
-            (c.operator, c.text): shop.run(c).outcome
-            for c in candidates_of(code, "pyhudi_core/lock/module.py")
-            if (c.operator, c.text)
-            in {("ReplaceComparisonOperator_Lt_LtE", "while at < n:"), ("ReplaceBinaryOperator_Add_Sub", "return n + 0"),
-                ("ReplaceComparisonOperator_Eq_NotEq", "return n == 1")}
-        }  # fmt: skip
-        assert outcomes == {
-            ("ReplaceComparisonOperator_Lt_LtE", "while at < n:"): CAUGHT,
-            ("ReplaceBinaryOperator_Add_Sub", "return n + 0"): SURVIVED,
-            ("ReplaceComparisonOperator_Eq_NotEq", "return n == 1"): UNREACHED,
-        }
-        (shop.home / ".chosen").write_text("tests/unit/test_module.py::test_sleep")
-        sleeping = ["-q", "-p", "support.chosen_tests", "tests/unit/test_module.py"]
-        chosen = {"PYHUDI_CHOSEN_TESTS": str(shop.home / ".chosen"), "PYTHONPATH": "tests"}
-        run = {"arguments": sleeping, "environment": chosen, "seconds": 1, "output": str(tmp_path / "output")}
-        assert shop._ask(run) == "stuck"
-        assert (tmp_path / "copy" / "pyhudi_core" / "lock" / "module.py").read_text() == code
+        results = {(c.operator, c.text, c.occurrence): shop.run(c) for c in found}
+        outcomes = {(operator, text): result.outcome for (operator, text, _), result in results.items()}
+        assert outcomes[("ReplaceComparisonOperator_Lt_LtE", "while at < n:")] == CAUGHT
+        assert outcomes[("ReplaceBinaryOperator_Add_Sub", "return n + 0")] == SURVIVED
+        assert outcomes[("ReplaceComparisonOperator_Eq_NotEq", "return n == 1")] == UNREACHED
+        assert outcomes[("ReplaceComparisonOperator_Gt_LtE", "return n > 1")] == SURVIVED, "its test fails anyway"
+        steps = [result.outcome for (_, text, _), result in results.items() if text == "STEP = 1"]
+        assert sorted(steps) == [CAUGHT, STUCK], "one step is 2, the other 0"
+        assert (tmp_path / "copy" / "pyhudi_core" / "lock" / "module.py").read_text() == SMALL
     finally:
         shop.close()

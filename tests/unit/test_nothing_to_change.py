@@ -172,7 +172,7 @@ def test_a_result_that_is_false_is_refused_where_a_commit_is_needed(table: HudiT
 
 
 def test_nobody_waits_for_a_write_that_had_nothing_to_change(table: HudiTable) -> None:
-    """It is not on the timeline, so it is in nobody's way, and no claim or lock of it is left."""
+    """It is not on the timeline, so it conflicts with no other write, and no claim or lock of it is left."""
     for concurrency in ("pessimistic", "optimistic"):
         patient = hudi.open_table(table.location, options={"concurrency": concurrency})
         patient.delete(ABSENT)

@@ -1,4 +1,4 @@
-"""`make test`: two processes share the tests, some run alone, and whatever fails is told by the exit status."""
+"""`make test`: processes share the tests, some run alone, and whatever fails is told by the exit status."""
 
 from __future__ import annotations
 

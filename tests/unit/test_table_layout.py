@@ -324,6 +324,23 @@ def test_several_key_columns_make_a_complex_key(location: str) -> None:
     assert rows(table, "v") == [(3,), (20,)]
 
 
+def test_the_bloom_filter_of_a_file_grows_with_its_rows_and_keeps_every_key(location: str) -> None:
+    table = make(location, partition_by=())
+    sizes, first = [], 0
+    for last in (1, 60, 130, 700):
+        table.upsert(orders(*((number, "a", 1.0) for number in range(first, last))))
+        first = last
+        [piece] = table.snapshot().view.all_slices()
+        sizes.append(piece.base.size)
+        with pa.OSFile(f"{location}/{piece.base.path}") as source:
+            bloom = read_footer(source, piece.base.path).bloom()
+        assert bloom is not None
+        assert bloom.might_contain(pa.array([str(number) for number in range(last)])).all()
+        assert not bloom.might_contain(pa.array(["absent", "-1"])).any()
+    assert sizes[0] < 20_000, "Hudi's filter alone takes 430 KB"
+    assert bloom.row_entries == 2_048
+
+
 @pytest.mark.row("J7", "P14")
 def test_one_key_and_one_partition_make_a_simple_key_unique_within_its_partition(location: str) -> None:
     table = make(location)

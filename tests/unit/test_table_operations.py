@@ -12,7 +12,7 @@ from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError
 from pyhudi_core.model.instant import Action
 
 
-@pytest.mark.row("C1", "D1", "D3")
+@pytest.mark.row("C1", "D1", "D3", "D9")
 def test_upsert_inserts_new_keys_and_replaces_known_ones(location: str) -> None:
     table = make(location)
     first = table.upsert(orders((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0)))
@@ -149,7 +149,7 @@ def test_insert_overwrite_of_an_empty_table_is_a_load(location: str) -> None:
     assert rows(table, "id") == [(1,)]
 
 
-@pytest.mark.row("C3")
+@pytest.mark.row("C3", "D9")
 def test_delete_partitions_takes_whole_partitions_away(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0)))

@@ -1,4 +1,4 @@
-"""HFile version 3, as Hudi's metadata table has it: a sorted file of keys and values in blocks with an index."""
+"""HFile version 3, as in Hudi's metadata table: a sorted file of keys and values in blocks, with an index."""
 
 from pyhudi_core.formats.hfile.reader import Entries, HFileReader
 from pyhudi_core.formats.hfile.writer import HFileWriter

@@ -1,4 +1,4 @@
-"""Blocks of an HFile: a header of 33 bytes, a payload (compressed as a whole or not), checksums.
+"""Blocks of an HFile: a header of 33 bytes, a payload (compressed or not), checksums.
 
 HBase reference, "HFile format with inline blocks (version 2)", as far as Hudi uses it: no compression or gzip, no block encodings.
 """
@@ -22,7 +22,7 @@ _NO_CHECKSUM, _CRC32, _CRC32C = 0, 1, 2
 
 
 class Codec(IntEnum):
-    """How payloads are compressed, by the number in the trailer."""
+    """The compression of payloads, by the number in the trailer."""
 
     GZIP = 1
     NONE = 2
@@ -38,7 +38,7 @@ class Block:
 
 
 def header_of(data: bytes) -> tuple[bytes, int]:
-    """Kind and size in the file of the block that begins with these 33 bytes."""
+    """Return kind and size of the block that begins with these 33 bytes."""
     magic, on_disk, _, _, _, _, _ = HEADER.unpack(data)
     if on_disk < 0:
         raise corrupt("a block has a negative size")
@@ -46,7 +46,7 @@ def header_of(data: bytes) -> tuple[bytes, int]:
 
 
 def decode(data: bytes, codec: Codec, limit: int) -> Block:
-    """A whole block. Raises `CorruptHFileError`, or `LimitExceededError` for a payload larger than the limit."""
+    """Decode a complete block. Raises `CorruptHFileError`, or `LimitExceededError` for a payload larger than the limit."""
     if len(data) < HEADER.size:
         raise corrupt("it ends inside of a block")
     magic, on_disk, plain, _, kind, chunk, with_header = HEADER.unpack_from(data)
@@ -67,7 +67,7 @@ def decode(data: bytes, codec: Codec, limit: int) -> Block:
 
 
 def encode(magic: bytes, payload: bytes, codec: Codec, previous: int) -> bytes:
-    """A block with CRC-32 checksums; ``previous`` is the offset of the one of its kind before it, or -1."""
+    """Encode a block with CRC-32 checksums; ``previous`` is the offset of the previous block of its kind, or -1."""
     body = payload if codec is Codec.NONE else _deflate(payload)
     with_header = HEADER.size + len(body)
     checksums = 4 * -(-with_header // CHECKSUM_CHUNK)
@@ -76,7 +76,7 @@ def encode(magic: bytes, payload: bytes, codec: Codec, previous: int) -> bytes:
 
 
 def codec_of(number: int) -> Codec:
-    """The codec of a trailer's number. Raises `UnsupportedTableError` for those that Hudi does not read either."""
+    """Return the codec of a trailer's number. Raises `UnsupportedTableError` for codecs that Hudi does not read either."""
     try:
         return Codec(number)
     except ValueError:
@@ -98,7 +98,7 @@ def _checksums(data: bytes, chunk: int) -> bytes:
 def _inflate(body: bytes, size: int) -> bytes:
     machine = zlib.decompressobj(wbits=31)
     try:
-        # One byte more than promised shows a block that inflates to more, without inflating it.
+        # One byte more than declared shows that a block inflates further, without inflating it.
         return machine.decompress(body, size + 1)
     except zlib.error as error:
         raise corrupt("a block cannot be decompressed") from error

@@ -1,6 +1,6 @@
-"""The entries of data blocks, many at once: sorted keys and their values as columns, to bytes.
+"""Encode the entries of data blocks, many at once, from columns of sorted keys and their values.
 
-Facts of HFile version 3: lengths of key and value, the key (its own length, the row, and a tail that is the same for all), the value, and one 0.
+HFile version 3: lengths of key and value, the key (its own length, the row, and a tail that is equal for all), the value, and one 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LONGEST_KEY = (1 << 15) - 1
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Entries one after the other: their bytes, where each one ends, and how many bytes keys and values have in all."""
+    """Consecutive entries: their bytes, the end of each, and the total bytes of keys and of values."""
 
     payload: Bytes
     ends: Ints
@@ -31,7 +31,7 @@ class Entries:
 
 
 def refuse_disorder(previous: bytes | None, keys: pa.LargeBinaryArray) -> None:
-    """Raise `DataError` unless all keys are short enough and in rising order of their bytes, the first one behind ``previous``."""
+    """Raise `DataError` unless all keys are short enough and in ascending order of their bytes, the first one after ``previous``."""
     too_long = pc.any(pc.greater(pc.binary_length(keys), LONGEST_KEY)).as_py()
     falls = pc.any(pc.less_equal(keys.slice(1), keys.slice(0, max(0, len(keys) - 1)))).as_py()
     if too_long or falls or (len(keys) and previous is not None and keys[0].as_py() <= previous):
@@ -41,7 +41,7 @@ def refuse_disorder(previous: bytes | None, keys: pa.LargeBinaryArray) -> None:
 
 
 def encode_entries(keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> Entries:
-    """The entries of keys and values; neither has nulls."""
+    """Encode the entries of keys and values; neither has nulls."""
     key_data, key_sizes = contents(keys)
     value_data, value_sizes = contents(values)
     full = key_sizes + KEY_OVERHEAD

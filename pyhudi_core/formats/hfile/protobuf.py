@@ -1,6 +1,6 @@
-"""The little of protocol buffers that HFile needs: varints, and messages of numbers and bytes.
+"""The part of protocol buffers that HFile needs: varints, and messages of numbers and bytes.
 
-Protocol Buffers, "Encoding". Also Hadoop's own variable-length numbers, which index blocks have.
+Protocol Buffers, "Encoding". Also Hadoop's variable-length numbers, which index blocks use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MOST_FIELDS = 10_000
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number and where it ends."""
+    """Read a number; return it and the position behind it."""
     value = shift = 0
     for place in range(at, min(at + 10, len(data))):
         byte = data[place]
@@ -26,7 +26,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def write_varint(value: int) -> bytes:
-    """A number that is not negative."""
+    """Encode a number that is not negative."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -36,7 +36,7 @@ def write_varint(value: int) -> bytes:
 
 
 def read_message(data: bytes) -> list[tuple[int, int | bytes]]:
-    """The fields of a message in their order: field number, and its number or bytes."""
+    """Return the fields of a message in order: field number, and its number or bytes."""
     found: list[tuple[int, int | bytes]] = []
     at = 0
     while at < len(data):
@@ -62,17 +62,17 @@ def read_message(data: bytes) -> list[tuple[int, int | bytes]]:
 
 
 def number_field(field: int, value: int) -> bytes:
-    """A field that holds a number."""
+    """Encode a field with a number."""
     return write_varint(field << 3 | _VARINT) + write_varint(value)
 
 
 def bytes_field(field: int, value: bytes) -> bytes:
-    """A field that holds bytes, text or a message."""
+    """Encode a field with bytes, text or a message."""
     return write_varint(field << 3 | _BYTES) + write_varint(len(value)) + value
 
 
 def read_hadoop_vlong(data: bytes, at: int) -> tuple[int, int]:
-    """Hadoop's WritableUtils number: one byte from -112 to 127, else a byte that says how many follow."""
+    """Read Hadoop's WritableUtils number: one byte from -112 to 127, else a byte that gives the number of following bytes."""
     if at >= len(data):
         raise corrupt("an index entry does not end")
     (first,) = struct.unpack_from(">b", data, at)
@@ -87,7 +87,7 @@ def read_hadoop_vlong(data: bytes, at: int) -> tuple[int, int]:
 
 
 def write_hadoop_vlong(value: int) -> bytes:
-    """A length, as Hadoop writes it."""
+    """Encode a length as Hadoop does."""
     if value <= 127:
         return struct.pack(">b", value)
     data = value.to_bytes((value.bit_length() + 7) // 8, "big")
@@ -95,7 +95,7 @@ def write_hadoop_vlong(value: int) -> bytes:
 
 
 def corrupt(what: str) -> CorruptHFileError:
-    """The error for bytes that are no HFile."""
+    """Return the error for bytes that are not an HFile."""
     return CorruptHFileError(
         f"The HFile is damaged: {what}",
         hint="Take the metadata table's partition off hoodie.table.metadata.partitions; the next writer builds it anew.",

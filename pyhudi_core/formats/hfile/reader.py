@@ -1,14 +1,14 @@
-"""Read an HFile: all of it, some keys, or the keys with some prefixes; only the blocks on the way are read.
+"""Read an HFile: all of it, some keys, or the keys with some prefixes; only the needed blocks are read.
 
-Facts of HFile version 3 as Hudi writes it (HBase's writer in release 1.0, its own since 1.1). The trailer is the last 4,096 bytes; the index of
-data blocks may have several levels. Keys are in the order of their bytes, or in that of Java's strings, which release 1.0 sorts them by; the
+HFile version 3 as Hudi writes it (HBase's writer in release 1.0, its own since 1.1). The trailer is the last 4,096 bytes; the index of
+data blocks may have several levels. Keys are in the order of their bytes, or, in release 1.0, in the order of Java's strings; the
 two differ from U+E000 on.
 
 Invariants
-- sizes and offsets are checked against the file before anything is read by them, payloads are bounded by a limit;
-- an index that leads in circles, or to the same block again and again, is noticed: levels are counted, and so are the bytes of all blocks on a
-  walk through the file, which are no more than the file has;
-- what is made of a block is bounded by the size of the file, or by a number of entries, whatever the block inflates to.
+- sizes and offsets are checked against the file before they are used; payloads are bounded by a limit;
+- an index that leads in circles, or to the same block repeatedly, is detected: levels are counted, and the bytes of all blocks on a
+  walk through the file are at most the file's size;
+- the objects made from a block are bounded by the file's size, or by a number of entries, whatever the block inflates to.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """Where a block lies, and the key that it begins with (or one between the block before and it)."""
+    """The position of a block, and its first key (or a key between the previous block and it)."""
 
     key: bytes
     offset: int
@@ -48,7 +48,7 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Some entries in the order of their keys: each key is at [key_starts, key_ends) of ``data``, each value likewise."""
+    """Entries in the order of their keys: each key is at [key_starts, key_ends) of ``data``, each value likewise."""
 
     data: bytes
     key_starts: Ints
@@ -74,14 +74,14 @@ class Entries:
         return whole.take(pa.array(np.arange(0, 2 * len(self), 2))).cast(pa.binary())
 
     def select(self, which: Ints) -> Entries:
-        """The entries with these numbers."""
+        """Return the entries with these numbers."""
         return Entries(
             self.data, self.key_starts[which], self.key_ends[which], self.value_starts[which], self.value_ends[which]
         )
 
 
 class HFileReader:
-    """One HFile. ``blocks_read`` counts the data and index blocks that were read after opening.
+    """One HFile. ``blocks_read`` counts the data and index blocks read after opening.
 
     Raises `CorruptHFileError`, `LimitExceededError` or `UnsupportedTableError`.
     """
@@ -114,21 +114,21 @@ class HFileReader:
         return self.info.get(b"schema", b"").decode("utf-8", "replace")
 
     def meta(self, name: bytes) -> bytes | None:
-        """The payload of a meta block, such as the bloom filter."""
+        """Return the payload of a meta block, such as the bloom filter."""
         for entry in self._meta:
             if entry.key == name:
                 return self._load(entry.offset, blocks.META)[0].payload
         return None
 
     def scan(self) -> Iterator[Entries]:
-        """All entries, a data block at a time."""
+        """Iterate over all entries, a data block at a time."""
         walk = self._walk()
         for leaf in self._leaves(self._root, self._levels, walk):
             walk.pay(leaf.size)
             yield self._entries(leaf)
 
     def lookup(self, keys: Sequence[bytes]) -> Iterator[Entries]:
-        """The entries with these keys; every data block that can hold one is read once."""
+        """Return the entries with these keys; every data block that can hold one is read once."""
         wanted = sorted(set(keys))
         for leaf, inside in self._route(wanted):
             found = self._entries(leaf)
@@ -138,7 +138,7 @@ class HFileReader:
                 yield found.select(np.array(which, np.int64))
 
     def lookup_prefixes(self, prefixes: Sequence[bytes]) -> Iterator[Entries]:
-        """The entries whose key begins with one of these."""
+        """Return the entries whose key begins with one of these prefixes."""
         wanted = set(prefixes)
         lengths = sorted({len(prefix) for prefix in wanted})
         doubtful = [prefix for prefix in wanted if _depends_on_order(prefix)]
@@ -159,7 +159,7 @@ class HFileReader:
                 yield found.select(np.array(which, np.int64))
 
     def _route(self, wanted: list[bytes]) -> Iterator[tuple[IndexEntry, list[bytes]]]:
-        """The data blocks for sorted keys, each with the keys that it would hold."""
+        """Return the data blocks for sorted keys, each with the keys that it would hold."""
 
         def down(entries: list[IndexEntry], level: int, keys: list[bytes]) -> Iterator[tuple[IndexEntry, list[bytes]]]:
             starts = [entry.key for entry in entries]
@@ -196,7 +196,7 @@ class HFileReader:
         return _inner_entries(found.payload, self._possible(_count(found.payload)))
 
     def _possible(self, count: int) -> int:
-        """A number of blocks, each of which has at least its header in the file."""
+        """Check a number of blocks: each takes at least its header in the file."""
         if not 0 <= count <= self._size // blocks.HEADER.size:
             raise corrupt("its index has impossible numbers")
         return count
@@ -212,7 +212,7 @@ class HFileReader:
         return blocks.decode(self._read(offset, size), self._codec, self._limit)
 
     def _load(self, offset: int, magic: bytes) -> tuple[Block, int]:
-        """The block at an offset, and where the next one begins."""
+        """Return the block at an offset, and the offset of the next one."""
         found, size = blocks.header_of(self._read(offset, blocks.HEADER.size))
         if found != magic:
             raise corrupt("there is no block where its trailer says")
@@ -239,19 +239,19 @@ class HFileReader:
 
 @dataclass(slots=True)
 class _Walk:
-    """How many bytes of blocks a walk through the whole file may still read: each block is met once."""
+    """Limits the bytes of blocks that a walk through the complete file may still read: it meets each block once."""
 
     left: int
 
     def pay(self, size: int) -> None:
-        """Before a block of this size is read."""
+        """Count a block of this size before it is read."""
         self.left -= max(size, blocks.HEADER.size)
         if self.left < 0:
             raise corrupt("its index leads to the same blocks again and again")
 
 
 def _root_entries(payload: bytes, count: int, strip: bool) -> list[IndexEntry]:
-    """Entries of a root index; ``strip`` takes the row out of full keys."""
+    """Parse the entries of a root index; ``strip`` takes the row out of full keys."""
     found: list[IndexEntry] = []
     at = 0
     for _ in range(count):
@@ -266,7 +266,7 @@ def _root_entries(payload: bytes, count: int, strip: bool) -> list[IndexEntry]:
 
 
 def _key_length(payload: bytes, at: int) -> tuple[int, int]:
-    """The length of an index key: Hadoop's number, or protobuf's, which release 1.1.1 writes."""
+    """Read the length of an index key: Hadoop's number, or protobuf's, which release 1.1.1 writes."""
     length, start = read_hadoop_vlong(payload, at)
     if 0 <= length <= len(payload) - start:
         return length, start
@@ -277,14 +277,14 @@ def _key_length(payload: bytes, at: int) -> tuple[int, int]:
 
 
 def _count(payload: bytes) -> int:
-    """With how many entries a leaf or middle index begins."""
+    """Read the number of entries at the start of a leaf or middle index."""
     if len(payload) < 8:
         raise corrupt("an index block is too short")
     return int(struct.unpack_from(">i", payload)[0])
 
 
 def _inner_entries(payload: bytes, count: int) -> list[IndexEntry]:
-    """Entries of a leaf or middle index: offsets of the entries first, then the entries."""
+    """Parse the entries of a leaf or middle index: offsets of the entries first, then the entries."""
     first = 4 + 4 * (count + 1)
     if count > len(payload) // 16 or first > len(payload):
         raise corrupt("an index block has impossible numbers")
@@ -299,7 +299,7 @@ def _inner_entries(payload: bytes, count: int) -> list[IndexEntry]:
 
 
 def _row(key: bytes) -> bytes:
-    """The row of a key: its length, the row, and what HBase puts behind it."""
+    """Return the row of a key: its length, the row, and HBase's tail."""
     if len(key) < 2:
         raise corrupt("a key is too short")
     (length,) = struct.unpack_from(">h", key)
@@ -309,7 +309,7 @@ def _row(key: bytes) -> bytes:
 
 
 def _parse_data(payload: bytes) -> Entries:
-    """The entries of a data block. Each length leads to the next entry, so this is a loop, over integers only."""
+    """Parse the entries of a data block. Each length leads to the next entry, so this is a loop, over integers only."""
     bounds = array("q")
     at, size = 0, len(payload)
     unpack_sizes, unpack_row = struct.Struct(">ii").unpack_from, struct.Struct(">h").unpack_from
@@ -352,5 +352,5 @@ def _depends_on_order(key: bytes) -> bool:
 
 
 def _java_order(key: bytes) -> bytes:
-    """What sorts as Java sorts strings: UTF-16 units. Index keys may be cut inside of a character."""
+    """Return the sort key of Java strings: UTF-16 units. Index keys may be cut inside a character."""
     return key.decode("utf-8", "ignore").encode("utf-16-be")

@@ -1,7 +1,7 @@
 """Write an HFile that every release of Hudi reads.
 
-Facts of HFile version 3 as Hudi 1.0 to 1.2 accept it. Blocks are small: Java's reader loses the last entries of a block if the checksums are as long
-as they are, so a block must not need many. Index keys have Hadoop's lengths, which all releases but 1.1.1 (from 128 bytes on) read.
+HFile version 3 as Hudi 1.0 to 1.2 accepts it. Blocks are small, because Java's reader loses the last entries of a block whose checksums are as long
+as these entries. Index keys have Hadoop's lengths, which all releases but 1.1.1 (from 128 bytes on) read.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pyhudi_core.formats.hfile.reader import BLOOM_META, TRAILER_MAGIC, TRAILER_
 
 BLOCK_BYTES = 64 << 10
 _COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
-_ENTRIES_AT_ONCE = 16_384  # bounds what the places of single bytes take, which are eight times as large as the bytes
+_ENTRIES_AT_ONCE = 16_384  # limits the memory for positions of single bytes, eight times as large as the bytes
 
 
 class HFileWriter:
-    """Collects entries in the rising order of their keys' bytes; `finish` gives the file's bytes."""
+    """Collects entries in ascending order of their keys' bytes; `finish` returns the file's bytes."""
 
     def __init__(self, schema: str, codec: Codec = Codec.GZIP, block_bytes: int = BLOCK_BYTES) -> None:
         self._schema = schema
@@ -44,11 +44,11 @@ class HFileWriter:
         self._previous = -1
 
     def add(self, key: bytes, value: bytes) -> None:
-        """One entry. Raises as `add_batch`."""
+        """Add one entry. Raises as `add_batch`."""
         self.add_batch(pa.array([key], pa.large_binary()), pa.array([value], pa.large_binary()))
 
     def add_batch(self, keys: pa.Array, values: pa.Array) -> None:
-        """Entries as two columns of bytes or texts without nulls. Raises `DataError` for keys that are too long or not in order."""
+        """Add entries as two columns of bytes or texts without nulls. Raises `DataError` for keys that are too long or not in order."""
         keys, values = keys.cast(pa.large_binary()), values.cast(pa.large_binary())
         if len(keys) != len(values) or keys.null_count or values.null_count:
             raise DataError("Keys and values of an HFile are equally many, and none is null", hint="Leave nulls out.")
@@ -57,7 +57,7 @@ class HFileWriter:
             self._add(keys.slice(first, _ENTRIES_AT_ONCE), values.slice(first, _ENTRIES_AT_ONCE))
 
     def _add(self, keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> None:
-        """Entries in order; a block ends with the first entry that fills it."""
+        """Add entries in order; a block ends with the first entry that fills it."""
         entries = encode_entries(keys, values)
         begun = done = 0
         while done < len(keys):
@@ -76,7 +76,7 @@ class HFileWriter:
         self._value_bytes += entries.value_bytes
 
     def finish(self, bloom: bytes | None = None, info: Mapping[bytes, bytes] | None = None) -> bytes:
-        """The file. ``bloom`` is the text of a bloom filter; ``info`` goes into the file info beside what every file has."""
+        """Return the file. ``bloom`` is the text of a bloom filter; ``info`` is added to the file info that every file has."""
         self._end_block()
         meta: list[IndexEntry] = []
         if bloom is not None:
@@ -148,7 +148,7 @@ def _full_key(key: bytes) -> bytes:
 
 
 def _index_payload(entries: list[IndexEntry], full: bool) -> bytes:
-    """Entries of a root index; those of data blocks hold full keys, those of meta blocks names."""
+    """Encode the entries of a root index; entries of data blocks hold full keys, those of meta blocks names."""
     parts: list[bytes] = []
     for entry in entries:
         key = _full_key(entry.key) if full else entry.key

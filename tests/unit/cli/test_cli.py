@@ -40,7 +40,7 @@ def test_findings_end_with_1_and_say_what_to_do(location: str) -> None:
     found = run("check", location)
     assert found.exit_code == 1
     assert "not_an_instant" in found.output
-    assert "Readers pass over it" in " ".join(found.output.split())
+    assert "Readers ignore it" in " ".join(found.output.split())
 
 
 @pytest.mark.parametrize("place", ["absent", "ftp://host/table", "s3://", ""])
@@ -73,7 +73,7 @@ def test_the_report_as_json_is_the_whole_report_and_nothing_else(location: str) 
 def test_information_is_shown_on_demand(location: str) -> None:
     unpack("hudi-1.2.0/cow_plain", location)
     shown = run("check", location, "--no-keys", "--all").output
-    assert "pieces of information" not in shown
+    assert "findings for information only" not in shown
     assert "Keys were not compared" in " ".join(shown.split())
     assert "--all shows them" in run("check", location, "--no-keys").output
 
@@ -181,3 +181,16 @@ def test_a_table_of_hudi_is_looked_at_without_spark(tmp_path: Path) -> None:
     place = unpack("hudi-1.0.2/cow_archived", tmp_path / "t")
     assert run("check", place).exit_code == 0
     assert len(hudi.open_table(place).timeline)
+
+
+def test_services_says_what_each_would_do_now_and_changes_nothing(location: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    before = contents(location)
+    shown = json.loads(run("services", location, "--json").output)
+    assert [row["service"] for row in shown] == list(table.services)
+    assert not any(row["due"] for row in shown)
+    assert all(row["why_not"] for row in shown)
+    text = run("services", location).output
+    assert "no write is pending" in text
+    assert contents(location) == before

@@ -75,6 +75,25 @@ def test_nothing_runs_before_it_is_asked_for_and_what_is_kept_runs_once() -> Non
     kept.release()
 
 
+def test_each_task_gets_its_own_payload() -> None:
+    def with_payload(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch.append_column("payload", pa.array([task.payload] * len(batch), pa.string()))
+
+    rows = LocalEngine(SerialExecutor(), 2).dataset(_table([(2, 0, 1), (0, 0, 1), (1, 0, 1), (2, 0, 1)]))
+    shuffled = rows.shuffle("task", 3, "sort")
+    found = shuffled.map(with_payload, SCHEMA.append(pa.field("payload", pa.string())), ["a", "b", "c"]).collect()
+    assert [(row["task"], row["payload"]) for row in found.to_pylist()] == [(0, "a"), (1, "b"), (2, "c"), (2, "c")]
+
+
+def test_rows_are_counted_by_the_values_of_columns() -> None:
+    rows = pa.table({"a": ["x", None, "x", "y"], "b": ["1", "1", "1", None]})
+    data = LocalEngine(SerialExecutor(), 2).dataset(rows)
+    assert list(data.count_by("a", "b").items()) == [((None, "1"), 1), (("x", "1"), 2), (("y", None), 1)]
+    assert data.count_by("b") == {(None,): 1, ("1",): 3}
+    assert LocalEngine(SerialExecutor(), 1).dataset(rows.slice(0, 0)).count_by("a") == {}
+
+
 def test_results_get_the_types_that_were_promised() -> None:
     def narrow(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([pa.array([1], pa.int8())], ["v"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from support.tables import make, orders
@@ -12,8 +14,12 @@ from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Instant, parse_file_name
-from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.runtime import SystemClock
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.runtime.executors import SerialExecutor, ThreadExecutor
+from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo
 from pyhudi_core.storage.local import LocalStorage
+from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 from pyhudi_core.timeline.active import Timeline
 
 
@@ -148,3 +154,52 @@ def test_each_folder_is_listed_once_by_one_snapshot(location: str) -> None:
         assert len(listing.files("day=a")) == 2
         assert listing.files("day=zzz") == ()
     assert sorted(calls) == ["", "day=a", "day=b", "day=zzz"]
+
+
+class Network(MemoryStorage):
+    """Storage that counts how many listings run at once. Each waits until as many have run at once as ``together`` says."""
+
+    together = 1
+
+    def __init__(self) -> None:
+        super().__init__("memory://lake/orders", MemoryBucket(), SystemClock())
+        self.most = self._now = 0
+        self._guard = threading.Condition()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, parallel_calls=4)
+
+    def list_folder(self, folder: str) -> Folder:
+        with self._guard:
+            self._now += 1
+            self.most = max(self.most, self._now)
+            self._guard.notify_all()
+            self._guard.wait_for(lambda: self.most >= self.together, timeout=20)
+        found = super().list_folder(folder)
+        with self._guard:
+            self._now -= 1
+        return found
+
+
+@pytest.mark.row("L13")
+@pytest.mark.parametrize(("executor", "most"), [(ThreadExecutor(2), 4), (SerialExecutor(), 1)])
+def test_partitions_of_a_network_storage_are_listed_so_many_at_once(executor: Executor, most: int) -> None:
+    """More than the machine has cores, no more than the storage says, and one after the other where the executor is a serial one."""
+    storage = Network()
+    paths = [f"year=2026/day={day:02d}" for day in range(12)]
+    for path in paths:
+        storage.put(f"{path}/.hoodie_partition_metadata", b"")
+        storage.put(f"{path}/x", path.encode())
+    listing = StorageListing(storage, True, executor)
+    assert listing.partitions() == tuple(paths)
+    assert [listing.files(path)[1].path for path in paths] == [f"{path}/x" for path in paths]
+    assert storage.most <= most
+
+    prepared = StorageListing(storage, True, executor)
+    storage.together = most
+    prepared.prepare([*paths, paths[0], "day=zzz"])
+    assert storage.most == most
+    storage.most, storage.together = 0, 1
+    assert [len(prepared.files(path)) for path in [*paths, "day=zzz"]] == [2] * 12 + [0]
+    assert storage.most == 0, "what was prepared is not listed again"

@@ -11,7 +11,8 @@ import fastavro
 import pytest
 
 from pyhudi_core.errors import CorruptAvroError, DataError, LimitExceededError
-from pyhudi_core.formats.avro import decode_record, encode_record, sync_marker_of
+from pyhudi_core.formats.avro.container import decode_record, encode_record, sync_marker_of
+from pyhudi_core.formats.avro.schema import MAX_DEPTH, SchemaRefusedError, safe_schema
 from pyhudi_core.model.records import AVRO_SCHEMAS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "formats"
@@ -167,6 +168,33 @@ def test_a_schema_nested_too_deeply_is_refused() -> None:
     data = container({"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}, {"a": []})
     with pytest.raises(CorruptAvroError, match="nested"):
         decode_record(data)
+
+
+@pytest.mark.parametrize("symbols", [None, [], "ab", {"a": 1}, ["a", 1]])
+def test_an_enum_has_a_list_of_symbols(symbols: Any) -> None:
+    good = {"type": "enum", "name": "e", "symbols": ["a", "b"]}
+    assert safe_schema(json.dumps(good)) == {"type": "enum", "symbols": ["a", "b"]}
+    with pytest.raises(SchemaRefusedError, match="symbols"):
+        safe_schema(json.dumps(good | {"symbols": symbols}))
+
+
+NESTINGS: dict[str, Any] = {
+    "array": lambda kind, number: {"type": "array", "items": kind},
+    "map": lambda kind, number: {"type": "map", "values": kind},
+    "union": lambda kind, number: [kind],
+    "type of a type": lambda kind, number: {"type": kind},
+    "record": lambda kind, number: {"type": "record", "name": f"R{number}", "fields": [{"name": "a", "type": kind}]},
+}
+
+
+@pytest.mark.parametrize("nest", NESTINGS.values(), ids=NESTINGS)
+def test_each_kind_of_nesting_counts_one_to_the_limit(nest: Any) -> None:
+    kind: Any = "int"
+    for number in range(MAX_DEPTH):
+        kind = nest(kind, number)
+    assert safe_schema(json.dumps(kind))
+    with pytest.raises(SchemaRefusedError, match="nested"):
+        safe_schema(json.dumps(nest(kind, MAX_DEPTH)))
 
 
 def test_what_inflates_beyond_the_limit_is_refused_before_it_is_inflated() -> None:

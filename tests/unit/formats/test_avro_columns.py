@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi_core.errors import CorruptAvroError
-from pyhudi_core.formats.avro_columns import compile_schema, decode_records
-from pyhudi_core.formats.avro_cursor import ColumnsRefusedError
-from pyhudi_core.formats.log_contents import read_records, write_records
+from pyhudi_core.formats.avro.columns import compile_schema, decode_records
+from pyhudi_core.formats.avro.cursor import ColumnsRefusedError
+from pyhudi_core.formats.log.contents import read_records, write_records
 from pyhudi_core.model.schema_avro import to_avro
 
 UTC = datetime.UTC
@@ -93,6 +93,24 @@ def test_enums_fixed_and_decimals_in_bytes_are_read() -> None:
     rows = [{"e": "b", "f": b"xy", "d": value} for value in values]
     found = decode_records(text, *encoded(text, rows))
     assert found.to_pylist() == rows
+
+
+@pytest.mark.parametrize("size", [16, 17, 20])
+def test_decimals_in_wide_fixed_are_read_and_those_of_more_than_128_bits_are_refused(size: int) -> None:
+    kind = {"type": "fixed", "name": "f", "size": size, "logicalType": "decimal", "precision": 38, "scale": 0}
+    text = record(("d", kind))
+    numbers = [0, -1, 10**37, -(10**37)]
+    data = [number.to_bytes(size, "big", signed=True) for number in numbers]
+
+    def decoded(*values: bytes) -> list[Any]:
+        places = np.arange(len(values) + 1, dtype=np.int64) * size
+        return decode_records(text, b"".join(values), places[:-1], places[1:]).column("d").to_pylist()
+
+    assert decoded(*data) == [decimal.Decimal(number) for number in numbers]
+    if size > 16:
+        for number in (1 << 128, -(1 << 130)):
+            with pytest.raises(CorruptAvroError, match="128 bits"):
+                decoded(data[0], number.to_bytes(size, "big", signed=True))
 
 
 def test_named_types_can_be_used_again() -> None:
@@ -195,3 +213,33 @@ def test_damaged_records_are_rows_or_a_typed_error(data: st.DataObject) -> None:
         return
     assert found.num_rows == len(ROWS)
     found.validate(full=True)
+
+
+NESTINGS: dict[str, Any] = {
+    "array": lambda kind, number: {"type": "array", "items": kind},
+    "map": lambda kind, number: {"type": "map", "values": kind},
+    "record": lambda kind, number: {"type": "record", "name": f"R{number}", "fields": [{"name": "a", "type": kind}]},
+}
+
+
+@pytest.mark.parametrize("nest", NESTINGS.values(), ids=NESTINGS)
+def test_each_kind_of_nesting_counts_one_to_the_limit_of_columns(nest: Any) -> None:
+    kind: Any = "int"
+    for number in range(31):
+        kind = nest(kind, number)
+    assert compile_schema(record(("a", kind)))
+    with pytest.raises(CorruptAvroError):
+        compile_schema(record(("a", nest(kind, 31))))
+
+
+def test_the_smallest_number_is_one_and_a_time_that_is_too_far_away_is_none() -> None:
+    text = record(("n", "long"), ("u", {"type": "long", "logicalType": "local-timestamp-micros"}))
+    rows = [{"n": -(2**63), "u": -(2**63) + 1}, {"n": 2**63 - 1, "u": 0}]
+    assert decode_records(text, *encoded(text, [rows[1], {"n": -(2**63), "u": 0}])).column("n").to_pylist() == [
+        2**63 - 1,
+        -(2**63),
+    ]
+    millis = record(("m", {"type": "long", "logicalType": "timestamp-millis"}))
+    for value in (2**63 // 1000 + 1, -(2**63) // 1000 - 1):
+        with pytest.raises(CorruptAvroError, match="too far away"):
+            decode_records(millis, *encoded(record(("m", "long")), [{"m": value}]))

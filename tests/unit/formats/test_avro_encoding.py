@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from unit.formats.test_avro_columns import encoded, record, tables
 
 from pyhudi_core.errors import SchemaMismatchError
-from pyhudi_core.formats.avro_columns import compile_schema, decode_records
-from pyhudi_core.formats.avro_encoding import encode_records
-from pyhudi_core.formats.log_contents import read_records, write_records, write_rows
+from pyhudi_core.formats.avro.columns import compile_schema, decode_records
+from pyhudi_core.formats.avro.encoding import encode_records
+from pyhudi_core.formats.log.contents import read_records, write_records, write_rows
 from pyhudi_core.model.schema_avro import to_avro
 
 

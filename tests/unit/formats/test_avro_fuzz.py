@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi_core.errors import CorruptAvroError
-from pyhudi_core.formats.avro import decode_record, sync_marker_of
+from pyhudi_core.formats.avro.container import decode_record, sync_marker_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "formats"
 FILES = {path.stem: path.read_bytes() for path in sorted(GOLDEN.glob("*.avro"))}

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyhudi_core.errors import CorruptBaseFileError, ObjectNotFoundError
-from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter, ColumnRange, conform, read_footer
+from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter, ColumnRange, read_footer
+from pyhudi_core.formats.base_file.parquet_statistics import thrift_struct
 from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.model.meta_fields import META_FIELDS, with_meta_fields
-from pyhudi_core.model.schema import from_avro, normalise, to_avro
+from pyhudi_core.model.schema import conform, from_avro, normalise, to_avro
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "formats" / "rich_types.parquet"
 SCHEMA = with_meta_fields(pa.schema([("id", pa.int64()), ("note", pa.string()), ("amount", pa.decimal128(10, 2))]))
@@ -317,3 +318,42 @@ def test_a_damaged_page_is_found_when_it_is_read() -> None:
     reader = BaseFileReader(opened(bytes(data)), "p/file.parquet")
     with pytest.raises(CorruptBaseFileError):
         list(reader.iter_batches())
+
+
+@pytest.mark.parametrize("size", [10, 500_000])
+def test_a_footer_is_read_whole_however_long_it_is(size: int) -> None:
+    out = io.BytesIO()
+    table = pa.table({"a": list(range(100_000))}).replace_schema_metadata({"hoodie_min_record_key": "k" * size})
+    pq.write_table(table, out, compression="none", use_dictionary=False)
+    assert len(out.getvalue()) > 600_000, "more than the first read takes"
+    footer = read_footer(opened(out.getvalue()), "a.parquet")
+    assert (footer.rows, footer.min_key) == (100_000, "k" * size)
+
+
+def _zigzag(value: int) -> bytes:
+    left, out = (value << 1) ^ (value >> 63), bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*out, left])
+
+
+@pytest.mark.parametrize("value", [0, 1, -1, -2, 63, -64, 64, 2**40 + 1, -(2**40) - 1, 2**63 - 1, -(2**63)])
+def test_numbers_of_thrift_keep_their_sign(value: int) -> None:
+    data = b"\x16" + _zigzag(value) + b"\x00"
+    assert thrift_struct(data) == ({1: value}, len(data))
+    assert thrift_struct(b"??" + data + b"?", 2) == ({1: value}, len(data) + 2)
+    for cut in range(len(data)):
+        with pytest.raises(ValueError, match="cut off"):
+            thrift_struct(data[:cut])
+
+
+@pytest.mark.parametrize("items", [0, 1, 14, 15, 200])
+def test_lists_of_thrift_have_short_and_long_heads(items: int) -> None:
+    head = (
+        bytes([items << 4 | 6])
+        if items < 15
+        else b"\xf6" + bytes([items & 0x7F | 0x80, items >> 7] if items > 127 else [items])
+    )
+    data = b"\x19" + head + b"".join(map(_zigzag, range(items))) + b"\x00"
+    assert thrift_struct(data) == ({1: list(range(items))}, len(data))

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi_core.errors import CorruptBaseFileError, SchemaMismatchError
-from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter, conform, read_footer
+from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter, read_footer
 from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.model.meta_fields import with_meta_fields
+from pyhudi_core.model.schema import conform
 
 SCHEMA = with_meta_fields(pa.schema([("id", pa.int64()), ("tags", pa.list_(pa.string()))]))
 

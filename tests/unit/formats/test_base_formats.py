@@ -15,10 +15,9 @@ from support.log_files import golden_hfiles
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CorruptBaseFileError, LimitExceededError, UnsupportedTableError
-from pyhudi_core.formats import orc_tail
-from pyhudi_core.formats.base_file import BaseFileReader, is_parquet, read_footer
-from pyhudi_core.formats.base_file_orc import _at_instants
-from pyhudi_core.formats.orc_tail import read_stripes
+from pyhudi_core.formats.base_file import BaseFileReader, is_parquet, orc_tail, read_footer
+from pyhudi_core.formats.base_file.orc import _at_instants
+from pyhudi_core.formats.base_file.orc_tail import read_stripes
 
 NUMBERS = np.random.default_rng(1).integers(0, 2**62, 50_000)
 ROWS = pa.table({"id": pa.array(range(50_000), pa.int64()), "n": NUMBERS, "a": [f"row {n}" for n in NUMBERS.tolist()]})
@@ -186,12 +185,12 @@ def test_orc_compressed_in_another_way_is_refused_by_name() -> None:
 
 def test_a_tail_that_tells_of_no_stripes_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = reader(orc_bytes(ROWS.slice(0, 100)))
-    monkeypatch.setattr("pyhudi_core.formats.base_file_orc.read_stripes", lambda source, path: [])
+    monkeypatch.setattr("pyhudi_core.formats.base_file.orc.read_stripes", lambda source, path: [])
     with pytest.raises(CorruptBaseFileError, match="other stripes"):
         _ = opened.row_group_rows
 
 
 def test_a_stripe_with_more_rows_than_the_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyhudi_core.formats.base_file_orc.MAX_STRIPE_ROWS", 99)
+    monkeypatch.setattr("pyhudi_core.formats.base_file.orc.MAX_STRIPE_ROWS", 99)
     with pytest.raises(LimitExceededError, match="more rows"):
         list(reader(orc_bytes(ROWS.slice(0, 100))).iter_batches())

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi_core.errors import CorruptBaseFileError, InvalidRecordKeyError
-from pyhudi_core.formats.bloom import DYNAMIC, SIMPLE, BloomFilter
+from pyhudi_core.formats.bloom import DYNAMIC, SIMPLE, BloomBuilder, BloomFilter, BloomSizing
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "formats" / "rich_types.parquet"
 
@@ -231,3 +231,39 @@ def test_a_filter_with_any_damage_is_read_or_refused(data: st.DataObject) -> Non
         return
     assert bloom.might_contain(pa.array(["a", "b"])).shape == (2,)
     assert bloom.to_footer()[0] == text
+
+
+@pytest.mark.parametrize(
+    ("keys", "entries"),
+    [(0, 128), (1, 128), (64, 128), (65, 256), (1_000, 2_048), (16_384, 32_768), (16_385, 60_000), (10**6, 60_000)],
+)
+def test_a_filter_is_made_for_about_twice_the_keys_of_its_file(keys: int, entries: int) -> None:
+    assert BloomSizing().entries_for(keys) == entries
+    builder = BloomBuilder(BloomSizing())
+    for start in range(0, min(keys, 100_000), 10_000):
+        builder.add(pa.array([f"k{number}" for number in range(start, min(keys, start + 10_000))], pa.string()))
+    made = builder.build()
+    assert made.row_entries == entries
+    known = pa.array([f"k{number}" for number in range(min(keys, 2_000))], pa.string())
+    assert made.might_contain(known).all()
+    assert not made.might_contain(pa.array(["absent", "k-1"])).any()
+
+
+def test_a_small_file_has_a_small_filter() -> None:
+    builder = BloomBuilder(BloomSizing())
+    builder.add(pa.array(["a"]))
+    assert len(builder.build().to_footer()[0]) < 1_000
+
+
+def test_keys_of_a_new_version_are_added_to_the_filter_of_the_file_until_it_is_outgrown() -> None:
+    sizing = BloomSizing()
+    old = BloomBuilder(sizing)
+    old.add(pa.array([f"old{number}" for number in range(60)]))
+    known = old.build()
+    assert not sizing.outgrown(known, 128)
+    assert sizing.outgrown(known, 129)
+    builder = BloomBuilder(sizing, known)
+    builder.add(pa.array(["new"]))
+    assert builder.build().might_contain(pa.array(["old0", "old59", "new"])).all()
+    assert not sizing.outgrown(BloomFilter.empty(60_000), 10**7), "a filter of full size grows by rows, as Hudi's"
+    assert not sizing.outgrown(BloomFilter.empty(10, type_code=SIMPLE), 10**7)

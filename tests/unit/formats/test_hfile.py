@@ -12,14 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.log_files import golden_hfiles, golden_logs
 
-from pyhudi_core.errors import DataError, HudiError, LimitExceededError
-from pyhudi_core.formats.avro_columns import decode_records
+from pyhudi_core.errors import CorruptHFileError, DataError, HudiError, LimitExceededError
+from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.hfile import HFileReader, HFileWriter
 from pyhudi_core.formats.hfile import block as blocks
 from pyhudi_core.formats.hfile.block import Codec
-from pyhudi_core.formats.hfile.protobuf import read_hadoop_vlong, read_varint, write_hadoop_vlong, write_varint
-from pyhudi_core.formats.log_format import BlockType
-from pyhudi_core.formats.log_reader import LogReader
+from pyhudi_core.formats.hfile.protobuf import (
+    number_field,
+    read_hadoop_vlong,
+    read_message,
+    read_varint,
+    write_hadoop_vlong,
+    write_varint,
+)
+from pyhudi_core.formats.hfile.reader import TRAILER_MAGIC, TRAILER_SIZE
+from pyhudi_core.formats.log.blocks import BlockType
+from pyhudi_core.formats.log.reader import LogReader
 
 
 def opened(data: bytes, **limits: int) -> HFileReader:
@@ -189,6 +197,76 @@ def two_levels() -> bytes:
     return b"".join(parts) + trailer
 
 
+@pytest.mark.parametrize("entries", [0, 1, 100])
+def test_the_trailer_says_where_the_first_and_the_last_data_block_are(entries: int) -> None:
+    data = made(entries, Codec.NONE)
+    trailer = data[-TRAILER_SIZE:]
+    length, at = read_varint(trailer, len(TRAILER_MAGIC))
+    numbers = dict(read_message(trailer[at : at + length]))
+    places, at = [], 0
+    while at < len(data) - TRAILER_SIZE:
+        magic, size = blocks.header_of(data[at : at + blocks.HEADER.size])
+        places += [at] if magic == blocks.DATA else []
+        at += size
+    assert len(places) == numbers[5]
+    assert (numbers[9], numbers[10]) == ((places[0], places[-1]) if places else (2**64 - 1, 2**64 - 1))
+
+
+def _with_trailer(data: bytes, changed: dict[int, int | None]) -> bytes:
+    """The file with other numbers in its trailer; None leaves one out."""
+    trailer = data[-TRAILER_SIZE:]
+    length, at = read_varint(trailer, len(TRAILER_MAGIC))
+    numbers = {n: v for n, v in read_message(trailer[at : at + length]) if isinstance(v, int)} | changed
+    message = b"".join(number_field(n, v) for n, v in numbers.items() if v is not None)
+    head = TRAILER_MAGIC + write_varint(len(message)) + message
+    return data[:-TRAILER_SIZE] + head.ljust(TRAILER_SIZE - 4, b"\0") + trailer[-4:]
+
+
+def test_what_a_trailer_leaves_out_is_one_level_and_no_count_and_a_place_must_be_there() -> None:
+    data = made(3)
+    entries = pairs(opened(data))
+    plain = opened(_with_trailer(data, {7: None, 8: None}))
+    assert (pairs(plain), plain.entry_count) == (entries, 0)
+    for numbers in ({2: None}, {2: len(data)}, {8: 0}):
+        with pytest.raises(CorruptHFileError):
+            opened(_with_trailer(data, numbers))
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31)])
+def test_a_block_of_a_negative_size_is_corrupt(size: int) -> None:
+    head = blocks.HEADER.pack(blocks.DATA, size, 0, -1, 1, 16384, 33)
+    with pytest.raises(HudiError, match="negative size"):
+        blocks.header_of(head)
+
+
+def test_blocks_hold_64_kilobytes_unless_told_otherwise() -> None:
+    writer = HFileWriter("{}", Codec.NONE)
+    keys = pa.array([f"key{number:06d}" for number in range(5000)])
+    writer.add_batch(keys, pa.array(["x" * 40] * 5000))
+    data, sizes, at = writer.finish(), [], 0
+    while at < len(data) - TRAILER_SIZE:
+        magic, size = blocks.header_of(data[at : at + blocks.HEADER.size])
+        sizes += [blocks.HEADER.unpack_from(data, at)[2]] if magic == blocks.DATA else []
+        at += size
+    assert len(sizes) > 2
+    assert all(64 << 10 <= size < (64 << 10) + 100 for size in sizes[:-1])
+
+
+def test_a_file_that_was_opened_has_read_no_block_of_entries() -> None:
+    reader = opened(made(100))
+    assert reader.blocks_read == 0
+    assert len(pairs(reader)) == 100
+    assert reader.blocks_read > 1
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+def test_numbers_of_hadoop_have_up_to_eight_bytes_and_a_sign(size: int) -> None:
+    for value in (256**size // 2 + 1, 256**size - 1):
+        body = value.to_bytes(size, "big")
+        assert read_hadoop_vlong(struct.pack(">b", -112 - size) + body, 0) == (value, 1 + size)
+        assert read_hadoop_vlong(struct.pack(">b", -120 - size) + body, 0) == (~value, 1 + size)
+
+
 def test_keys_must_come_in_order_and_not_twice() -> None:
     writer = HFileWriter("{}")
     writer.add(b"b", b"")
@@ -206,6 +284,16 @@ def test_a_block_that_inflates_to_more_than_it_says_is_refused_without_inflating
     honest = blocks.HEADER.pack(blocks.DATA, size, 64 << 20, -1, 0, 16384, 33 + size) + bomb
     with pytest.raises(LimitExceededError):
         blocks.decode(honest, Codec.GZIP, 1 << 20)
+
+
+@pytest.mark.parametrize("chunk", [0, -1])
+def test_a_block_whose_checksums_are_about_no_bytes_is_corrupt(chunk: int) -> None:
+    data = bytearray(blocks.encode(blocks.DATA, b"payload", Codec.NONE, -1))
+    assert blocks.decode(bytes(data), Codec.NONE, 100).payload == b"payload"
+    magic, on_disk, plain, previous, kind, _, with_header = blocks.HEADER.unpack_from(data)
+    blocks.HEADER.pack_into(data, 0, magic, on_disk, plain, previous, kind, chunk, with_header)
+    with pytest.raises(HudiError, match="checksum"):
+        blocks.decode(bytes(data), Codec.NONE, 100)
 
 
 def test_a_flipped_bit_shows_in_the_checksum() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.golden import unpack
 
 from pyhudi_core.errors import CorruptTimelineError, LimitExceededError
-from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.formats.history_file import HistoryFileReader, HistoryRow, encode_rows
 
 

@@ -19,9 +19,9 @@ from support.log_files import golden_logs
 from pyhudi_core.errors import CorruptionError, HudiError, LimitExceededError, UnsupportedTableError
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile.reader import HFileReader
-from pyhudi_core.formats.log_contents import DeleteRecord, read_deletes, read_records, write_deletes, write_records
-from pyhudi_core.formats.log_format import MAGIC, BlockType, Header, LogBlock, encode_block
-from pyhudi_core.formats.log_reader import LogReader
+from pyhudi_core.formats.log.blocks import MAGIC, BlockType, Header, LogBlock, encode_block
+from pyhudi_core.formats.log.contents import DeleteRecord, read_deletes, read_records, write_deletes, write_records
+from pyhudi_core.formats.log.reader import LogReader
 
 SCHEMA = '{"type":"record","name":"r","fields":[{"name":"k","type":"string"},{"name":"v","type":["null","long"]}]}'
 TIME = "20260101000000000"
@@ -124,6 +124,41 @@ def test_headers_that_no_release_knows_are_kept() -> None:
     at = block.index(struct.pack(">ii", Header.INSTANT_TIME, len(TIME)))
     strange = block[:at] + struct.pack(">i", 77) + block[at + 4 :]
     assert next(iter(reader(strange).blocks())).headers[77] == TIME
+
+
+def test_a_file_that_must_be_whole_is_refused_for_its_first_damage() -> None:
+    good = avro_block(("a", 1))
+    opened = reader(good + good[:-3])
+    list(opened.blocks())
+    with pytest.raises(CorruptionError) as raised:
+        opened.refuse_damage("Do something.")
+    assert raised.value.path == "file.log"
+    whole = reader(good)
+    list(whole.blocks())
+    whole.refuse_damage("Do something.")
+
+
+def test_the_smallest_block_there_is_counts_and_a_smaller_one_is_damage() -> None:
+    block = encode_block(BlockType.DELETE, {}, b"")
+    good = avro_block(("a", 1))
+    opened = reader(block + good)
+    assert [(found.size, found.content_size) for found in opened.blocks()] == [
+        (len(block), 0),
+        (len(good), found_content(good)),
+    ]
+    assert opened.damaged == []
+    length = len(block) - len(MAGIC) - 8
+    for shorter in (length - 1, 0, -1):
+        head = block[: len(MAGIC)] + struct.pack(">q", shorter) + block[len(MAGIC) + 8 :]
+        opened = reader(head + good)
+        assert [found.size for found in opened.blocks()] == [len(good)]
+        assert [(d.offset, d.reason) for d in opened.damaged] == [
+            (0, f"its length {shorter} does not fit into the file")
+        ]
+
+
+def found_content(block: bytes) -> int:
+    return next(iter(reader(block).blocks())).content_size
 
 
 @pytest.mark.row("F1")

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from pyhudi_core.errors import CorruptLogBlockError, UnsupportedTableError
-from pyhudi_core.formats.log_contents import DeleteRecord, read_deletes, read_old_records, write_deletes
-from pyhudi_core.formats.log_format import MAGIC, BlockType, Header, encode_block
-from pyhudi_core.formats.log_reader import LogReader
+from pyhudi_core.formats.log.blocks import MAGIC, BlockType, Header, encode_block
+from pyhudi_core.formats.log.contents import DeleteRecord, read_deletes, read_old_records, write_deletes
+from pyhudi_core.formats.log.reader import LogReader
 
 SCHEMA = json.dumps(
     {
@@ -58,6 +58,17 @@ def test_an_old_block_whose_two_lengths_differ_or_that_no_block_follows_does_not
         assert [(d.offset, d.size, d.reason) for d in reader.damaged] == [(0, len(damaged), reason)]
 
 
+@pytest.mark.parametrize("torn", range(1, len(MAGIC)))
+def test_an_old_or_new_block_counts_although_the_next_was_torn_in_its_first_letters(torn: int) -> None:
+    deletes = write_deletes([DeleteRecord("a", "p")])
+    for good in (old_block(1, deletes), encode_block(BlockType.DELETE, {Header.INSTANT_TIME: "2"}, deletes)):
+        reader, found = blocks(good + MAGIC[:torn])
+        assert [block.size for block in found] == [len(good)]
+        assert [(d.offset, d.size) for d in reader.damaged] == [(len(good), torn)]
+        _, found = blocks(good + b"?" * torn)
+        assert found == [], "what follows is no block"
+
+
 @pytest.mark.row("F3")
 def test_old_and_new_blocks_of_one_file_are_read() -> None:
     new = encode_block(BlockType.DELETE, {Header.INSTANT_TIME: "2"}, write_deletes([DeleteRecord("a", "p")]))
@@ -75,6 +86,12 @@ def test_old_contents_in_javas_serialisation_are_refused_by_name() -> None:
     reader, [block] = blocks(old_block(1, struct.pack(">ii", 2, 3) + b"abc"))
     with pytest.raises(UnsupportedTableError, match="Java"):
         read_deletes(reader.content(block), NAME)
+
+
+def test_an_old_block_may_have_no_records() -> None:
+    content = old_records()
+    head = content[: 4 + struct.unpack_from(">i", content)[0]]
+    assert read_old_records(pa.py_buffer(head + struct.pack(">i", 0)), NAME).num_rows == 0
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20])

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from support.log_files import golden_logs
 
 from pyhudi_core.errors import CorruptLogBlockError
-from pyhudi_core.formats.log_contents import read_deletes, read_records
-from pyhudi_core.formats.log_format import BlockType, Header
-from pyhudi_core.formats.log_reader import LogReader
-from pyhudi_core.formats.positions import decode_positions, encode_positions
+from pyhudi_core.formats.log.blocks import BlockType, Header
+from pyhudi_core.formats.log.contents import read_deletes, read_records
+from pyhudi_core.formats.log.positions import decode_positions, encode_positions
+from pyhudi_core.formats.log.reader import LogReader
 
 
 @pytest.mark.row("H5", "H8")

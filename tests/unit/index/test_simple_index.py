@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyhudi_core.engine import LocalEngine
+from pyhudi_core.engine import Dataset, LocalEngine, TaskFunction
+from pyhudi_core.engine.local import LocalDataset
+from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.formats.base_file import BaseFileWriter
 from pyhudi_core.formats.bloom import BloomFilter
-from pyhudi_core.index.simple import NOT_FOUND, IndexedFile, SimpleIndex, look_up
+from pyhudi_core.index.base import TAGS
+from pyhudi_core.index.simple import NOT_FOUND, SimpleIndex, look_up
+from pyhudi_core.model.file_names import BaseFileName, LogFileName
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.runtime.clock import SystemClock
@@ -65,9 +71,8 @@ def storage() -> Watched:
 
 @pytest.mark.row("I10")
 def test_keys_get_the_number_of_their_file(storage: Watched) -> None:
-    files = (IndexedFile("p/one", 7), IndexedFile("p/two", 8))
     keys = pa.chunked_array([["b", "zz"], ["n", "b", "\U0001f600"]])
-    assert look_up(storage, files, keys).tolist() == [7, NOT_FOUND, 8, 7, 8]
+    assert look_up(storage, ("p/one", "p/two"), keys).tolist() == [0, NOT_FOUND, 1, 0, 1]
 
 
 def test_a_range_in_javas_order_of_strings_hides_no_key() -> None:
@@ -75,26 +80,48 @@ def test_a_range_in_javas_order_of_strings_hides_no_key() -> None:
     # Java compares UTF-16: for it U+FFEE is the highest of these keys, though it is lower as a code point.
     _write(made, "p/java", ["a", "\U0001f600", "\uffee"], key_range=("a", "\uffee"))
     keys = pa.chunked_array([["\U0001f600", "\uffee", "b"]])
-    assert look_up(made, (IndexedFile("p/java", 5),), keys).tolist() == [5, 5, NOT_FOUND]
+    assert look_up(made, ("p/java",), keys).tolist() == [0, 0, NOT_FOUND]
+
+
+def _path(partition: str, file_id: str) -> str:
+    return _slice(partition, file_id).path
+
+
+def _slice(partition: str, file_id: str) -> FileSlice:
+    return FileSlice(BaseFile(partition, BaseFileName(file_id, "0-0-0", "1"), 1))
+
+
+def _indexed(made: Watched, files: dict[str, dict[str, list[str]]]) -> dict[str, tuple[FileSlice, ...]]:
+    """Files with these keys, by partition and file id."""
+    for partition, groups in files.items():
+        for file_id, keys in groups.items():
+            _write(made, _path(partition, file_id), keys)
+    return {partition: tuple(_slice(partition, name) for name in groups) for partition, groups in files.items()}
 
 
 def _rows(keys: list[str], partitions: list[str]) -> pa.Table:
     return pa.table({RECORD_KEY: pa.array(keys, pa.string()), PARTITION_PATH: pa.array(partitions, pa.string())})
 
 
+def _tagged(index: SimpleIndex, rows: pa.Table, exact: str = "pqr") -> tuple[list[dict[str, object]], dict[str, str]]:
+    dataset = LocalEngine(SerialExecutor(), 2).dataset(rows)
+    found = index.tag(dataset, set(rows.column(PARTITION_PATH).to_pylist()), set(exact))
+    return found.rows.collect().to_pylist(), dict(found.whole)
+
+
 @pytest.mark.parametrize("tasks", [1, 2, 5])
-def test_rows_of_many_partitions_are_found_in_their_own(storage: Watched, tasks: int) -> None:
-    index = SimpleIndex(
-        {"p": (IndexedFile("p/one", 0), IndexedFile("p/two", 1)), "q": (IndexedFile("q/one", 2),)},
-        lambda: storage,
-        tasks,
-        ("g", "t", "s"),
-    )
-    given_rows = _rows(["a", "a", "a", "n", "x"], ["p", "q", "r", "p", "q"])
-    found = index.find(LocalEngine(SerialExecutor(), 2).dataset(given_rows)).collect()
-    assert found.schema.names == [RECORD_KEY, PARTITION_PATH, "g"]
-    assert sorted((r[PARTITION_PATH], r[RECORD_KEY], r["g"]) for r in found.to_pylist()) == [
-        ("p", "a", 0), ("p", "n", 1), ("q", "a", 2), ("q", "x", NOT_FOUND), ("r", "a", NOT_FOUND),
+def test_rows_of_many_partitions_are_found_in_their_own(tasks: int) -> None:
+    made = Watched()
+    slices = _indexed(made, {"p": {"f0": ["a", "b"], "f1": ["m", "n"]}, "q": {"f0": ["a"]}})
+    index = SimpleIndex(lambda path: slices.get(path, ()), lambda: made, tasks)
+    found, whole = _tagged(index, _rows(["a", "a", "a", "n", "x"], ["p", "q", "r", "p", "q"]))
+    assert whole == {}
+    assert list(found[0]) == [RECORD_KEY, PARTITION_PATH, *TAGS.names]
+    assert sorted(tuple(row.values())[:4] for row in found if row[TAGS.names[0]] is not None) == [
+        ("a", "p", "p", "f0"), ("a", "q", "q", "f0"), ("n", "p", "p", "f1"),
+    ]  # fmt: skip
+    assert sorted(tuple(row.values()) for row in found if row[TAGS.names[0]] is None) == [
+        ("a", "r", None, None, None), ("x", "q", None, None, None),
     ]  # fmt: skip
 
 
@@ -104,14 +131,64 @@ def test_rows_of_many_partitions_are_found_in_their_own(storage: Watched, tasks:
 def test_no_row_is_lost_or_doubled(rows: list[tuple[str, str]], tasks: int) -> None:
     made = Watched()
     held = sorted({key for key, partition in rows if partition == "p" and len(key) == 1})
-    if held:
-        _write(made, "p/f", held)
-    files = {"p": (IndexedFile("p/f", 3),)} if held else {}
-    index = SimpleIndex(files, lambda: made, tasks, ("g", "t", "s"))
+    slices = _indexed(made, {"p": {"f": held}} if held else {})
+    index = SimpleIndex(lambda path: slices.get(path, ()), lambda: made, tasks)
     source = _rows([key for key, _ in rows], [partition for _, partition in rows])
-    found = index.find(LocalEngine(SerialExecutor(), 2).dataset(source)).collect().to_pylist()
-    expected = [(key, partition, 3 if partition == "p" and key in held else NOT_FOUND) for key, partition in rows]
-    assert sorted((r[RECORD_KEY], r[PARTITION_PATH], r["g"]) for r in found) == sorted(expected)
+    found, _ = _tagged(index, source)
+    expected = [(key, partition, "f" if partition == "p" and key in held else None) for key, partition in rows]
+    file_id = TAGS.names[1]
+    assert sorted(((r[RECORD_KEY], r[PARTITION_PATH], r.get(file_id)) for r in found), key=str) == sorted(
+        expected, key=str
+    )
+
+
+def test_a_partition_with_one_file_group_is_answered_without_reading_or_moving_a_row() -> None:
+    made = Watched()
+    slices = _indexed(made, {"p": {"f": ["a"]}})
+    asked: list[str] = []
+
+    def of(path: str) -> tuple[FileSlice, ...]:
+        asked.append(path)
+        return slices.get(path, ())
+
+    rows = LocalEngine(SerialExecutor(), 2).dataset(_rows(["a", "b", "c"], ["p", "p", "new"]))
+    found = SimpleIndex(of, lambda: made, 2).tag(rows, {"p", "new"}, set())
+    assert (found.rows, found.whole, found.has_tags) == (rows, {"p": "f"}, False)
+    assert made.opened == []
+    assert sorted(asked) == ["new", "p"], "no other partition is listed"
+
+
+def test_a_task_gets_the_files_of_its_own_partitions_only() -> None:
+    made = Watched()
+    slices = _indexed(made, {f"p{n}": {"f0": ["a"], "f1": ["b"]} for n in range(6)})
+    given_to: list[object] = []
+
+    class Watching(LocalDataset):
+        def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
+            given_to.extend(payloads)
+            found = LocalDataset.map(self, fn, schema, payloads)
+            assert isinstance(found, LocalDataset)
+            return Watching(found.executor, found.schema, found.compute)
+
+        def shuffle(self, by: str, tasks: int, sort_by: str) -> Dataset:
+            found = LocalDataset.shuffle(self, by, tasks, sort_by)
+            assert isinstance(found, LocalDataset)
+            return Watching(found.executor, found.schema, found.compute)
+
+    table = _rows(["a"] * 6, sorted(slices))
+    rows = Watching(SerialExecutor(), table.schema, lambda: [table.to_batches()])
+    tagged = SimpleIndex(slices.__getitem__, lambda: made, 3).tag(rows, slices.keys(), set()).rows.collect()
+    assert tagged.column(TAGS.names[1]).to_pylist() == ["f0"] * 6
+    assert [sorted(payload) for payload in given_to if isinstance(payload, dict)] == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_a_file_group_with_logs_only_is_refused_by_name() -> None:
+    log = LogFile("p", LogFileName("f", "1", 1, "0-0-0"), 1)
+    slices = (FileSlice(None, logs=(log,)), _slice("p", "g"))
+    rows = LocalEngine(SerialExecutor(), 1).dataset(_rows(["a"], ["p"]))
+    with pytest.raises(UnsupportedTableError, match="log files only") as caught:
+        SimpleIndex(lambda _: slices, Watched, 1).tag(rows, {"p"}, set())
+    assert caught.value.path == log.path
 
 
 def test_only_the_key_column_is_read(storage: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +202,7 @@ def test_only_the_key_column_is_read(storage: Watched, monkeypatch: pytest.Monke
         real(self, source, path, columns)  # type: ignore[arg-type]
 
     monkeypatch.setattr(base_file.BaseFileReader, "__init__", watching)
-    look_up(storage, (IndexedFile("p/one", 0),), pa.chunked_array([["a"]]))
+    look_up(storage, ("p/one",), pa.chunked_array([["a"]]))
     assert asked == [[RECORD_KEY]]
 
 
@@ -140,5 +217,5 @@ def test_files_whose_range_holds_no_key_are_not_read_further(storage: Watched, m
         return real(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(base_file.BaseFileReader, "iter_batches", watching)
-    look_up(storage, (IndexedFile("p/one", 0), IndexedFile("p/two", 1)), pa.chunked_array([["n"]]))
+    look_up(storage, ("p/one", "p/two"), pa.chunked_array([["n"]]))
     assert len(read) == 1

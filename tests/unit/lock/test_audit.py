@@ -109,3 +109,11 @@ def test_a_lock_without_an_end_has_an_infinite_lease() -> None:
     session = lock.acquire(0)
     assert lease_left_s(session) == float("inf")
     session.release()
+
+
+def test_the_newest_hundred_holdings_are_read_unless_told_otherwise(world: SimWorld) -> None:
+    lock = audited(world)
+    for number in range(102):
+        world.clock.advance(1)
+        lock.acquire(0, str(number)).release()
+    assert [held.note for held in audit.read(world.storage)] == [str(number) for number in range(2, 102)]

@@ -154,6 +154,17 @@ def test_a_holder_reads_back_as_it_was_written() -> None:
     assert parse_holder(JAVA_LOCK) is None
 
 
+def test_a_holder_of_a_time_or_a_process_that_cannot_be_is_none() -> None:
+    last = 253_402_300_799_999  # the end of the year 9999: later times cannot be shown
+    for since_ms, pid in ((0, 1), (last, 2**31 - 1)):
+        holder = replace(this_process("nonce", since_ms, ""), pid=pid)
+        assert parse_holder(holder.to_bytes()) == holder
+    good = this_process("nonce", 1, "").to_bytes()
+    for old, new in ((b'"since_ms": 1', b'"since_ms": -1'), (b'"since_ms": 1', b'"since_ms": %d' % (last + 1)),
+                     (b'"pid": ', b'"pid": -'), (str(os.getpid()).encode() + b",", b"0,"), (b'"pid": ', b'"pid": 4294967296')):  # fmt: skip
+        assert parse_holder(good.replace(old, new)) is None
+
+
 @given(st.data())
 @settings(max_examples=500, deadline=None)
 def test_damaged_lock_files_are_foreign_or_whole(data: st.DataObject) -> None:
@@ -200,3 +211,8 @@ def test_a_free_lock_costs_less_than_two_milliseconds(tmp_path: Path) -> None:
         spent.append(time.perf_counter() - started)
     # The fastest of many, because the machine may be busy with other things.
     assert min(spent) < 0.002
+
+
+def test_a_lock_file_of_another_tool_is_shown_with_300_characters_at_most() -> None:
+    content = json.dumps({"lockThreadName": "t" * 500, "lockCreateTime": "now"}).encode()
+    assert describe_foreign(content) == "t" * 300

@@ -40,6 +40,13 @@ def test_an_owner_reads_back_as_it_was_written_and_is_shown_in_words() -> None:
     assert "did not say its name" in found.describe()
 
 
+def test_times_of_the_calendar_are_shown_as_such_and_others_as_numbers() -> None:
+    assert shown(0) == "1970-01-01 00:00:00 UTC"
+    assert shown(253_402_300_799_000) == "9999-12-31 23:59:59 UTC"
+    assert shown(-1) == "-1 ms"
+    assert shown(253_402_300_799_001) == "253402300799001 ms"
+
+
 def test_a_lock_file_reads_back_as_it_was_written() -> None:
     lock = LockFile(True, 1_767_225_900_000, OWNER.to_text())
     assert LockFile.parse(lock.to_bytes()) == lock
@@ -128,6 +135,36 @@ def test_an_uncertain_write_of_a_writer_that_gives_up_is_taken_back() -> None:
     lock = LockFile.parse(world.storage.get(LOCK_FILE))
     assert lock is not None
     assert lock.expired
+
+
+def test_a_writer_that_gives_up_leaves_the_lock_of_another_alone() -> None:
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    other = StorageBasedLockProvider(world.storage, world.runtime)
+
+    def taken_by_another() -> None:
+        disturbed._before = lambda: None
+        sessions.append(other.acquire(0))
+
+    sessions: list[Any] = []
+    disturbed = Disturbed(world.storage, before=taken_by_another)
+    with pytest.raises(LockTimeoutError):
+        StorageBasedLockProvider(disturbed, world.runtime).acquire(0)
+    assert sessions[0].still_held()
+    lock = LockFile.parse(world.storage.get(LOCK_FILE))
+    assert lock is not None
+    assert not lock.expired
+
+
+@pytest.mark.parametrize("failures", [4, 5])
+def test_a_storage_may_fail_four_times_in_a_row_while_the_lock_is_waited_for(failures: int) -> None:
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    world.storage.inject(Fault.FAIL_BEFORE, "head", LOCK_FILE, times=failures)
+    provider = StorageBasedLockProvider(world.storage, world.runtime)
+    if failures == 4:
+        assert provider.acquire(60).still_held()
+    else:
+        with pytest.raises(StorageError):
+            provider.acquire(60)
 
 
 class Disturbed:

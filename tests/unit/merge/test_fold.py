@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyhudi_core.formats.log_contents import DeleteRecord
-from pyhudi_core.merge.fold import CommitTimeRule, EventTimeRule, MergerRule, Rule, fold
+from pyhudi_core.formats.log.contents import DeleteRecord
+from pyhudi_core.merge.fold import fold, merge_slice
+from pyhudi_core.merge.law import MergeLaw
 from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
 from pyhudi_core.merge.payloads import EventTimePayload
-from pyhudi_core.merge.slice_merge import merge_slice
 from pyhudi_core.model.meta_fields import IS_DELETED
 
 SCHEMA = pa.schema(
@@ -61,15 +61,13 @@ def collect(
     return found.finish()
 
 
-def vectorised(
-    base: Sequence[Entry], entries: Sequence[Entry], rule: Rule, ordering: Sequence[str], schema: pa.Schema = SCHEMA
-) -> list[Any]:
-    found = collect(entries, ordering, schema)
+def vectorised(base: Sequence[Entry], entries: Sequence[Entry], law: MergeLaw, schema: pa.Schema = SCHEMA) -> list[Any]:
+    found = collect(entries, law.ordering, schema)
     rows = [{"k": e.key, "ts": e.ts, "a": e.a, "b": e.b} for e in base]
     batches = [pa.RecordBatch.from_pylist(rows, schema)] if rows else []
     if found is None:
         return sorted(rows, key=lambda row: row["k"])
-    merged = merge_slice(batches, fold(found, rule), rule, lambda batch: batch.column("k"), ordering)
+    merged = merge_slice(batches, fold(found, law), law, lambda batch: batch.column("k"))
     plain = (row for batch in merged for row in batch.select(["k", "ts", "a", "b"]).to_pylist())
     return sorted(plain, key=lambda row: row["k"])
 
@@ -116,6 +114,7 @@ def meet(old: Entry, new: Entry, by_event: bool, narrow: bool, mixing: bool) -> 
     return Entry(upper.key, upper.ts, upper.a, lower.b, partial=lower.partial)
 
 
+BY_EVENT = MergeLaw(("ts",))
 KEYS = st.sampled_from("xyz")
 TIMES = st.integers(0, 4)
 TEXT = st.text("pq", max_size=2)
@@ -131,8 +130,7 @@ BASES = st.lists(RECORDS, max_size=3, unique_by=lambda entry: entry.key)
 def test_the_result_is_that_of_one_entry_after_the_other(
     base: list[Entry], entries: list[Entry], by_event: bool, narrow: bool
 ) -> None:
-    rule: Rule = EventTimeRule() if by_event else CommitTimeRule()
-    found = vectorised(base, entries, rule, ("ts",) if by_event else (), NARROW if narrow else SCHEMA)
+    found = vectorised(base, entries, BY_EVENT if by_event else MergeLaw(), NARROW if narrow else SCHEMA)
     assert found == one_by_one(base, entries, by_event, narrow)
 
 
@@ -140,36 +138,32 @@ def test_the_result_is_that_of_one_entry_after_the_other(
 @settings(max_examples=300, deadline=None)
 @given(BASES, st.lists(RECORDS | DELETES | SOFT | PARTIAL, max_size=8), st.booleans())
 def test_partial_updates_fill_what_the_winner_has_not(base: list[Entry], entries: list[Entry], narrow: bool) -> None:
-    found = vectorised(base, entries, EventTimeRule(), ("ts",), NARROW if narrow else SCHEMA)
+    found = vectorised(base, entries, BY_EVENT, NARROW if narrow else SCHEMA)
     assert found == one_by_one(base, entries, True, narrow)
 
 
 def test_a_late_delete_does_not_take_away_what_a_partial_update_made() -> None:
     base, update = Entry("x", 5, "base", "b"), Entry("x", 10, "new", partial=True)
     late = Entry("x", 7, delete=True)
-    [row] = vectorised([base], [update, late], EventTimeRule(), ("ts",))
+    [row] = vectorised([base], [update, late], BY_EVENT)
     assert (row["a"], row["b"]) == ("new", "b"), "as release 1.0.2 reads it"
-    assert not vectorised([base], [Entry("y", 1, partial=True), Entry("x", 1, delete=True)], EventTimeRule(), ("ts",))[
-        :-1
-    ]
+    assert not vectorised([base], [Entry("y", 1, partial=True), Entry("x", 1, delete=True)], BY_EVENT)[:-1]
 
 
 def test_a_row_that_says_it_is_deleted_replaces_a_delete_and_may_lose_to_the_base_row() -> None:
     logs = [Entry("x", None, delete=True), Entry("x", 5, delete=True, soft=True)]
-    assert vectorised([Entry("x", 15, "base", "")], logs, EventTimeRule(), ("ts",)), "as release 1.0.2 reads it"
-    assert not vectorised(
-        [Entry("x", 15, "base", "")], [Entry("x", None, delete=True, soft=True)], EventTimeRule(), ("ts",)
-    )
+    assert vectorised([Entry("x", 15, "base", "")], logs, BY_EVENT), "as release 1.0.2 reads it"
+    assert not vectorised([Entry("x", 15, "base", "")], [Entry("x", None, delete=True, soft=True)], BY_EVENT)
 
 
 def test_a_delete_that_a_later_lower_record_replaced_is_forgotten_and_the_base_row_is_back() -> None:
     base, logs = [Entry("x", 10, "base", "")], [Entry("x", None, delete=True), Entry("x", 5, "late", "")]
-    found = vectorised(base, logs, EventTimeRule(), ("ts",))
+    found = vectorised(base, logs, BY_EVENT)
     assert [row["a"] for row in found] == ["base"], "as every release of Hudi reads it"
 
 
 def test_on_equal_ordering_values_the_later_one_wins() -> None:
-    found = vectorised([Entry("x", 3, "base", "")], [Entry("x", 3, "log", "")], EventTimeRule(), ("ts",))
+    found = vectorised([Entry("x", 3, "base", "")], [Entry("x", 3, "log", "")], BY_EVENT)
     assert [row["a"] for row in found] == ["log"]
 
 
@@ -202,6 +196,6 @@ def test_with_a_merger_a_delete_in_the_logs_wins_over_entries_ordered_by_texts()
     found.add_deletes([DeleteRecord(key, "", "000001.1000", "StringWrapper") for key in ("x", "y")])
     entries = found.finish()
     assert entries is not None
-    for rule, kept in ((MergerRule(EventTimePayload(("ts",))), []), (EventTimeRule(), ["x", "y"])):
-        merged = merge_slice([], fold(entries, rule), rule, lambda part: part.column("k"), ("ts",))
+    for law, kept in ((MergeLaw(("ts",), EventTimePayload(("ts",))), []), (BY_EVENT, ["x", "y"])):
+        merged = merge_slice([], fold(entries, law), law, lambda part: part.column("k"))
         assert [key for part in merged for key in part.column("k").to_pylist()] == kept

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyhudi_core.formats.log_contents import DeleteRecord, read_deletes, write_deletes
+from pyhudi_core.formats.log.contents import DeleteRecord, read_deletes, write_deletes
 from pyhudi_core.merge.log_entries import EntryCollector
 
 LONG, TEXT = ("LongWrapper", 7), ("StringWrapper", "x")

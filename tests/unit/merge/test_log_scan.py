@@ -9,8 +9,8 @@ import pytest
 
 from pyhudi_core.errors import CorruptLogBlockError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import LogFile
-from pyhudi_core.formats.log_contents import DeleteRecord, write_deletes, write_records
-from pyhudi_core.formats.log_format import BlockType, Header, encode_block
+from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
+from pyhudi_core.formats.log.contents import DeleteRecord, write_deletes, write_records
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.model.file_names import LogFileName
 from pyhudi_core.runtime import SystemClock

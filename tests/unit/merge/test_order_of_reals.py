@@ -8,7 +8,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from pyhudi_core.merge.ordering import compare
+from pyhudi_core.merge.law import compare
 
 IN_ORDER = [None, -math.inf, -1.0, -0.0, 0.0, 5e-324, math.inf, math.nan]
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from datetime import date
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -13,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tables import make, orders, rows
 
-from pyhudi_core.merge.ordering import deduplicate, incoming_wins
-
-NAN = float("nan")
+from pyhudi_core.merge.law import MergeLaw
 
 
 @pytest.mark.row("J1", "P12")
@@ -85,35 +80,6 @@ def test_a_delete_takes_the_row_whatever_its_ordering_value(location: str) -> No
     assert rows(table) == []
 
 
-ORDERED: list[tuple[pa.DataType, list[Any]]] = [
-    (pa.int64(), [None, -1, 0, 2**62]),
-    (pa.float64(), [None, -math.inf, -0.5, 1.0, math.inf, NAN]),
-    (pa.float32(), [None, -1.0, NAN]),
-    (pa.string(), [None, "", "a", "b", "é", "漢", "😀"]),
-    (pa.date32(), [None, date(1969, 1, 1), date(2026, 1, 1)]),
-    (pa.decimal128(10, 2), [None, Decimal("-1.00"), Decimal("2.50")]),
-    (pa.timestamp("us", "UTC"), [None, 0, 1]),
-    (pa.bool_(), [None, False, True]),
-    (pa.binary(), [None, b"", b"\x00", b"\xff"]),
-]
-
-
-@pytest.mark.row("J2")
-@pytest.mark.parametrize(
-    ("kind", "values"), ORDERED, ids=lambda value: str(value) if isinstance(value, pa.DataType) else ""
-)
-def test_values_of_every_type_are_ordered_alike_within_a_batch_and_against_the_table(
-    kind: pa.DataType, values: list[Any]
-) -> None:
-    for low_place, low in enumerate(values):
-        for high_place, high in enumerate(values):
-            new, old = pa.table({"o": pa.array([high], kind)}), pa.table({"o": pa.array([low], kind)})
-            assert incoming_wins(new, old, ["o"]).tolist() == [high_place >= low_place], (low, high)
-            both = pa.table({"k": ["x", "x"], "p": [0, 1], "o": pa.array([low, high], kind)})
-            kept = deduplicate(both, "k", "p", ["o"])
-            assert kept.column("p").to_pylist() == [1 if high_place >= low_place else 0], (low, high)
-
-
 def _reference(batch: list[tuple[str, Any, Any]]) -> list[int]:
     """The place of the winner of each key, by brute force."""
     best: dict[str, tuple[tuple[Any, ...], int]] = {}
@@ -136,11 +102,14 @@ def test_deduplication_agrees_with_a_plain_reference(batch: list[tuple[str, Any,
         "k": pa.array([row[0] for row in batch], pa.string()), "p": pa.array(range(len(batch)), pa.int64()),
         "x": pa.array([row[1] for row in batch], pa.int64()), "y": pa.array([row[2] for row in batch], pa.int64()),
     })  # fmt: skip
-    assert deduplicate(table, "k", "p", ["x", "y"]).column("p").to_pylist() == _reference(batch)
+    assert MergeLaw(("x", "y")).reduce(table, "k", "p").column("p").to_pylist() == _reference(batch)
     last = {key: place for place, (key, _, _) in enumerate(batch)}
-    assert deduplicate(table, "k", "p", []).column("p").to_pylist() == sorted(last.values())
+    assert MergeLaw().reduce(table, "k", "p").column("p").to_pylist() == sorted(last.values())
 
 
 def test_rows_keep_their_order_and_columns() -> None:
     table = pa.table({"k": ["b", "a", "b"], "p": [0, 1, 2], "v": ["x", "y", "z"]})
-    assert deduplicate(table, "k", "p", []).to_pylist() == [{"k": "a", "p": 1, "v": "y"}, {"k": "b", "p": 2, "v": "z"}]
+    assert MergeLaw().reduce(table, "k", "p").to_pylist() == [
+        {"k": "a", "p": 1, "v": "y"},
+        {"k": "b", "p": 2, "v": "z"},
+    ]

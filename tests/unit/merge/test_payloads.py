@@ -157,6 +157,9 @@ def test_postgres_keeps_what_its_source_left_out() -> None:
     found = merge("debezium.PostgresDebeziumAvroPayload", older, newer, SOURCE)
     assert found is not None
     assert (found["a"], found["raw"], found["l"], found["_hoodie_commit_time"]) == ("old", b"old", None, "2")
+    nulled = merge("debezium.PostgresDebeziumAvroPayload", older, newer | {"a": None}, SOURCE)
+    assert nulled is not None
+    assert (nulled["a"], nulled["raw"]) == (None, b"old"), "a null is a value of its own"
     late = merge("debezium.PostgresDebeziumAvroPayload", older, newer | {"_event_lsn": 1}, SOURCE)
     assert late is not None
     assert late["l"] == [1]

@@ -9,9 +9,9 @@ import pytest
 from support.golden import unpack
 
 import pyhudi_core as hudi
-from pyhudi_core.formats.log_format import Header, encode_block
-from pyhudi_core.formats.log_reader import LogReader
-from pyhudi_core.formats.positions import encode_positions
+from pyhudi_core.formats.log.blocks import Header, encode_block
+from pyhudi_core.formats.log.positions import encode_positions
+from pyhudi_core.formats.log.reader import LogReader
 
 
 def _rewrite(path: Path, positions: str, base_instant: str) -> int:

@@ -17,7 +17,7 @@ from support.golden import unpack
 import pyhudi_core as hudi
 from pyhudi_core.errors import ConfigError, MergerContractError, UnsupportedTableError
 from pyhudi_core.merge import LAWS, RecordMerger, register_merger, registered_mergers, unregister_merger
-from pyhudi_core.merge.generated_rows import RowGenerator
+from pyhudi_core.merge.merger_contract import RowGenerator
 from pyhudi_core.merge.payloads import PAYLOADS, choose
 from pyhudi_core.model.properties import MergeMode
 
@@ -289,7 +289,7 @@ def test_the_merger_goes_with_the_scan_to_other_processes(tmp_path: Path) -> Non
     unregister_merger(NAME)
     again = pickle.loads(pickle.dumps(merging))
     assert again.merger == merging.merger
-    assert again.rule() == merging.rule()
+    assert again.law() == merging.law()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi_core.errors import CorruptAvroError, UnsupportedTableError
-from pyhudi_core.formats.avro import decode_record
+from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.schema import from_avro, to_avro
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "formats"

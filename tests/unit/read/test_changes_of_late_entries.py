@@ -11,8 +11,8 @@ from support.log_tables import append_block, next_time
 from support.tables import make
 
 import pyhudi_core as hudi
-from pyhudi_core.formats.log_contents import DeleteRecord, write_deletes, write_records
-from pyhudi_core.formats.log_format import BlockType, Header
+from pyhudi_core.formats.log.blocks import BlockType, Header
+from pyhudi_core.formats.log.contents import DeleteRecord, write_deletes, write_records
 from pyhudi_core.model.meta_fields import META_FIELDS, with_meta_fields
 from pyhudi_core.model.schema import to_avro
 

@@ -49,7 +49,7 @@ def indexed(tmp_path: Path) -> str:
 
 def test_a_secondary_index_is_asked_for_its_own_column_only(indexed: str) -> None:
     table = hudi.open_table(indexed)
-    with pytest.raises(InvalidOptionError, match="over 'label'"):
+    with pytest.raises(InvalidOptionError, match="on column 'label'"):
         table.lookup(pa.table({"region": ["eu"]}), index="idx_label")
 
 

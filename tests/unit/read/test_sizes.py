@@ -126,6 +126,6 @@ def test_footers_count_the_rows_that_no_commit_counts_and_only_so_many(
     rows = table.scan().to_arrow().num_rows
     monkeypatch.setattr("pyhudi_core.timeline.history.History.contents", lambda self, times: {})
     assert hudi.open_table(table.location, storage_options=FAST).size().size.rows == rows
-    monkeypatch.setattr("pyhudi_core.read.sizes.FOOTERS", 0)
+    monkeypatch.setattr("pyhudi_core.file_groups.row_counts.FOOTERS", 0)
     found = hudi.open_table(table.location, storage_options=FAST).size().size
     assert (found.rows, found.file_groups) == (None, len(table.scan().slices()))

@@ -121,7 +121,7 @@ def test_files_of_one_name_in_two_partitions_keep_their_own_statistics(tmp_path:
 def test_a_nan_in_a_log_hides_no_number(tmp_path: Path) -> None:
     location = unpack("hudi-1.2.0/mor_indexed", tmp_path / "table")
     slices = hudi.open_table(location).scan().slices()
-    bases = {str(piece.base.name) for piece in slices if piece.logs and piece.base_file is not None}
+    bases = {str(piece.base.name) for piece in slices if piece.logs and piece.base is not None}
     assert bases
 
     def with_nan(stats: dict[str, Any]) -> None:

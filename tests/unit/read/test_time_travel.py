@@ -132,7 +132,7 @@ def test_before_the_first_commit_there_are_no_rows_unless_commits_were_archived(
         lambda at: table.snapshot(as_of=at),
     )
     for point, read in itertools.product(early, reads):
-        with pytest.raises(SnapshotExpiredError, match="first commits have left its timeline") as caught:
+        with pytest.raises(SnapshotExpiredError, match="first commits are no longer on its timeline") as caught:
             read(point)
         assert caught.value.table == location
         assert table.timeline.commits[0].completion_time in str(caught.value)

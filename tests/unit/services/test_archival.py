@@ -15,11 +15,11 @@ from support.homes import context_of
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
+from pyhudi_core.doctor.kinds import Kind
 from pyhudi_core.formats.history_manifest import decode_manifest
 from pyhudi_core.services import archival
 from pyhudi_core.services.archival import archive
 from pyhudi_core.services.archival_limits import ArchivalRules
-from pyhudi_core.services.doctor.kinds import Kind
 from pyhudi_core.transaction.status import CommitStatus
 
 

@@ -9,6 +9,7 @@ import pytest
 from support.archival import AUTOMATIC, everything, filled, timeline_files
 from support.homes import context_of
 from support.tables import orders, rows
+from support.wrapping import WrappedStorage
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError
@@ -16,8 +17,8 @@ from pyhudi_core.model.instant import time_after
 from pyhudi_core.services.archival import archive
 from pyhudi_core.services.archival_limits import ArchivalRules
 from pyhudi_core.transaction import concurrent
-from pyhudi_core.transaction.commit import publish_intent
 from pyhudi_core.transaction.conflict import Touched
+from pyhudi_core.transaction.decision import publish_intent
 from pyhudi_core.transaction.record import record_store
 
 
@@ -74,7 +75,7 @@ def test_a_delete_by_condition_sees_changes_that_were_archived_while_it_looked(l
 
     real = table._home.storage
 
-    class Storage:
+    class Storage(WrappedStorage):
         def __getattr__(self, name: str) -> Any:
             return getattr(real, name)
 
@@ -109,7 +110,7 @@ def test_a_write_announced_below_the_archived_ones_keeps_newer_files_on_the_time
     context = context_of(table)
     real = context.folder.storage
 
-    class Announcing:
+    class Announcing(WrappedStorage):
         """The zombie's file appears just after the manifest, before anything is deleted."""
 
         def __getattr__(self, name: str) -> Any:

@@ -12,7 +12,7 @@ from support.killing import killed_after
 from support.tables import orders, reopen, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.formats.avro import encode_record
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, time_after
 from pyhudi_core.transaction import begin
 from pyhudi_core.transaction.conflict import Touched

@@ -12,6 +12,7 @@ import pytest
 from support.archival import FAST, MANUAL, filled
 from support.homes import context_of, home_at
 from support.tables import orders, rows
+from support.wrapping import WrappedStorage
 
 import pyhudi_core as hudi
 from pyhudi_core.formats.history_file import HistoryFileReader, HistoryRow
@@ -22,7 +23,7 @@ from pyhudi_core.timeline.history_writing import HistoryWriter
 from pyhudi_core.transaction.publication import create_once
 
 
-class Metered:
+class Metered(WrappedStorage):
     """A storage that counts calls and bytes read, and tells apart the calls that others had to wait for."""
 
     def __init__(self, location: str) -> None:
@@ -34,7 +35,7 @@ class Metered:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._storage, name)
-        if name not in ("get", "head", "list", "list_folder", "open_input"):
+        if name not in ("get", "head", "list", "list_folder", "list_names", "open_input"):
             return real
 
         def call(path: str, *rest: Any) -> Any:

@@ -15,12 +15,12 @@ from support.killing import killed_after
 from support.tables import ORDERS, make, orders, rows
 
 import pyhudi_core as hudi
+from pyhudi_core.doctor import CheckOptions, CheckReport, Incident, Limits, check
+from pyhudi_core.doctor.masking import masked_file
 from pyhudi_core.errors import CorruptionError
-from pyhudi_core.formats.avro import decode_record, encode_record
+from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.opening import create_at, record_incident
-from pyhudi_core.services.doctor import CheckOptions, CheckReport, Incident, Limits, check
-from pyhudi_core.services.doctor.masking import masked_file
 from pyhudi_core.testing import (
     Bounds,
     Fate,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from support.history import FOLDER, flush, instant, row, time, writer_on
+from support.wrapping import WrappedStorage
 
 from pyhudi_core.formats.history_file import HistoryRow
-from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.base import Storage, delete_each
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.timeline.archived_files import drop_archived, rows_of
 
@@ -58,13 +60,16 @@ def test_pending_files_go_first_and_completed_ones_from_the_oldest(storage: Stor
     flush(writer_on(storage), row(1), row(2))
     deleted: list[str] = []
 
-    class Watching:
+    class Watching(WrappedStorage):
         def __getattr__(self, name: str) -> Any:
             return getattr(storage, name)
 
         def delete(self, path: str) -> None:
             deleted.append(path.removeprefix(f"{FOLDER}/"))
             storage.delete(path)
+
+        def delete_many(self, paths: Iterable[str]) -> None:
+            delete_each(self.delete, reversed([*paths]), "")  # in any order, says the storage
 
     folder = TimelineFolder(Watching(), FOLDER)  # type: ignore[arg-type]
     assert drop_archived(folder) == 6

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.history import PATH, flush, instant, row, time, writer_on
+from support.wrapping import WrappedStorage
 
 from pyhudi_core.errors import CorruptTimelineError
 from pyhudi_core.model.instant import Action, Instant
@@ -160,7 +161,7 @@ def test_files_are_opened_only_where_the_answer_can_be(storage: Storage) -> None
         flush(writer, *(row(number + n + 1) for n in range(4)))
     opened: list[str] = []
 
-    class Watching:
+    class Watching(WrappedStorage):
         def __getattr__(self, name: str) -> Any:
             return getattr(storage, name)
 
@@ -184,7 +185,7 @@ def test_a_merge_during_a_look_up_leads_to_another_look(storage: Storage) -> Non
     for number in range(1, 5):
         flush(writer, row(number))
 
-    class Merging:
+    class Merging(WrappedStorage):
         def __getattr__(self, name: str) -> Any:
             return getattr(storage, name)
 
@@ -209,7 +210,7 @@ def test_a_listing_in_whose_middle_the_process_stood_still_is_not_called_a_damag
         flush(writer, row(number))
     names, asleep = storage.list_folder(PATH), [False]
 
-    class Paused:
+    class Paused(WrappedStorage):
         def __getattr__(self, name: str) -> Any:
             return getattr(storage, name)
 

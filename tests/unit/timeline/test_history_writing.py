@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.history import PATH, flush, instant, names, row, time, writer_on
+from support.wrapping import WrappedStorage
 
 from pyhudi_core.formats.history_manifest import HistoryFile, decode_manifest, encode_manifest, manifest_name
 from pyhudi_core.storage.base import Storage
@@ -17,7 +18,7 @@ def test_the_pointer_never_goes_back_when_a_sleeper_moves_it(storage: Storage) -
     flush(writer, row(1))
     late = {"done": False}
 
-    class Sleepy:
+    class Sleepy(WrappedStorage):
         """Between the look at the pointer and its swap, others archive twice."""
 
         def __getattr__(self, name: str) -> Any:

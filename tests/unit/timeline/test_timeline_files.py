@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,10 +12,11 @@ from support.disk import files
 from support.homes import StandingClock, home_at, make_at, runtime_with
 from support.tables import make, orders, read_avro, rows
 
-from pyhudi_core import open_table
+from pyhudi_core import HudiTable, open_table
 from pyhudi_core.errors import CorruptAvroError, CorruptTimelineError
-from pyhudi_core.formats.avro import sync_marker_of
+from pyhudi_core.formats.avro.container import sync_marker_of
 from pyhudi_core.model.instant import Action, Instant, State, parse_file_name, time_after
+from pyhudi_core.runtime.clock import SystemClock
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
@@ -297,8 +299,54 @@ def test_the_next_time_is_one_millisecond_later(time: str, after: str) -> None:
 def test_an_empty_completed_file_is_an_empty_commit(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))
-    Path(location, ".hoodie/timeline/20990101000000000_20990101000000001.commit").touch()
+    empty = Path(location, ".hoodie/timeline/20990101000000000_20990101000000001.commit")
+    empty.touch()
+    os.utime(empty, (0, 0))
     assert rows(table, "id") == [(1,)]
+
+
+class WritingMeanwhile(SystemClock):
+    """A clock during whose sleeps another process writes a file, a piece at each."""
+
+    def __init__(self, path: Path, pieces: list[bytes]) -> None:
+        self.path, self.pieces = path, pieces
+
+    def sleep(self, seconds: float) -> None:
+        if self.pieces:
+            with self.path.open("ab") as out:
+                out.write(self.pieces.pop(0))
+        super().sleep(seconds)
+
+
+@pytest.mark.parametrize("first", [0, 7, 400])
+def test_a_completed_file_that_hudi_is_still_writing_is_waited_for(location: str, first: int) -> None:
+    """Hudi creates the file, then writes into it. Who took it for an empty commit rewrote older files, and Hudi's rows were lost."""
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    reader = open_table(location)
+    table.upsert(orders((2, "a", 2.0)))
+    path = Path(location, ".hoodie/timeline", table.timeline[-1].file_name())
+    content = path.read_bytes()
+    path.write_bytes(content[:first])
+    middle = (first + len(content)) // 2
+    clock = WritingMeanwhile(path, [b"", content[first:middle], content[middle:]])
+    slow = HudiTable(home_at(location, runtime_with(clock=clock)))
+    assert rows(slow, "id") == [(1,), (2,)]
+    slow.upsert(orders((3, "a", 3.0)))
+    assert rows(reader, "id") == [(1,), (2,), (3,)]
+
+
+def test_an_empty_completed_file_is_read_again_once_it_has_content(location: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    path = Path(location, ".hoodie/timeline", table.timeline[-1].file_name())
+    content = path.read_bytes()
+    path.write_bytes(b"")
+    os.utime(path, (0, 0))
+    reader = open_table(location)
+    assert rows(reader, "id") == []
+    path.write_bytes(content)
+    assert rows(reader, "id") == [(1,)]
 
 
 @pytest.mark.parametrize("content", [b"{}", b"Obj\x01", b"\0" * 64])

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from support.archival import filled
 from support.tables import make, orders, reopen
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
+from pyhudi_core.services.archival import archive
+from pyhudi_core.services.archival_limits import ArchivalRules
 from pyhudi_core.transaction.conflict import ConflictKind
 from pyhudi_core.transaction.conflict_matrix import Operation, Verdict, line_of
-
-pytestmark = pytest.mark.row("K12")
 
 FULL = {"hoodie__parquet__small__file__limit": 0}
 
@@ -82,6 +83,36 @@ def test_commits_that_did_not_run_at_one_time_commute(table: hudi.HudiTable) -> 
     assert "had completed before" in found.why
 
 
+def test_writes_that_share_nothing_show_nothing_in_common(table: hudi.HudiTable) -> None:
+    first = table.upsert(orders((1, "a", 5.0)))
+    second = table.upsert(orders((2, "b", 6.0)))
+    found = table.explain_conflict(second, first)
+    assert (found.shared_groups, found.shared_partitions, found.shared_keys) == ((), (), ())
+
+
+def test_inserts_that_are_not_committed_yet_conflict_in_partitions_of_both_only(table: hudi.HudiTable) -> None:
+    with (
+        table.begin("insert") as one,
+        reopen(table, **FULL).begin("insert") as two,
+        reopen(table, **FULL).begin("insert") as far,
+    ):
+        one.write(orders((7, "a", 5.0), (8, "b", 5.0)))
+        two.write(orders((9, "a", 5.0), (10, "c", 5.0)))
+        far.write(orders((11, "d", 5.0)))
+        found = table.explain_conflict(one, str(two.instant))
+        assert found.shared_partitions == ("day=a",)
+        assert not table.explain_conflict(one, str(far.instant)).shared_partitions
+
+
+def test_an_archived_commit_can_be_explained(location: str) -> None:
+    archived, done = filled(location, 7)
+    archive(archived._home.context(), ArchivalRules(keep_min=2, keep_max=None))
+    assert archived.timeline.find(done[0].instant) is None
+    found = archived.explain_conflict(done[-1], done[0].instant)
+    assert found.theirs.requested_time == done[0].instant
+    assert not found.at_one_time
+
+
 def test_commits_that_commuted_say_so(table: hudi.HudiTable) -> None:
     with table.begin("insert") as write:
         write.write(orders((7, "a", 5.0)))
@@ -113,7 +144,7 @@ def test_an_overwrite_tells_which_partitions_it_replaces(table: hudi.HudiTable) 
         found = table.explain_conflict(write, other)
     assert found.kind is ConflictKind.REPLACED_PARTITION
     assert found.shared_partitions == ("day=new",)
-    assert "outlive the replacement" in found.line.why
+    assert "survive the replacement" in found.line.why
     assert found.line.why in str(found)
 
 

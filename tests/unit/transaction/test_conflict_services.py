@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from support.tables import make, orders, reopen, rows
 
+from pyhudi_core.doctor import Kind
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.services.doctor import Kind
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.transaction.conflict import Concurrent, ConflictKind, Touched, find_conflict

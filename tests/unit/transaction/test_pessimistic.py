@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.tables import make, orders, reopen, rows
@@ -10,6 +12,7 @@ from support.tables import make, orders, reopen, rows
 import pyhudi_core as hudi
 from pyhudi_core.errors import LockTimeoutError
 from pyhudi_core.model.instant import Action
+from pyhudi_core.transaction.pessimistic import hold
 
 
 def lake(location: str) -> tuple[hudi.HudiTable, hudi.HudiTable]:
@@ -39,6 +42,26 @@ def test_reading_for_a_pessimistic_write_takes_the_lock_already(location: str) -
         with pytest.raises(LockTimeoutError):
             other.upsert(orders((1, "a", 3.0)))
     other.upsert(orders((1, "a", 3.0)))
+
+
+def test_a_pessimistic_write_waits_for_the_lock_as_long_as_the_option_says(location: str) -> None:
+    table, _ = lake(location)
+    waited: list[float] = []
+
+    class Watched:
+        def __init__(self, lock: Any) -> None:
+            self._lock = lock
+
+        def acquire(self, timeout_s: float, note: str = "") -> Any:
+            waited.append(timeout_s)
+            return self._lock.acquire(timeout_s, note)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._lock, name)
+
+    context = reopen(table, hoodie__write__lock__wait_time_ms=2500)._home.context()
+    hold(replace(context, lock=Watched(context.lock)), "a test").release()
+    assert waited == [2.5]
 
 
 def test_the_lock_is_given_back_when_the_write_is_left_or_fails(location: str) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.failing import FailingStorage
 from support.tables import make, orders
 
 import pyhudi_core as hudi
+from pyhudi_core.errors import StorageStateUnknownError
 from pyhudi_core.model.instant import State
+from pyhudi_core.runtime.clock import SystemClock
+from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 from pyhudi_core.timeline.active import TimelineFolder
-from pyhudi_core.transaction.commit import publish_intent
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.decision import publish_intent
+from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.record import Intent, Publication
 
 
@@ -62,3 +67,30 @@ def test_a_decision_that_was_half_published_is_finished_by_anybody(location: str
     context.storage.put(first.path, context.storage.get(first.staged))
     publish_intent(context, intent)
     assert all(context.storage.head(publication.path) is not None for publication in intent.publications)
+
+
+@pytest.mark.parametrize("unclear", [2, 3])
+def test_an_unclear_creation_is_tried_three_times(unclear: int) -> None:
+    storage = MemoryStorage("memory://unclear", MemoryBucket(), SystemClock())
+    calls: list[str] = []
+
+    def lost(verb: str, path: str) -> bool:
+        calls.append(verb)
+        return len(calls) <= unclear
+
+    failing = FailingStorage(storage, lost, error=StorageStateUnknownError)
+    if unclear < 3:
+        assert create_once(failing, "a", b"ours")
+        assert storage.get("a") == b"ours"
+    else:
+        with pytest.raises(StorageStateUnknownError):
+            create_once(failing, "a", b"ours")
+    assert calls == ["put_if_absent"] * 3
+
+
+def test_the_first_commit_record_has_number_one(location: str) -> None:
+    table = make(location)
+    for number in (1, 2):
+        table.upsert(orders((number, "a", 1.0)))
+        record = table._home.context().storage.get(f".hoodie/.aux/.pyhudi/commit_record.{number:012d}.json")
+        assert table.timeline.commits[-1].requested_time.encode() in record

@@ -1,0 +1,33 @@
+"""``pyhudi services``: the table services, and what each would do now. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+
+import click
+from rich.table import Table
+
+from pyhudi_core.cli.place import at_location, console, ending_well, safe
+from pyhudi_core.opening import open_table
+
+
+@click.command()
+@at_location
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.pass_context
+def services(context: click.Context, location: str, storage_options: dict[str, str], as_json: bool) -> None:
+    """List the table services and what each would do now, or why it would do nothing."""
+    with ending_well(context):
+        found = open_table(location, storage_options).services
+        planned = [(name, service.summary, service.plan()) for name, service in found.items()]
+    if as_json:
+        rows = [
+            {"service": name, "due": bool(plan), "figures": dict(plan.figures), "why_not": plan.why_not}
+            for name, _, plan in planned
+        ]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    shown = Table("service", "what it does", "now")
+    for name, summary, plan in planned:
+        shown.add_row(name, summary, safe(str(plan)))
+    console().print(shown)

@@ -1,0 +1,155 @@
+"""Examine the commit record and what waits to be published.
+
+The record names the files that a decided commit creates. Its content is as untrusted as any other file, so the names are checked:
+only completed files of the timeline and staged objects of this package are allowed.
+"""
+
+from __future__ import annotations
+
+from pyhudi_core.doctor import locks
+from pyhudi_core.doctor.examination import Examination, describe
+from pyhudi_core.doctor.kinds import AT_WORK, Area, Kind, Severity
+from pyhudi_core.errors import CorruptionError, HudiError
+from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_file_name
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.transaction import heartbeat, layout
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.record import Intent, PublicationKind, Record, record_store
+from pyhudi_core.transaction.rollback_plans import names_rolled_back
+
+_AREA = Area.COMMIT_RECORD
+_METADATA_TABLE = ".hoodie/metadata/.hoodie/"
+_REPLACED = (properties_file.PATH, ".hoodie/.index_defs/index.json")
+
+
+def examine(exam: Examination) -> None:
+    """Examine the record and its intent; a decided and unpublished commit is kept for the next areas."""
+    records = exam.below(_AREA, layout.COMMIT_RECORD)
+    exam.counts["commit records"] = len(records)
+    exam.saw(_AREA, f"{len(records)} record files")
+    large = [info for info in records if info.size > exam.limits.metadata_bytes]
+    for info in large:
+        exam.not_examined(_AREA, f"The record has {info.size:,} bytes", info.path)
+    record = None if large or exam.context is None else _read(exam, exam.context)
+    if record is not None and exam.context is not None:
+        _examine_intent(exam, exam.context, record.intent)
+        locks.examine_identity(exam, record.lock_identity, record.intent.requested_time)
+
+
+def examine_staged(exam: Examination) -> None:
+    """Report staged objects that no pending and no decided commit needs."""
+    staged = exam.below(_AREA, f"{layout.STAGED}/")
+    exam.counts["staged commits"] = len(staged)
+    exam.saw(_AREA, f"{exam.counts['commit records']} record files, {len(staged)} staged commits")
+    pending = {instant.requested_time for instant in exam.timeline.pending}
+    for info in staged:
+        time = info.path.rpartition("/")[2].partition("-")[0]
+        if time not in pending and time not in exam.living:
+            exam.add(
+                Kind.STAGED_LEFT,
+                "The bytes of a commit that is decided or rolled back are still staged",
+                info.path,
+                time,
+            )
+
+
+def _read(exam: Examination, context: TableContext) -> Record | None:
+    try:
+        with exam.looking(_AREA, layout.COMMIT_RECORD):
+            return record_store(context.storage).read()
+    except CorruptionError as error:
+        exam.add(Kind.COMMIT_RECORD_DAMAGED, f"{describe(error)}: {error.detail or ''}"[:300], error.path)
+    return None
+
+
+def _examine_intent(exam: Examination, context: TableContext, intent: Intent) -> None:
+    """Report whether the decided commit is published."""
+    unsafe = _unsafe(context, intent)
+    if unsafe:
+        exam.add(
+            Kind.COMMIT_RECORD_UNSAFE,
+            f"The decided commit names {unsafe[:200]!r}, which no commit may create",
+            layout.COMMIT_RECORD,
+        )
+        return
+    with exam.looking(_AREA):
+        missing = [item for item in intent.publications if exam.storage.head(item.path) is None]
+        if not missing or exam.storage.head(intent.inflight) is None or _is_void(exam, context, intent):
+            return
+        gone = [item.staged for item in missing if exam.storage.head(item.staged) is None]
+        at_work = _is_at_work(exam, context, intent)
+        missing = [item for item in missing if exam.storage.head(item.path) is None]
+        if not missing:
+            return  # published between the two looks
+        exam.decided.add(intent.requested_time)
+        what = "A commit is decided and not yet published"
+        if gone:
+            advice = "The commit cannot be published: write its rows again after rolling the instant back."
+            exam.add(
+                Kind.DECIDED_NOT_PUBLISHED, f"{what}, and its staged bytes are gone", gone[0], intent.requested_time,
+                severity=Severity.ERROR, what_to_do=advice,
+            )  # fmt: skip
+        elif at_work:
+            exam.add(
+                Kind.DECIDED_NOT_PUBLISHED, what, missing[0].path, intent.requested_time,
+                severity=Severity.INFO, what_to_do=AT_WORK,
+            )  # fmt: skip
+        else:
+            exam.add(Kind.DECIDED_NOT_PUBLISHED, what, missing[0].path, intent.requested_time)
+
+
+def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> bool:
+    """Whether the writer that decided the commit is running, and publishing it at this moment."""
+    writer = Instant(intent.requested_time, Action.COMMIT, State.INFLIGHT)
+    beats = exam.storage.head(layout.heartbeat(intent.requested_time)) is not None
+    return beats and not heartbeat.is_dead(context, writer)
+
+
+def _is_void(exam: Examination, context: TableContext, intent: Intent) -> bool:
+    try:
+        return intent.requested_time in names_rolled_back(context, exam.timeline, intent.requested_time)
+    except HudiError as error:
+        exam.not_examined(_AREA, f"A rollback's plan cannot be read: {describe(error)}", error.path)
+        return True
+
+
+def _unsafe(context: TableContext, intent: Intent) -> str | None:
+    """Return a path of the intent that no commit creates."""
+    for item in intent.publications:
+        if item.kind is not PublicationKind.CREATE:
+            if item.path not in _REPLACED or (item.staged and not item.staged.startswith(f"{layout.STAGED}/")):
+                return item.path
+            continue
+        if not item.staged.startswith(f"{layout.STAGED}/") and not item.staged.startswith(_METADATA_TABLE):
+            return item.staged
+        if not _may_be_made(item.path, context.folder.path, intent):
+            return item.path
+    # A rollback's intent names the file of the write that it ends, which may have no inflight file.
+    states = (State.REQUESTED, State.INFLIGHT) if intent.action == str(Action.ROLLBACK) else (State.INFLIGHT,)
+    folder, _, name = intent.inflight.rpartition("/")
+    instant = parse_file_name(name)
+    sound = (
+        folder == context.folder.path
+        and instant is not None
+        and instant.state in states
+        and is_time(intent.requested_time)
+    )
+    return None if sound else intent.inflight
+
+
+def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
+    """Whether a commit may create this file: completed files, and for a rollback its plan."""
+    plan = Instant(intent.requested_time, Action.ROLLBACK, State.REQUESTED)
+    if intent.action == str(Action.ROLLBACK) and path == f"{folder}/{plan.file_name()}":
+        return True
+    requested_time = intent.requested_time
+    parent, _, name = path.rpartition("/")
+    instant = parse_file_name(name)
+    if (
+        instant is None
+        or not instant.is_completed
+        or instant.completion_time is None
+        or instant.requested_time != requested_time
+    ):
+        return False
+    return parent == folder or parent.startswith(_METADATA_TABLE)

@@ -1,0 +1,204 @@
+"""Compare data files with the commits (specification, "File Slices"; a commit's file names count first, then the listing).
+
+The timeline is read before and after the folder is listed. Files that a commit of the first reading names must exist in the
+listing; files that no commit of the second reading names belong to no commit. So running writers cause no false alarm.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyhudi_core.doctor import orphans
+from pyhudi_core.doctor.examination import Examination
+from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.doctor.listing import DataFile, Listed
+from pyhudi_core.errors import UnsafePathError
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.file_names import BaseFileName, join, parse_data_file, split
+from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.safe_path import safe_relative_path
+
+_AREA = Area.FILES
+_REMOVING = frozenset({Action.CLEAN, Action.RESTORE, Action.ROLLBACK})
+
+Group = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Named:
+    """The files that commits name: sizes by path (0: unknown), the newest base file of each group, and replaced groups."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    writers: dict[str, Instant] = field(default_factory=dict)
+    newest: dict[Group, str] = field(default_factory=dict)
+    replaced: dict[Group, Instant] = field(default_factory=dict)
+
+
+def examine(exam: Examination, listed: Listed, later: Mapping[Instant, CommitMetadata]) -> None:
+    """Compare; ``later`` are the commits completed while the folder was listed."""
+    named = named_by(exam, exam.commits)
+    _examine_named(exam, named, listed, later)
+    _examine_replaced(exam, named, listed)
+    orphans.examine(exam, listed, {*named.sizes, *named_by(None, later).sizes})
+    _examine_partitions(exam, named, listed)
+    for info in listed.others:
+        exam.add(Kind.UNKNOWN_FILE, "The file's name is not that of a data file", info.path)
+    size = sum(file.info.size for file in listed.files.values())
+    exam.counts.update({"partitions": len(listed.partitions), "data files": len(listed.files), "data bytes": size})
+    exam.counts["file groups"] = len({(file.partition, file.name.file_id) for file in listed.files.values()})
+    exam.saw(
+        _AREA,
+        f"{len(listed.files):,} data files of {size:,} bytes in {len(listed.folders):,} folders, {len(named.sizes):,} named by commits",
+    )
+
+
+def named_by(exam: Examination | None, commits: Mapping[Instant, CommitMetadata]) -> Named:
+    """Return what commits name, in the order of completion, so that later commits count. With ``exam``, contradictions are findings."""
+    found = Named()
+    for instant, commit in sorted(commits.items(), key=lambda item: item[0].completion_time or item[0].requested_time):
+        for stat in commit.stats:
+            _take(exam, found, instant, stat)
+        for path in _side_files(commit.raw):
+            found.sizes.setdefault(path, 0)
+        for partition, file_ids in commit.replaced.items():
+            found.replaced.update({(partition, file_id): instant for file_id in file_ids})
+    return found
+
+
+def _take(exam: Examination | None, found: Named, instant: Instant, stat: WriteStat) -> None:
+    if not stat.path or not _is_safe(stat.path):
+        return
+    partition, text = split(stat.path)
+    name = parse_data_file(text)
+    found.sizes[stat.path] = stat.size if isinstance(name, BaseFileName) else 0
+    found.writers[stat.path] = instant
+    if name is None:
+        return
+    group = (partition, name.file_id)
+    if exam is not None and group in found.replaced:
+        what = f"A commit wrote to a file group that {found.replaced[group].requested_time} had replaced before"
+        exam.add(Kind.WRITTEN_TO_REPLACED_GROUP, what, stat.path, instant.requested_time)
+        return
+    if isinstance(name, BaseFileName):
+        known = parse_data_file(split(found.newest[group])[1]) if group in found.newest else None
+        if known is None or known.requested_time <= name.requested_time:
+            found.newest[group] = stat.path
+
+
+def _side_files(raw: Mapping[str, Any]) -> Iterable[str]:
+    """Return log files and change files that a commit names in addition to its stats' own paths."""
+    for partition, stats in (raw.get("partitionToWriteStats") or {}).items():
+        for stat in stats or ():
+            for name in stat.get("logFiles") or ():
+                yield join(partition, str(name).rpartition("/")[2])
+            for path in stat.get("cdcStats") or ():
+                yield join(partition, str(path).rpartition("/")[2])
+
+
+def _is_safe(path: str) -> bool:
+    try:
+        safe_relative_path(path)
+    except UnsafePathError:
+        return False
+    return True
+
+
+def _examine_named(exam: Examination, named: Named, listed: Listed, later: Mapping[Instant, CommitMetadata]) -> None:
+    changed = {group for commit in later.values() for group in commit.file_groups()}
+    expected = {path for path in in_newest_slices(named) if _group_of(path) not in changed}
+    removed_before = (
+        any(instant.action in _REMOVING for instant in exam.timeline.completed) or exam.archived is not None
+    )
+    for path, size in named.sizes.items():
+        file = listed.files.get(path)
+        if file is not None:
+            _examine_size(exam, file, size, named.writers.get(path))
+        elif not listed.whole or _group_of(path) in changed:
+            continue
+        elif path in expected:
+            _missing(exam, path, named.writers[path])
+        elif path in named.writers and not removed_before and _group_of(path) not in named.replaced:
+            exam.add(
+                Kind.OLD_FILE_MISSING,
+                "A commit names the file, nothing has cleaned it, and it is gone",
+                path,
+                named.writers[path].requested_time,
+            )
+
+
+def in_newest_slices(named: Named) -> Iterator[str]:
+    """Return the newest base file of each group that is not replaced, and the log files of commits completed after its beginning."""
+    for path, instant in named.writers.items():
+        partition, text = split(path)
+        name = parse_data_file(text)
+        group = (partition, name.file_id if name is not None else "")
+        if name is None or group in named.replaced:
+            continue
+        base = named.newest.get(group)
+        if isinstance(name, BaseFileName):
+            if path == base:
+                yield path
+            continue
+        begun = parse_data_file(split(base)[1]) if base is not None else None
+        if begun is None or (instant.completion_time or "") > begun.requested_time:
+            yield path
+
+
+def _group_of(path: str) -> Group:
+    partition, text = split(path)
+    name = parse_data_file(text)
+    return (partition, name.file_id if name is not None else "")
+
+
+def _missing(exam: Examination, path: str, instant: Instant) -> None:
+    with exam.looking(_AREA, path):
+        if exam.storage.head(path) is None:
+            exam.add(
+                Kind.FILE_MISSING,
+                "The newest file of a file group is gone: its rows are not read, or older ones are",
+                path,
+                instant.requested_time,
+            )
+
+
+def _examine_size(exam: Examination, file: DataFile, size: int, instant: Instant | None) -> None:
+    time = instant.requested_time if instant is not None else None
+    if file.info.size == 0:
+        exam.add(Kind.FILE_EMPTY, "The file is empty", file.info.path, time)
+    elif size and file.info.size != size:
+        exam.add(
+            Kind.FILE_SIZE_DIFFERS,
+            f"The commit says {size:,} bytes, and the file has {file.info.size:,}",
+            file.info.path,
+            time,
+        )
+
+
+def _examine_replaced(exam: Examination, named: Named, listed: Listed) -> None:
+    kept: Counter[str] = Counter()
+    for file in listed.files.values():
+        instant = named.replaced.get((file.partition, file.name.file_id))
+        if instant is not None:
+            kept[instant.requested_time] += 1
+    for time, count in sorted(kept.items()):
+        exam.add(
+            Kind.REPLACED_GROUP_KEPT, f"{count:,} files of file groups that it replaced are still there", instant=time
+        )
+    exam.counts["replaced file groups"] = len(named.replaced)
+
+
+def _examine_partitions(exam: Examination, named: Named, listed: Listed) -> None:
+    """Report folders without the partition's metafile: Spark does not read them as partitions."""
+    if exam.config is None or not exam.config.partition_fields:
+        return
+    without: dict[str, list[str]] = defaultdict(list)
+    for path in named.sizes:
+        file = listed.files.get(path)
+        if file is not None and file.partition not in listed.partitions:
+            without[file.partition].append(path)
+    for partition, paths in sorted(without.items()):
+        what = f"The folder has no .hoodie_partition_metadata, and commits name {len(paths):,} files in it"
+        exam.add(Kind.PARTITION_WITHOUT_METAFILE, what, partition or "the table's own folder")

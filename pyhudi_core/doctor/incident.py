@@ -1,0 +1,251 @@
+"""Record an incident: the files of the commit protocol as one JSON document, which ``pyhudi_core.testing.replay_incident`` replays.
+
+It has the bytes of the timeline's files, the commit record, staged commits, locks and their audit, heartbeats, markers, and the metadata table's
+list of files. All other files have only names, sizes, times and tags: no data file's content, and nothing of the metadata table that holds keys or
+values. Secrets are replaced by stars of the same length, so that formats stay readable. The size is bounded: ``left_out`` names what did not fit.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi_core.doctor.masking import masked_file
+from pyhudi_core.errors import CorruptionError, HudiError, StorageError, UnsafePathError
+from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder
+from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LOCK_FOLDER, LockFile, Owner
+from pyhudi_core.metadata_table.names import FILES, FOLDER
+from pyhudi_core.model.file_names import PARTITION_METAFILE
+from pyhudi_core.model.masking import masked_text
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.storage.base import Folder, ObjectInfo, Storage
+from pyhudi_core.timeline.properties_file import BACKUP, PATH
+from pyhudi_core.transaction import layout
+from pyhudi_core.transaction.home import TableHome
+
+FORMAT = "pyhudi-incident"
+SCHEMA_VERSION = 1
+
+_FILE_BYTES = 4 << 20
+_TOTAL_BYTES = 64 << 20
+_FILES = 200_000
+_HINT = "Record it again with pyhudi check --record."
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFile:
+    """One object; ``content`` is None if only its name, size, time and tag were recorded."""
+
+    path: str
+    size: int
+    modified_ms: int
+    etag: str
+    content: bytes | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a mapping of JSON types; content in base 64."""
+        text = None if self.content is None else base64.b64encode(self.content).decode("ascii")
+        return {
+            "path": self.path,
+            "size": self.size,
+            "modified_ms": self.modified_ms,
+            "etag": self.etag,
+            "content": text,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """A recorded incident.
+
+    Attributes:
+        location: the table's location, without credentials.
+        taken_ms: when, in epoch milliseconds of the recording machine.
+        conditional_replace: whether the storage has conditional replacement (object stores do, disks do not).
+        gone: identities of writers that were known to have ended.
+        lock_identity: kind and address of the lock that the recording handle uses; empty if unknown.
+        lock_holder: the holder of the table's lock; empty if no running process held it.
+        files: every recorded object, by path.
+        left_out: what did not fit, in words.
+    """
+
+    location: str
+    taken_ms: int
+    conditional_replace: bool
+    gone: tuple[str, ...]
+    lock_identity: str
+    lock_holder: str
+    files: tuple[RecordedFile, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def lock_files(self) -> frozenset[str]:
+        """The paths of lock files."""
+        return frozenset(file.path for file in self.files if _is_lock(file.path))
+
+    def to_bytes(self) -> bytes:
+        """The document."""
+        body = {
+            "format": FORMAT,
+            "schema_version": SCHEMA_VERSION,
+            "location": self.location,
+            "taken_ms": self.taken_ms,
+            "conditional_replace": self.conditional_replace,
+            "gone": list(self.gone),
+            "lock_identity": self.lock_identity,
+            "lock_holder": self.lock_holder,
+            "files": [file.to_dict() for file in self.files],
+            "left_out": list(self.left_out),
+        }
+        return json.dumps(body, indent=1).encode("ascii")
+
+    @classmethod
+    def from_bytes(cls, data: bytes, path: str = "") -> Incident:
+        """Read the document. Raises `CorruptionError`."""
+        try:
+            body = json.loads(data)
+            if body["format"] != FORMAT or body["schema_version"] != SCHEMA_VERSION:
+                raise ValueError(f"format {body['format']!r}, version {body['schema_version']!r}")
+            return cls(
+                str(body["location"]),
+                int(body["taken_ms"]),
+                bool(body["conditional_replace"]),
+                tuple(str(name) for name in body["gone"]),
+                str(body["lock_identity"]),
+                str(body["lock_holder"]),
+                tuple(_file(entry) for entry in body["files"]),
+                tuple(str(text) for text in body["left_out"]),
+            )
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise CorruptionError(
+                f"Not a recorded incident of version {SCHEMA_VERSION}: {error}"[:300], path=path or None, hint=_HINT
+            ) from error
+
+
+def _file(entry: dict[str, Any]) -> RecordedFile:
+    content = entry["content"]
+    data = None if content is None else base64.b64decode(content, validate=True)
+    return RecordedFile(str(entry["path"]), int(entry["size"]), int(entry["modified_ms"]), str(entry["etag"]), data)
+
+
+def record(home: TableHome) -> Incident:
+    """Record the table's incident. Changes nothing; what cannot be read is omitted and listed in ``left_out``."""
+    storage = home.storage
+    left_out: list[str] = []
+    executor = home.runtime.executor.at_least(storage.capabilities.parallel_calls)
+    infos = list(_all(storage, executor, left_out))
+    if len(infos) > _FILES:
+        left_out.append(f"{len(infos) - _FILES:,} of {len(infos):,} objects")
+        infos = sorted(infos, key=lambda info: (not info.path.startswith(".hoodie/"), info.path))[:_FILES]
+    budget = _TOTAL_BYTES
+    files: list[RecordedFile] = []
+    # The newest timeline files come first, so that they fit before older ones.
+    for info in sorted(infos, key=lambda info: (_rank(info.path), info.path), reverse=True):
+        content = None
+        if _rank(info.path) and info.size <= min(budget, _FILE_BYTES):
+            content = _content(storage, info, left_out)
+            budget -= len(content or b"")
+        elif _rank(info.path):
+            left_out.append(f"the content of {info.path} ({info.size:,} bytes)")
+        files.append(RecordedFile(masked_text(info.path), info.size, info.modified_ms, info.etag, content))
+    gone, holder = _processes(home, files)
+    ordered = tuple(sorted(files, key=lambda file: file.path))
+    location = masked_text(storage.location)
+    now_ms = home.runtime.clock.now_ms()
+    identity = _lock_identity(home)
+    conditional = storage.capabilities.put_if_match
+    return Incident(location, now_ms, conditional, gone, identity, holder, ordered, tuple(left_out))
+
+
+def _all(storage: Storage, executor: Executor, left_out: list[str]) -> Iterator[ObjectInfo]:
+    """Return every object, a folder at a time, so that an unreadable folder does not hide the rest."""
+
+    def look(path: str) -> Folder | str:
+        try:
+            return storage.list_folder(path)
+        except (StorageError, UnsafePathError) as error:
+            return f"the folder {path or '.'}: {masked_text(error.message)}"
+
+    level = [""]
+    while level:
+        found = executor.map(look, level)
+        left_out.extend(problem for problem in found if isinstance(problem, str))
+        folders = [folder for folder in found if isinstance(folder, Folder)]
+        for folder in folders:
+            yield from folder.objects
+        level = [path for folder in folders for path in folder.folders]
+
+
+def _is_lock(path: str) -> bool:
+    return path.startswith(".hoodie/") and path.rpartition("/")[2] in ("lock", LOCK_FILE.rpartition("/")[2])
+
+
+def _rank(path: str) -> int:
+    """Return the priority of a file's content; 0 for files whose content is not recorded."""
+    name = path.rpartition("/")[2]
+    if path in (PATH, BACKUP) or path.startswith((layout.COMMIT_RECORD, f"{layout.STAGED}/")):
+        return 4
+    if path.startswith((f"{layout.HEARTBEATS}/", f"{layout.MARKERS}/", f"{LOCK_FOLDER}/")) or path == ".hoodie/lock":
+        return 3
+    if path.startswith(f"{FOLDER}/{FILES}/"):
+        return 1
+    if path.startswith(f"{FOLDER}/") or name.endswith(".parquet"):
+        return 0
+    if path.startswith(".hoodie/") and (name[:1].isdigit() or name == "_version_" or name.startswith("manifest_")):
+        return 2
+    return 1 if name == PARTITION_METAFILE else 0
+
+
+def _content(storage: Storage, info: ObjectInfo, left_out: list[str]) -> bytes | None:
+    try:
+        return masked_file(storage.get(info.path))
+    except HudiError as error:
+        left_out.append(f"the content of {info.path}: {masked_text(error.message)}")
+        return None
+
+
+def _processes(home: TableHome, files: list[RecordedFile]) -> tuple[tuple[str, ...], str]:
+    """Return the writers that are known to have ended, and the running holder of the lock."""
+    gone: set[str] = set()
+    holders: list[str] = []
+    for file in files:
+        if file.content is None:
+            continue
+        if file.path.startswith(f"{layout.HEARTBEATS}/"):
+            identity = _identity(file.content)
+            if identity and home.runtime.process.is_gone(identity):
+                gone.add(identity)
+        elif file.path == LOCK_FILE:
+            holders.append(_lease_holder(home, file.content))
+        elif _is_lock(file.path):
+            found = parse_holder(file.content)
+            if found is None or not is_gone(found):
+                holders.append(found.describe() if found is not None else describe_foreign(file.content))
+    return tuple(sorted(gone)), next(filter(None, holders), "")
+
+
+def _lease_holder(home: TableHome, content: bytes) -> str:
+    """Return the holder of the lease; empty if it has expired."""
+    lease = LockFile.parse(content)
+    if lease is None or lease.expired or lease.valid_until_ms <= home.runtime.clock.now_ms():
+        return ""
+    owner = Owner.parse(lease.owner)
+    return "" if owner is not None and home.runtime.process.is_gone(owner.process) else lease.describe()
+
+
+def _lock_identity(home: TableHome) -> str:
+    try:
+        return home.context().lock.identity
+    except HudiError:
+        return ""  # the table is too damaged to be opened, and the report says so
+
+
+def _identity(content: bytes) -> str:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return ""
+    return str(found.get("process", "")) if isinstance(found, dict) else ""

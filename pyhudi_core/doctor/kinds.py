@@ -1,0 +1,365 @@
+"""What the doctor can find: areas of a table, severities, and every kind of finding with its advice.
+
+One table for code, report and docs/doctor.md: a kind belongs to one area, and has one severity unless the examination sets another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad a finding is.
+
+    ``info``: nothing to do. ``repairable``: readers see the right rows, and the next write repairs it. ``warning``: a person should
+    check it. ``error``: readers or writers fail, or read wrong rows.
+    """
+
+    INFO = "info"
+    REPAIRABLE = "repairable"
+    WARNING = "warning"
+    ERROR = "error"
+
+    @property
+    def rank(self) -> int:
+        """A number that is higher for worse findings."""
+        return list(Severity).index(self)
+
+
+class Area(StrEnum):
+    """The parts of a table, in the order of the examination."""
+
+    PROPERTIES = "properties"
+    TIMELINE = "timeline"
+    COMMIT_RECORD = "commit record"
+    HISTORY = "history"
+    FILES = "files"
+    LEFTOVERS = "leftovers"
+    LOCKS = "locks"
+    HEARTBEATS = "heartbeats"
+    METADATA_TABLE = "metadata table"
+    SCHEMA = "schema"
+    KEYS = "keys"
+    CLOCK = "clock"
+
+
+class Kind(StrEnum):
+    """Kinds of findings; their texts mean the same in every release."""
+
+    NO_TABLE = "no_table"
+    PROPERTIES_DAMAGED = "properties_damaged"
+    PROPERTIES_FROM_BACKUP = "properties_from_backup"
+    PROPERTIES_BACKUP_LEFT = "properties_backup_left"
+    PROPERTIES_INCONSISTENT = "properties_inconsistent"
+    UNKNOWN_PROPERTY = "unknown_property"
+    OTHER_VERSION = "other_version"
+    UNSUPPORTED_TABLE = "unsupported_table"
+    NOT_AN_INSTANT = "not_an_instant"
+    ODD_TIME = "odd_time"
+    NO_COMPLETION_TIME = "no_completion_time"
+    COMPLETED_BEFORE_BEGUN = "completed_before_begun"
+    TWO_COMPLETIONS = "two_completions"
+    TIME_USED_TWICE = "time_used_twice"
+    INFLIGHT_WITHOUT_REQUESTED = "inflight_without_requested"
+    METADATA_UNREADABLE = "metadata_unreadable"
+    PLAN_UNREADABLE = "plan_unreadable"
+    PLAN_NAMES_OTHER_PLACE = "plan_names_other_place"
+    UNSAFE_PATH = "unsafe_path"
+    PENDING_ALIVE = "pending_alive"
+    PENDING_DEAD = "pending_dead"
+    PENDING_FOREIGN = "pending_foreign"
+    PENDING_PLAN = "pending_plan"
+    ROLLED_BACK_NOT_FORGOTTEN = "rolled_back_not_forgotten"
+    DECIDED_NOT_PUBLISHED = "decided_not_published"
+    COMMIT_RECORD_DAMAGED = "commit_record_damaged"
+    COMMIT_RECORD_UNSAFE = "commit_record_unsafe"
+    STAGED_LEFT = "staged_left"
+    HISTORY_DAMAGED = "history_damaged"
+    HISTORY_LEFTOVER = "history_leftover"
+    FILE_MISSING = "file_missing"
+    OLD_FILE_MISSING = "old_file_missing"
+    FILE_SIZE_DIFFERS = "file_size_differs"
+    FILE_EMPTY = "file_empty"
+    FILE_DAMAGED = "file_damaged"
+    LOG_DAMAGED = "log_damaged"
+    FILE_OF_LIVING_WRITE = "file_of_living_write"
+    FILE_OF_DEAD_WRITE = "file_of_dead_write"
+    LEAKED_FILE = "leaked_file"
+    LEAKED_FILE_VISIBLE = "leaked_file_visible"
+    UNKNOWN_FILE = "unknown_file"
+    PARTITION_WITHOUT_METAFILE = "partition_without_metafile"
+    WRITTEN_TO_REPLACED_GROUP = "written_to_replaced_group"
+    REPLACED_GROUP_KEPT = "replaced_group_kept"
+    MARKERS_LEFT = "markers_left"
+    TEMPORARY_FILE_LEFT = "temporary_file_left"
+    STALE_CHECKSUM = "stale_checksum"
+    CHECKSUM_WITHOUT_FILE = "checksum_without_file"
+    LOCK_HELD = "lock_held"
+    LOCK_LEFT = "lock_left"
+    LOCK_OLD = "lock_old"
+    LOCK_UNREADABLE = "lock_unreadable"
+    OTHER_LOCK_IDENTITY = "other_lock_identity"
+    LOCK_AUDIT = "lock_audit"
+    HEARTBEAT_WITHOUT_INSTANT = "heartbeat_without_instant"
+    HEARTBEAT_LEFT = "heartbeat_left"
+    METADATA_TABLE_MISSING = "metadata_table_missing"
+    METADATA_TABLE_UNLISTED = "metadata_table_unlisted"
+    METADATA_TABLE_DAMAGED = "metadata_table_damaged"
+    METADATA_TABLE_BEHIND = "metadata_table_behind"
+    METADATA_PARTITION_MISSING = "metadata_partition_missing"
+    METADATA_FILE_MISSING = "metadata_file_missing"
+    METADATA_FILE_GONE = "metadata_file_gone"
+    METADATA_FILE_UNNAMED = "metadata_file_unnamed"
+    METADATA_SIZE_DIFFERS = "metadata_size_differs"
+    METADATA_STATISTICS_DIFFER = "metadata_statistics_differ"
+    METADATA_INDEX_DIFFERS = "metadata_index_differs"
+    SCHEMA_UNREADABLE = "schema_unreadable"
+    SCHEMA_MISSING = "schema_missing"
+    SCHEMA_DIFFERS = "schema_differs"
+    ROWS_DIFFER = "rows_differ"
+    DUPLICATE_KEY = "duplicate_key"
+    KEY_MISSING = "key_missing"
+    TIME_IN_FUTURE = "time_in_future"
+    CLOCK_SKEW = "clock_skew"
+    NOT_EXAMINED = "not_examined"
+    STORAGE_FAILED = "storage_failed"
+    EXAMINATION_FAILED = "examination_failed"
+
+    @property
+    def usual(self) -> Usual:
+        """Area, severity and advice."""
+        return USUAL[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """The defaults of a kind; an examination may set others."""
+
+    area: Area
+    severity: Severity
+    what_to_do: str
+
+
+_INFO, _REPAIRABLE, _WARNING, _ERROR = Severity.INFO, Severity.REPAIRABLE, Severity.WARNING, Severity.ERROR
+_NOTHING = "No action is needed."
+AT_WORK = "No action is needed: its writer is active."
+_NEXT_WRITE = "No action is needed: the next write repairs it."
+_RESTORE = "Restore the file from a copy of the table; readers fail or see other rows until then."
+_ANEW = (
+    "remove it from hoodie.table.metadata.partitions, or write once with this package; Hudi's next writer rebuilds it."
+)
+_NO_UPGRADE = "hoodie.write.auto.upgrade=false and hoodie.write.table.version=8"
+
+USUAL: dict[Kind, Usual] = {
+    Kind.NO_TABLE: Usual(Area.PROPERTIES, _ERROR, "Check the location, or create a table there with create_table."),
+    Kind.PROPERTIES_DAMAGED: Usual(
+        Area.PROPERTIES,
+        _ERROR,
+        "Restore .hoodie/hoodie.properties from a copy; no reader or writer opens the table without it.",
+    ),
+    Kind.PROPERTIES_FROM_BACKUP: Usual(
+        Area.PROPERTIES, _WARNING, "Copy hoodie.properties.backup to hoodie.properties while no writer runs."
+    ),
+    Kind.PROPERTIES_BACKUP_LEFT: Usual(Area.PROPERTIES, _INFO, "The next change of the properties removes it."),
+    Kind.PROPERTIES_INCONSISTENT: Usual(
+        Area.PROPERTIES, _WARNING, "Set the properties to consistent values; Hudi's writers refuse these."
+    ),
+    Kind.UNKNOWN_PROPERTY: Usual(Area.PROPERTIES, _INFO, "It is kept unchanged; check that it is not misspelt."),
+    Kind.OTHER_VERSION: Usual(
+        Area.PROPERTIES,
+        _ERROR,
+        f"Give every Hudi 1.1 or newer that writes to version 8 tables {_NO_UPGRADE}; downgrade this one with Hudi's command line.",
+    ),
+    Kind.UNSUPPORTED_TABLE: Usual(Area.PROPERTIES, _WARNING, "Use Apache Hudi for this table."),
+    Kind.NOT_AN_INSTANT: Usual(Area.TIMELINE, _WARNING, "Readers ignore it; remove it if no program needs it."),
+    Kind.ODD_TIME: Usual(
+        Area.TIMELINE,
+        _WARNING,
+        "Find the program that writes such times; every new time must be greater than this one.",
+    ),
+    Kind.NO_COMPLETION_TIME: Usual(
+        Area.TIMELINE, _ERROR, "Upgrade the table to version 8 with Hudi's own tools first."
+    ),
+    Kind.COMPLETED_BEFORE_BEGUN: Usual(
+        Area.TIMELINE,
+        _ERROR,
+        "Find the writer whose clock was wrong; time travel and incremental reads may skip this instant.",
+    ),
+    Kind.TWO_COMPLETIONS: Usual(
+        Area.TIMELINE, _ERROR, "Keep the completed file whose files are in use, and give all writers one lock provider."
+    ),
+    Kind.TIME_USED_TWICE: Usual(
+        Area.TIMELINE, _ERROR, "Give all writers of the table one lock provider and one clock."
+    ),
+    Kind.INFLIGHT_WITHOUT_REQUESTED: Usual(
+        Area.TIMELINE, _WARNING, "Roll it back with table.rollback(instant) when its writer has certainly ended."
+    ),
+    Kind.METADATA_UNREADABLE: Usual(Area.TIMELINE, _ERROR, _RESTORE),
+    Kind.PLAN_UNREADABLE: Usual(
+        Area.TIMELINE, _WARNING, "Roll the instant back; until then no service can execute the plan."
+    ),
+    Kind.PLAN_NAMES_OTHER_PLACE: Usual(
+        Area.TIMELINE,
+        _INFO,
+        "The table was copied or moved after the plan was made. This package never follows such a path.",
+    ),
+    Kind.UNSAFE_PATH: Usual(
+        Area.TIMELINE,
+        _ERROR,
+        "The file that names it is damaged or hostile; the path was not opened. Check who may write to the table.",
+    ),
+    Kind.PENDING_ALIVE: Usual(Area.TIMELINE, _INFO, AT_WORK),
+    Kind.PENDING_DEAD: Usual(Area.TIMELINE, _REPAIRABLE, "No action is needed: the next write rolls it back."),
+    Kind.PENDING_FOREIGN: Usual(
+        Area.TIMELINE,
+        _WARNING,
+        "It has no heartbeat, so its writer may be alive or dead. Roll it back with table.rollback(instant) if the writer has ended.",
+    ),
+    Kind.PENDING_PLAN: Usual(Area.TIMELINE, _INFO, "A table service may execute the plan at any time."),
+    Kind.ROLLED_BACK_NOT_FORGOTTEN: Usual(Area.TIMELINE, _REPAIRABLE, _NEXT_WRITE),
+    Kind.DECIDED_NOT_PUBLISHED: Usual(
+        Area.COMMIT_RECORD,
+        _REPAIRABLE,
+        "No action is needed: the next write, or commit_status, publishes the decided commit.",
+    ),
+    Kind.COMMIT_RECORD_DAMAGED: Usual(
+        Area.COMMIT_RECORD, _ERROR, "No commit is possible: restore the file, or remove it while no writer runs."
+    ),
+    Kind.COMMIT_RECORD_UNSAFE: Usual(
+        Area.COMMIT_RECORD,
+        _ERROR,
+        "Stop all writers and remove the record: its author has write access to the table's folder.",
+    ),
+    Kind.STAGED_LEFT: Usual(
+        Area.COMMIT_RECORD,
+        _INFO,
+        "No action is needed: its commit is decided or rolled back, and a later archival removes it.",
+    ),
+    Kind.HISTORY_DAMAGED: Usual(
+        Area.HISTORY,
+        _ERROR,
+        "Restore the timeline history from a copy; times of archived instants cannot be found until then.",
+    ),
+    Kind.HISTORY_LEFTOVER: Usual(Area.HISTORY, _INFO, "No manifest names it; the next archival may remove it."),
+    Kind.FILE_MISSING: Usual(Area.FILES, _ERROR, _RESTORE),
+    Kind.OLD_FILE_MISSING: Usual(
+        Area.FILES,
+        _WARNING,
+        "Reads of the newest state are correct; time travel to times before its replacement fails.",
+    ),
+    Kind.FILE_SIZE_DIFFERS: Usual(Area.FILES, _ERROR, _RESTORE),
+    Kind.FILE_EMPTY: Usual(Area.FILES, _ERROR, _RESTORE),
+    Kind.FILE_DAMAGED: Usual(Area.FILES, _ERROR, _RESTORE),
+    Kind.LOG_DAMAGED: Usual(Area.FILES, _ERROR, _RESTORE),
+    Kind.FILE_OF_LIVING_WRITE: Usual(Area.FILES, _INFO, AT_WORK),
+    Kind.FILE_OF_DEAD_WRITE: Usual(Area.FILES, _REPAIRABLE, "No action is needed: the next write removes it."),
+    Kind.LEAKED_FILE: Usual(
+        Area.FILES, _WARNING, "No commit names it, and this package never reads it. Remove it while no writer runs."
+    ),
+    Kind.LEAKED_FILE_VISIBLE: Usual(
+        Area.FILES,
+        _ERROR,
+        "Readers treat it as a file of an archived commit. Remove it if its instant never completed.",
+    ),
+    Kind.UNKNOWN_FILE: Usual(Area.FILES, _INFO, "Readers ignore it."),
+    Kind.PARTITION_WITHOUT_METAFILE: Usual(
+        Area.FILES,
+        _ERROR,
+        "Its rows are invisible to Spark: copy .hoodie_partition_metadata from a sibling partition.",
+    ),
+    Kind.WRITTEN_TO_REPLACED_GROUP: Usual(
+        Area.FILES, _ERROR, "Its rows are invisible: write them again, and give all writers one lock provider."
+    ),
+    Kind.REPLACED_GROUP_KEPT: Usual(Area.FILES, _INFO, "Cleaning removes its files when they are old enough."),
+    Kind.MARKERS_LEFT: Usual(Area.LEFTOVERS, _INFO, "You may remove the folder; its instant is not pending."),
+    Kind.TEMPORARY_FILE_LEFT: Usual(
+        Area.LEFTOVERS, _INFO, "A process was killed while it wrote the file. Remove it while no writer runs."
+    ),
+    Kind.STALE_CHECKSUM: Usual(
+        Area.LEFTOVERS,
+        _ERROR,
+        "Hudi refuses the file that the .crc file belongs to. Remove the .crc file; the file itself is unchanged.",
+    ),
+    Kind.CHECKSUM_WITHOUT_FILE: Usual(Area.LEFTOVERS, _INFO, "You may remove it."),
+    Kind.LOCK_HELD: Usual(Area.LOCKS, _INFO, _NOTHING),
+    Kind.LOCK_LEFT: Usual(Area.LOCKS, _REPAIRABLE, "No action is needed: the next writer takes it over."),
+    Kind.LOCK_OLD: Usual(
+        Area.LOCKS,
+        _WARNING,
+        "If that writer has certainly ended, delete the lock file, and set hoodie.write.lock.filesystem.expire (minutes).",
+    ),
+    Kind.LOCK_UNREADABLE: Usual(Area.LOCKS, _WARNING, "Delete the lock file if no writer runs."),
+    Kind.OTHER_LOCK_IDENTITY: Usual(
+        Area.LOCKS,
+        _WARNING,
+        "Writers with different locks do not exclude each other: give all of them one lock provider.",
+    ),
+    Kind.LOCK_AUDIT: Usual(Area.LOCKS, _INFO, _NOTHING),
+    Kind.HEARTBEAT_WITHOUT_INSTANT: Usual(
+        Area.HEARTBEATS, _INFO, "A writer is about to begin; the next check shows its instant."
+    ),
+    Kind.HEARTBEAT_LEFT: Usual(Area.HEARTBEATS, _REPAIRABLE, "No action is needed: the next write removes it."),
+    Kind.METADATA_TABLE_MISSING: Usual(
+        Area.METADATA_TABLE,
+        _ERROR,
+        "Readers that use the list fail: remove hoodie.table.metadata.partitions, or write once with this package.",
+    ),
+    Kind.METADATA_TABLE_UNLISTED: Usual(
+        Area.METADATA_TABLE, _INFO, "No reader uses it; Hudi's next writer rebuilds it."
+    ),
+    Kind.METADATA_TABLE_DAMAGED: Usual(Area.METADATA_TABLE, _ERROR, f"Readers that use it fail: {_ANEW}"),
+    Kind.METADATA_TABLE_BEHIND: Usual(
+        Area.METADATA_TABLE,
+        _ERROR,
+        f"Readers that use it do not see the commit, readers of this package list files: {_ANEW}",
+    ),
+    Kind.METADATA_PARTITION_MISSING: Usual(
+        Area.METADATA_TABLE, _ERROR, f"Readers that use it do not see the partition: {_ANEW}"
+    ),
+    Kind.METADATA_FILE_MISSING: Usual(
+        Area.METADATA_TABLE, _ERROR, f"Readers that use it do not see the file's rows: {_ANEW}"
+    ),
+    Kind.METADATA_FILE_GONE: Usual(
+        Area.METADATA_TABLE, _ERROR, f"Readers that use it look for a file that does not exist: {_ANEW}"
+    ),
+    Kind.METADATA_FILE_UNNAMED: Usual(
+        Area.METADATA_TABLE, _ERROR, f"Readers that use it show rows that belong to no commit: {_ANEW}"
+    ),
+    Kind.METADATA_SIZE_DIFFERS: Usual(
+        Area.METADATA_TABLE, _ERROR, f"Readers that use it read the file only in part, or beyond its end: {_ANEW}"
+    ),
+    Kind.METADATA_STATISTICS_DIFFER: Usual(
+        Area.METADATA_TABLE,
+        _ERROR,
+        f"Readers that use it skip the file in queries that need its rows: {_ANEW}",
+    ),
+    Kind.METADATA_INDEX_DIFFERS: Usual(
+        Area.METADATA_TABLE, _ERROR, f"Writers that look up keys in it write these keys a second time: {_ANEW}"
+    ),
+    Kind.SCHEMA_UNREADABLE: Usual(
+        Area.SCHEMA, _ERROR, "Write to the table once with Hudi, which stores a readable schema in the commit."
+    ),
+    Kind.SCHEMA_MISSING: Usual(
+        Area.SCHEMA, _WARNING, "Write to the table once with Hudi, which stores the schema in the commit."
+    ),
+    Kind.SCHEMA_DIFFERS: Usual(Area.SCHEMA, _ERROR, "Rewrite the rows of the file with the table's columns."),
+    Kind.ROWS_DIFFER: Usual(Area.SCHEMA, _ERROR, _RESTORE),
+    Kind.DUPLICATE_KEY: Usual(
+        Area.KEYS, _ERROR, "Delete the keys and write their correct versions again; give all writers one lock provider."
+    ),
+    Kind.KEY_MISSING: Usual(Area.KEYS, _ERROR, "Delete the rows and write them again with a key."),
+    Kind.TIME_IN_FUTURE: Usual(
+        Area.CLOCK,
+        _WARNING,
+        "Correct the wrong clock. If the time is far ahead, writes are refused on tables with Hudi's own writers or without put-if-absent.",
+    ),
+    Kind.CLOCK_SKEW: Usual(Area.CLOCK, _WARNING, "Synchronise the clocks of all writers with one time server."),
+    Kind.NOT_EXAMINED: Usual(
+        Area.FILES, _INFO, "Raise the limit, or examine it in another way; the doctor makes no claim about it."
+    ),
+    Kind.STORAGE_FAILED: Usual(
+        Area.FILES, _ERROR, "Try again when the storage answers; the doctor makes no claim about unread data."
+    ),
+    Kind.EXAMINATION_FAILED: Usual(Area.FILES, _ERROR, "Report it with the recorded incident (pyhudi check --record)."),
+}

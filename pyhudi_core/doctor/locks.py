@@ -1,0 +1,122 @@
+"""Examine locks: the holder, since when, whether it can still be running, and whether all writers use the same lock.
+
+Covers the file of Hudi's FileSystemBasedLockProvider (also this package's), that of its StorageBasedLockProvider, and
+the record of past holdings.
+"""
+
+from __future__ import annotations
+
+from pyhudi_core.doctor.examination import Examination
+from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.errors import LockIdentityError
+from pyhudi_core.lock import audit
+from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder
+from pyhudi_core.lock.identity import refuse_other_lock
+from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LOCK_FOLDER, LockFile, Owner
+from pyhudi_core.storage.base import ObjectInfo
+
+_AREA = Area.LOCKS
+_LONG_MS = 10 * 60_000
+"""A commit holds the lock for moments; who holds it longer is worth a look."""
+
+FILE_NAME = "lock"
+
+
+def examine(exam: Examination) -> None:
+    """Examine every path where a lock file of this table may be."""
+    own = exam.context.options.lock_path if exam.context is not None else ".hoodie"
+    found = 0
+    for folder in dict.fromkeys((own, ".hoodie", LOCK_FOLDER)):
+        info = _head(exam, f"{folder}/{FILE_NAME}")
+        if info is not None:
+            found += 1
+            _examine_file(exam, info)
+    info = _head(exam, LOCK_FILE)
+    if info is not None:
+        found += 1
+        _examine_lease(exam, info)
+    holdings = _examine_audit(exam)
+    exam.counts.update({"lock files": found, "recorded lock holdings": holdings})
+    exam.saw(_AREA, f"{found} lock files, {holdings} recorded holdings")
+
+
+def examine_identity(exam: Examination, found: str, instant: str | None = None, where: str | None = None) -> None:
+    """Report whether a writer used another lock than this handle does."""
+    context = exam.context
+    if context is None:
+        return
+    try:
+        ours, given_up = context.lock.identity, context.options.lock_change_from
+        refuse_other_lock(found, ours, given_up=given_up, process=exam.runtime.process, table=exam.storage.location)
+    except LockIdentityError:
+        what = (
+            f"The lock {found[:120]!r} was used, and this handle uses {ours[:120]!r}: the two do not exclude each other"
+        )
+        exam.add(Kind.OTHER_LOCK_IDENTITY, what, where, instant)
+
+
+def _head(exam: Examination, path: str) -> ObjectInfo | None:
+    with exam.looking(_AREA, path):
+        return exam.storage.head(path)
+    return None
+
+
+def _examine_file(exam: Examination, info: ObjectInfo) -> None:
+    content = exam.read(_AREA, info)
+    if content is None:
+        return
+    holder = parse_holder(content)
+    who = holder.describe() if holder is not None else describe_foreign(content)
+    age_ms = exam.now_ms - info.modified_ms
+    expire = exam.context.options.lock_expire_minutes * 60_000 if exam.context is not None else 0
+    if holder is not None and is_gone(holder):
+        exam.add(Kind.LOCK_LEFT, f"The lock is left behind by {who}, which has ended", info.path)
+    elif 0 < expire < age_ms:
+        exam.add(Kind.LOCK_LEFT, f"The lock of {who} has expired", info.path)
+    else:
+        _held(exam, who, age_ms, info)
+    examine_identity(exam, f"file_system:{info.path.removesuffix('/' + FILE_NAME)}", where=info.path)
+
+
+def _held(exam: Examination, who: str, age_ms: int, info: ObjectInfo) -> None:
+    if age_ms > _LONG_MS:
+        exam.add(Kind.LOCK_OLD, f"The lock is held for {age_ms // 60_000:,} minutes by {who}", info.path)
+    else:
+        exam.add(Kind.LOCK_HELD, f"The lock is held by {who}", info.path)
+
+
+def _examine_lease(exam: Examination, info: ObjectInfo) -> None:
+    content = exam.read(_AREA, info)
+    if content is None:
+        return
+    lease = LockFile.parse(content)
+    if lease is None:
+        exam.add(Kind.LOCK_UNREADABLE, "The lock file is not what a lock provider writes", info.path)
+        return
+    if lease.expired:
+        return
+    owner = Owner.parse(lease.owner)
+    if lease.valid_until_ms <= exam.now_ms:
+        exam.add(Kind.LOCK_LEFT, f"The lease has run out that {lease.describe()} had", info.path)
+    elif owner is not None and exam.runtime.process.is_gone(owner.process):
+        exam.add(Kind.LOCK_LEFT, f"The lock is left behind by {lease.describe()}, which has ended", info.path)
+    else:
+        _held(exam, lease.describe(), exam.now_ms - (owner.since_ms if owner is not None else info.modified_ms), info)
+
+
+def _examine_audit(exam: Examination) -> int:
+    """Examine the newest recorded holdings."""
+    with exam.looking(_AREA, audit.AUDIT_FOLDER):
+        holdings = audit.read(exam.storage)
+        damaged = sum(holding.damaged for holding in holdings)
+        if holdings:
+            last = holdings[-1]
+            ended = "was given back" if last.ended_ms is not None else "is not known to have been given back"
+            what = (
+                f"{len(holdings):,} holdings of the lock are recorded; the latest ({last.note or last.owner}) {ended}"
+            )
+            exam.add(Kind.LOCK_AUDIT, what + (f"; {damaged} lines are damaged" if damaged else ""), last.path)
+        for other in {holding.lock: holding for holding in holdings if holding.lock}.values():
+            examine_identity(exam, other.lock, where=other.path)
+        return len(holdings)
+    return 0

@@ -1,0 +1,144 @@
+"""Examine pending instants and heartbeats, and report which writers are running.
+
+A writer is dead if its heartbeat has expired or its process on this machine has ended. It is foreign if it has no heartbeat; only dead writers are
+ever repaired automatically.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyhudi_core.doctor.examination import Examination, describe
+from pyhudi_core.doctor.kinds import AT_WORK, Area, Kind, Severity
+from pyhudi_core.errors import HudiError
+from pyhudi_core.model.instant import Action, Instant, State, is_time
+from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.transaction import heartbeat, layout
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.rollback_plans import names_rolled_back
+
+_REPAIRED = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.ROLLBACK})
+_RESTORE = "Nothing is written here until it has ended: let the program that began it finish it."
+_SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING})
+
+
+def examine(exam: Examination) -> None:
+    """Judge every pending instant, then the heartbeats without a pending instant."""
+    pending = exam.timeline.pending
+    beats = {_time(info): info for info in exam.below(Area.HEARTBEATS, f"{layout.HEARTBEATS}/")}
+    exam.counts["heartbeats"] = len(beats)
+    exam.saw(Area.HEARTBEATS, f"{len(beats):,} heartbeats")
+    if exam.context is None:
+        if len(pending):
+            exam.not_examined(
+                Area.TIMELINE, "Without usable properties nobody can tell which pending instants are alive"
+            )
+        return
+    silent = [instant for instant in pending if instant.requested_time not in beats]
+    ended = _ended(exam, exam.context, silent) if silent else frozenset()
+    for instant in pending:
+        if instant in ended:
+            exam.living.add(instant.requested_time)
+        else:
+            _examine_instant(exam, exam.context, instant, instant.requested_time in beats)
+    waiting = {instant.requested_time for instant in pending}
+    for time, info in sorted(beats.items()):
+        if time not in waiting:
+            _examine_beat(exam, exam.context, time, info)
+
+
+def _ended(exam: Examination, context: TableContext, silent: Iterable[Instant]) -> frozenset[Instant]:
+    """Return which instants ended between the reading of the timeline and that of the heartbeats, which are removed last."""
+    with exam.looking(Area.TIMELINE, exam.timeline_folder):
+        now = context.folder.load()
+        found = ((instant, now.find(instant.requested_time, instant.action)) for instant in silent)
+        return frozenset(instant for instant, later in found if later is None or not later.is_pending)
+    return frozenset()
+
+
+def _time(info: ObjectInfo) -> str:
+    return info.path.rpartition("/")[2]
+
+
+def _is_dead(exam: Examination, context: TableContext, instant: Instant) -> bool:
+    with exam.looking(Area.HEARTBEATS, layout.heartbeat(instant.requested_time)):
+        return heartbeat.is_dead(context, instant)
+    return False
+
+
+def _examine_instant(exam: Examination, context: TableContext, instant: Instant, beats: bool) -> None:
+    time, action = instant.requested_time, instant.action
+    path = context.folder.file(instant)
+    if action in _REPAIRED and action is not Action.ROLLBACK and _is_rolled_back(exam, context, instant):
+        exam.dead.add(time)
+        at_work = beats and not _is_dead(exam, context, instant)
+        exam.add(
+            Kind.ROLLED_BACK_NOT_FORGOTTEN,
+            f"The {action} was rolled back, and its own files are still there",
+            path,
+            time,
+            severity=Severity.INFO if at_work else None,
+            what_to_do=AT_WORK if at_work else None,
+        )
+    elif time in exam.decided:
+        exam.living.add(time)  # the commit record says that it will be published
+    elif beats and _is_dead(exam, context, instant):
+        exam.dead.add(time)
+        _dead(exam, context, instant, path)
+    elif beats:
+        exam.living.add(time)
+        exam.add(Kind.PENDING_ALIVE, f"The {action} is {instant.state}, and its heartbeat is young", path, time)
+    elif action in _SERVICES and instant.state is State.REQUESTED:
+        exam.living.add(time)
+        exam.add(Kind.PENDING_PLAN, f"A {action} is planned and not begun", path, time)
+    else:
+        exam.living.add(time)
+        advice = _RESTORE if action is Action.RESTORE else None
+        what = f"The {action} is {instant.state} and has no heartbeat"
+        exam.add(Kind.PENDING_FOREIGN, what, path, time, what_to_do=advice)
+
+
+def _dead(exam: Examination, context: TableContext, instant: Instant, path: str) -> None:
+    what = f"The {instant.action} is {instant.state}, and its writer is gone"
+    if instant.action not in _REPAIRED:
+        advice = f"Run the {instant.action} again with the program that began it, or roll it back there."
+        exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time, severity=Severity.WARNING, what_to_do=advice)
+    elif context.options.failed_writes_policy == "NEVER":
+        advice = (
+            "Nobody rolls it back, because hoodie.cleaner.policy.failed.writes is NEVER: call table.rollback(instant)."
+        )
+        exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time, severity=Severity.WARNING, what_to_do=advice)
+    else:
+        exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time)
+
+
+def _is_rolled_back(exam: Examination, context: TableContext, instant: Instant) -> bool:
+    try:
+        return instant.requested_time in names_rolled_back(context, exam.timeline.completed, instant.requested_time)
+    except HudiError as error:
+        exam.not_examined(
+            Area.TIMELINE,
+            f"A rollback's plan cannot be read, so what it names is not known: {describe(error)}",
+            error.path,
+        )
+        return False
+
+
+def _examine_beat(exam: Examination, context: TableContext, time: str, info: ObjectInfo) -> None:
+    """Examine a heartbeat without a pending instant: a reservation, or the rest of a finished or dead writer."""
+    if not is_time(time):
+        exam.add(
+            Kind.HEARTBEAT_WITHOUT_INSTANT,
+            f"The name {time[:120]!r} is no time",
+            info.path,
+            what_to_do="Nobody reads it; remove it.",
+        )
+    elif _is_dead(exam, context, Instant(time, Action.COMMIT, State.REQUESTED)):
+        exam.add(
+            Kind.HEARTBEAT_LEFT, "The heartbeat belongs to no pending instant, and its writer is gone", info.path, time
+        )
+    else:
+        exam.living.add(time)
+        exam.add(
+            Kind.HEARTBEAT_WITHOUT_INSTANT, "The heartbeat belongs to no pending instant, and is young", info.path, time
+        )

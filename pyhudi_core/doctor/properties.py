@@ -1,0 +1,171 @@
+"""Examine ``hoodie.properties``: complete, of version 8, and free of contradictions (specification, "Table Properties").
+
+A table of another version gets advice on how to keep Hudi 1.1 and newer from upgrading shared tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi_core.doctor.examination import Examination, describe
+from pyhudi_core.doctor.kinds import Area, Kind, Severity
+from pyhudi_core.errors import (
+    ConfigError,
+    CorruptPropertiesError,
+    HudiError,
+    LimitExceededError,
+    TableVersionError,
+    UnsafePathError,
+    UnsupportedTableError,
+)
+from pyhudi_core.model.java_properties import SIZE_LIMIT
+from pyhudi_core.model.properties import CHECKSUM, NAME, MergeMode, TableConfig, TableType, checksum, parse, verify
+from pyhudi_core.timeline.properties_file import BACKUP, PATH, is_cut_off
+from pyhudi_core.transaction.home import TableHome
+
+_AREA = Area.PROPERTIES
+
+_KNOWN_PREFIXES = ("hoodie.keygen.", "hoodie.record.merge.property.", "pyhudi.")
+_KNOWN = frozenset(
+    f"hoodie.{key}"
+    for key in (
+        "table.name", "database.name", "table.type", "table.version", "table.initial.version", "timeline.layout.version",
+        "timeline.path", "timeline.history.path", "archivelog.folder", "table.recordkey.fields", "table.partition.fields",
+        "table.precombine.field", "table.ordering.fields", "table.keygenerator.type", "table.keygenerator.class",
+        "record.merge.mode", "record.merge.strategy.id", "compaction.payload.class", "compaction.record.merger.strategy",
+        "table.base.file.format", "table.ro.file.format", "table.log.file.format", "table.multiple.base.file.formats.enable",
+        "populate.meta.fields", "datasource.write.hive_style_partitioning", "datasource.write.partitionpath.urlencode",
+        "datasource.write.drop.partition.columns", "partition.metafile.use.base.format", "table.timeline.timezone",
+        "table.cdc.enabled", "table.cdc.supplemental.logging.mode", "table.create.schema", "table.metadata.partitions",
+        "table.metadata.partitions.inflight", "table.index.defs.path", "table.secondary.indexes.metadata", "bootstrap.base.path",
+        "bootstrap.index.enable", "bootstrap.index.type", "bootstrap.index.class", "table.checksum", "table.legacy.payload.class",
+        "table.partial.update.mode", "table.partition_extractor_class", "table.format", "datasource.write.slash.separated.date.partitioning",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One of the two properties files: absent, unreadable (``problem`` says why), or its content."""
+
+    there: bool
+    properties: dict[str, str]
+    problem: str = ""
+
+    @property
+    def usable(self) -> bool:
+        return self.there and not self.problem
+
+
+def examine(exam: Examination, home: TableHome) -> None:
+    """Read both files, then check whether the table can be used."""
+    main, backup = _read(exam, PATH), _read(exam, BACKUP)
+    exam.saw(_AREA, f"{len((main if main.usable else backup).properties)} properties")
+    if not main.there and not backup.there:
+        if _AREA in exam.incomplete:
+            return  # the storage did not answer, so nothing is known
+        exam.add(Kind.NO_TABLE, "There is no Hudi table here: .hoodie/hoodie.properties is missing", PATH)
+        return
+    if not main.usable and not backup.usable:
+        exam.add(Kind.PROPERTIES_DAMAGED, main.problem or backup.problem, PATH if main.there else BACKUP)
+        return
+    if not main.usable:
+        what = f"hoodie.properties is damaged ({main.problem})" if main.there else "hoodie.properties is missing"
+        exam.add(Kind.PROPERTIES_FROM_BACKUP, f"{what}; readers take the backup", PATH)
+    elif backup.there:
+        exam.add(
+            Kind.PROPERTIES_BACKUP_LEFT,
+            "An update of the properties was interrupted, and its backup is still there",
+            BACKUP,
+        )
+    properties = main.properties if main.usable else backup.properties
+    _examine_values(exam, properties)
+    _open(exam, home, properties)
+
+
+def _read(exam: Examination, path: str) -> _File:
+    info = None
+    with exam.looking(_AREA, path):
+        info = exam.storage.head(path)
+    if info is None:
+        return _File(False, {})
+    if info.size > SIZE_LIMIT:
+        return _File(True, {}, f"it has {info.size:,} bytes, and a properties file has a few thousand")
+    data = exam.read(_AREA, info)
+    if data is None:
+        return _File(False, {})
+    try:
+        found = parse(data, path=path)
+    except (CorruptPropertiesError, LimitExceededError) as error:
+        return _File(True, {}, describe(error))
+    if not found.get(NAME):
+        return _File(True, found, "the table's name is missing, as in a file that was cut off")
+    if is_cut_off(found, data):
+        return _File(True, found, "its end is cut off, with the checksum that its writer puts there")
+    if not verify(found):
+        return _File(
+            True, found, f"{CHECKSUM} is {found[CHECKSUM][:20]!r}, and the table's name gives {checksum(found)}"
+        )
+    return _File(True, found)
+
+
+def _examine_values(exam: Examination, properties: dict[str, str]) -> None:
+    if CHECKSUM not in properties:
+        exam.add(
+            Kind.PROPERTIES_INCONSISTENT, f"{CHECKSUM} is missing, so a damaged file cannot be told from a whole one", PATH, severity=Severity.INFO,
+            what_to_do="No action is needed: the next change of the properties adds it.",
+        )  # fmt: skip
+    for key in sorted(properties):
+        if key not in _KNOWN and not key.startswith(_KNOWN_PREFIXES):
+            exam.add(Kind.UNKNOWN_PROPERTY, f"No release is known to have the property {key[:120]!r}", PATH)
+    mode, strategy = (
+        properties.get("hoodie.record.merge.mode", "").strip(),
+        properties.get("hoodie.record.merge.strategy.id", "").strip(),
+    )
+    if mode in MergeMode.__members__ and MergeMode(mode) is not MergeMode.CUSTOM and strategy:
+        wanted = MergeMode(mode).strategy_id
+        if strategy != wanted:
+            exam.add(
+                Kind.PROPERTIES_INCONSISTENT,
+                f"Merge mode {mode} has the strategy id {wanted}, and the table says {strategy[:50]!r}",
+                PATH,
+            )
+
+
+def _open(exam: Examination, home: TableHome, properties: dict[str, str]) -> None:
+    """Type the properties; a reason why the table is unusable is a finding."""
+    timeline = properties.get("hoodie.timeline.path", "").strip() or "timeline"
+    history = properties.get("hoodie.timeline.history.path", "").strip() or "history"
+    try:
+        config = TableConfig.from_properties(properties, table=exam.storage.location)
+        exam.config = config
+        timeline, history = config.timeline_path, config.history_path
+    except TableVersionError as error:
+        exam.add(Kind.OTHER_VERSION, describe(error), PATH, what_to_do=_upgrade_advice(error))
+    except UnsupportedTableError as error:
+        exam.add(Kind.UNSUPPORTED_TABLE, describe(error), PATH)
+    except UnsafePathError as error:
+        exam.add(Kind.UNSAFE_PATH, describe(error), PATH, area=_AREA)
+        timeline, history = "timeline", "history"
+    except HudiError as error:
+        exam.add(Kind.PROPERTIES_DAMAGED, describe(error), PATH)
+    exam.timeline_folder = f".hoodie/{timeline}"
+    exam.history_folder = f"{exam.timeline_folder}/{history}"
+    if exam.config is None:
+        return
+    if exam.config.table_type is TableType.MERGE_ON_READ:
+        exam.counts["merge-on-read"] = 1
+    try:
+        exam.use(home.context())
+    except ConfigError as error:
+        exam.add(
+            Kind.PROPERTIES_INCONSISTENT, f"The handle's options do not fit the table any more: {describe(error)}", PATH
+        )
+    except HudiError as error:
+        # The properties were changed between two looks; the next check sees the new ones.
+        exam.not_examined(_AREA, f"The properties changed during the examination: {describe(error)}", PATH)
+
+
+def _upgrade_advice(error: TableVersionError) -> str | None:
+    """Return the advice: for newer versions the two options that keep Hudi from upgrading; else the error's own hint."""
+    return None if error.found.isdigit() and int(error.found) > 8 else f"{error.hint}."

@@ -1,0 +1,146 @@
+"""Examine columns: the schema that the commits define, and whether each file can be read as it; the rows that footers count; and whether logs are
+whole.
+
+Footers and the headers of log blocks are read, not rows. Of many files the newest are taken. Files are those of commits and listing; whether the
+metadata table says the same is examined apart, so a damaged one hides nothing here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from pyhudi_core.doctor.examination import Examination, describe
+from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.errors import CorruptionError, HudiError, UnsupportedTableError
+from pyhudi_core.file_groups.slice import FileSlice, LogFile
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.formats.log.blocks import DATA_BLOCKS, Header
+from pyhudi_core.formats.log.reader import LogReader
+from pyhudi_core.model.meta_fields import META_FIELDS, with_meta_fields
+from pyhudi_core.model.schema import conform, from_avro
+from pyhudi_core.snapshot.snapshot import Snapshot, build
+
+_AREA = Area.SCHEMA
+
+
+def load(exam: Examination) -> Snapshot | None:
+    """The table's present state, for this examination and that of the keys; None where it cannot be made."""
+    context = exam.context
+    if context is None:
+        return None
+    try:
+        listed = replace(context.config, metadata_partitions=())
+        return build(context.storage, context.folder, listed, exam.timeline, executor=context.runtime.executor)
+    except CorruptionError as error:
+        exam.not_examined(
+            _AREA, f"Without readable commits there is no state to examine: {describe(error)}", error.path
+        )
+    except HudiError as error:
+        kind = Kind.SCHEMA_MISSING if "schema" in error.message else Kind.SCHEMA_UNREADABLE
+        exam.add(kind, describe(error), error.path)
+    exam.not_examined(Area.KEYS, "Without a readable state of the table keys were not examined")
+    return None
+
+
+def partitions(exam: Examination, snapshot: Snapshot, area: Area) -> tuple[str, ...]:
+    """The table's partitions; none, with a finding, where they cannot be told."""
+    try:
+        with exam.looking(area):
+            return snapshot.view.partitions()
+    except HudiError as error:
+        exam.not_examined(area, f"The partitions cannot be told: {describe(error)}", error.path)
+    return ()
+
+
+def slices(exam: Examination, snapshot: Snapshot, partition: str, area: Area) -> tuple[FileSlice, ...]:
+    """The newest visible slices of a partition; none, with a finding, where they cannot be told."""
+    try:
+        with exam.looking(area, partition):
+            return snapshot.view.slices(partition)
+    except HudiError as error:
+        exam.not_examined(area, f"The file groups of {partition!r} cannot be told: {describe(error)}", error.path)
+    return ()
+
+
+def examine(exam: Examination, snapshot: Snapshot) -> None:
+    """Compare the footers of the newest files with the schema, and walk through the logs that lie on them."""
+    known = partitions(exam, snapshot, _AREA)
+    found = [piece for partition in known for piece in slices(exam, snapshot, partition, _AREA)]
+    found.sort(key=lambda piece: piece.requested_time, reverse=True)
+    chosen = found[: exam.limits.footers]
+    if len(chosen) < len(found):
+        exam.not_examined(_AREA, f"The files of {len(found) - len(chosen):,} older file slices were not read")
+    based = [piece for piece in chosen if piece.base is not None]
+    rows = exam.runtime.executor.map(lambda piece: _look(exam, piece, snapshot), based)
+    logs = [log for piece in chosen for log in piece.logs]
+    exam.runtime.executor.map(lambda log: _walk(exam, log, snapshot), logs)
+    exam.counts.update(
+        {
+            "columns": len(snapshot.schema),
+            "base files in use": sum(piece.base is not None for piece in found),
+            "log files in use": sum(len(piece.logs) for piece in found),
+            "rows": sum(rows),
+        }
+    )
+    exam.saw(_AREA, _summary(exam, len(based), len(logs)))
+
+
+def _summary(exam: Examination, bases: int, logs: int) -> str:
+    counts = exam.counts
+    text = (
+        f"{counts['columns']} columns, {bases:,} of {counts['base files in use']:,} base files, {counts['rows']:,} rows"
+    )
+    return (
+        f"{text} in them, {logs:,} of {counts['log files in use']:,} log files" if counts["log files in use"] else text
+    )
+
+
+def _walk(exam: Examination, log: LogFile, snapshot: Snapshot) -> None:
+    """Go from block to block of a log, and compare what their headers say the columns are. What is no block hides rows."""
+    compared: set[str] = set()
+    try:
+        with exam.looking(_AREA, log.path), exam.storage.open_input(log.path) as source:
+            reader = LogReader(source, log.path)
+            for block in reader.blocks():
+                text = block.headers.get(Header.SCHEMA) if block.type in DATA_BLOCKS else None
+                if text and text not in compared:
+                    compared.add(text)
+                    _readable(exam, snapshot, from_avro(text, path=log.path), log.path, block.instant_time)
+            for piece in reader.damaged:
+                exam.add(Kind.LOG_DAMAGED, f"{piece}; reads pass over them", log.path, log.name.requested_time)
+    except (CorruptionError, UnsupportedTableError) as error:
+        exam.add(Kind.LOG_DAMAGED, describe(error), log.path, log.name.requested_time)
+
+
+def _look(exam: Examination, piece: FileSlice, snapshot: Snapshot) -> int:
+    """Examine a base file by its footer; the number of its rows."""
+    path = piece.path
+    try:
+        with exam.looking(_AREA, path), exam.storage.open_input(path) as source:
+            reader = BaseFileReader(source, path)
+            _compare(exam, piece, reader, snapshot)
+            return reader.rows
+    except CorruptionError as error:
+        exam.add(Kind.FILE_DAMAGED, describe(error), path, piece.requested_time)
+    return 0
+
+
+def _compare(exam: Examination, piece: FileSlice, reader: BaseFileReader, snapshot: Snapshot) -> None:
+    if piece.stat is not None and piece.stat.rows != reader.rows:
+        what = f"The commit says {piece.stat.rows:,} rows, and the file has {reader.rows:,}"
+        exam.add(Kind.ROWS_DIFFER, what, piece.path, piece.requested_time)
+    unknown = [name for name in reader.schema.names if name not in snapshot.schema.names and name not in META_FIELDS]
+    if unknown:
+        exam.counts["files with columns that the table has not"] += 1
+    _readable(exam, snapshot, reader.schema, piece.path, piece.requested_time)
+
+
+def _readable(exam: Examination, snapshot: Snapshot, schema: pa.Schema, path: str, requested_time: str) -> None:
+    """Whether a file of a commit with these columns can be read as the table's, whose columns may have had other names then."""
+    names = None if snapshot.evolution is None else snapshot.evolution.names_at(requested_time)
+    try:
+        conform(pa.RecordBatch.from_pylist([], schema=schema), with_meta_fields(snapshot.schema), names)
+    except HudiError as error:
+        exam.add(Kind.SCHEMA_DIFFERS, describe(error), path, requested_time)

@@ -1,0 +1,129 @@
+"""The footer of a base file: Parquet metadata, and Hudi's own values (specification, "Base Files").
+
+Reading rows needs none of Hudi's values. Keys are compared as UTF-8 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pyhudi_core.errors import CorruptBaseFileError, HudiError
+from pyhudi_core.formats.bloom import BloomFilter
+from pyhudi_core.model.java_order import sorts_as_in_java
+
+BLOOM_FILTER = "org.apache.hudi.bloomfilter"
+BLOOM_TYPE = "hoodie_bloom_filter_type_code"
+MIN_KEY = "hoodie_min_record_key"
+MAX_KEY = "hoodie_max_record_key"
+AVRO_SCHEMA = "parquet.avro.schema"
+WRITER_MODEL = "writer.model.name"
+
+_MAGIC = b"PAR1"
+# Length of the footer and magic.
+_MARK_BYTES = 8
+_TAIL_BYTES = 448 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileFooter:
+    """The footer of a base file. ``schema`` has the file's columns, meta columns included, as pyarrow reads them."""
+
+    path: str
+    rows: int
+    schema: pa.Schema
+    min_key: str | None
+    max_key: str | None
+    key_value: Mapping[str, str]
+
+    @property
+    def sure_min_key(self) -> str | None:
+        """The lowest key, if it is the same in every order that writers compare keys in; else None."""
+        return _sure(self.min_key)
+
+    @property
+    def sure_max_key(self) -> str | None:
+        """The highest key, under the same condition."""
+        return _sure(self.max_key)
+
+    def bloom(self) -> BloomFilter | None:
+        """Decode the bloom filter; None if the file has none. Raises `CorruptBaseFileError`."""
+        text = self.key_value.get(BLOOM_FILTER)
+        if text is None:
+            return None
+        return BloomFilter.from_footer(text, self.key_value.get(BLOOM_TYPE), path=self.path)
+
+
+def _sure(bound: str | None) -> str | None:
+    return bound if bound is not None and sorts_as_in_java(bound) else None
+
+
+def read_footer(source: pa.NativeFile, path: str) -> BaseFileFooter:
+    """Read the footer of the file. Raises `CorruptBaseFileError`."""
+    with reading(path):
+        return footer_of(parsed(raw_footer(source)), path)
+
+
+def raw_footer(source: pa.NativeFile) -> bytes:
+    """Return the Thrift bytes of the file's metadata, usually in one read: bloom filters make footers half a megabyte long.
+
+    Raises:
+        ValueError: the file does not end as a Parquet file does.
+    """
+    size = source.size()
+    tail = source.read_at(min(size, _TAIL_BYTES), max(size - _TAIL_BYTES, 0))
+    if len(tail) < 2 * _MARK_BYTES or tail[-4:] != _MAGIC:
+        raise ValueError("it does not end with the letters of a Parquet file")
+    length = int.from_bytes(tail[-_MARK_BYTES:-4], "little")
+    if length > size - len(_MAGIC) - _MARK_BYTES:
+        raise ValueError(f"its footer is said to have {length} bytes, of {size} in all")
+    if length + _MARK_BYTES > len(tail):
+        tail = source.read_at(length + _MARK_BYTES, size - length - _MARK_BYTES)
+    if len(tail) < length + _MARK_BYTES:
+        raise ValueError("it ended while it was read")
+    return bytes(tail[len(tail) - _MARK_BYTES - length : -_MARK_BYTES])
+
+
+def parsed(raw: bytes) -> pq.FileMetaData:
+    """pyarrow's view of a footer. Raises pyarrow's errors."""
+    length = len(raw).to_bytes(4, "little")
+    return pq.read_metadata(pa.BufferReader(b"".join((_MAGIC, raw, length, _MAGIC))))
+
+
+def footer_of(metadata: pq.FileMetaData, path: str) -> BaseFileFooter:
+    """Return the values of a parsed footer."""
+    raw = metadata.metadata or {}
+    # Only values known to be text are decoded: other writers add any bytes.
+    wanted = {name.encode() for name in (BLOOM_FILTER, BLOOM_TYPE, MIN_KEY, MAX_KEY, AVRO_SCHEMA)}
+    key_value = {key.decode(): raw[key].decode() for key in wanted & raw.keys()}
+    return BaseFileFooter(
+        path=path,
+        rows=metadata.num_rows,
+        schema=metadata.schema.to_arrow_schema().remove_metadata(),
+        min_key=key_value.get(MIN_KEY),
+        max_key=key_value.get(MAX_KEY),
+        key_value=key_value,
+    )
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Convert pyarrow's errors about the bytes to a typed error."""
+    try:
+        yield
+    except HudiError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        # Errors of the operating system have a number; pyarrow's own errors have none.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise CorruptBaseFileError(
+            f"The base file cannot be read: {error!s:.200}",
+            path=path,
+            detail=str(error),
+            hint="Restore the file from a copy, or roll back to a savepoint before it was written",
+        ) from error

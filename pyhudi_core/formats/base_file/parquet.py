@@ -1,0 +1,75 @@
+"""Base files in Parquet, Hudi's default format (specification, "Base Files").
+
+Reads every Parquet file that a Hudi table may hold: lists of two and of three levels, with or without Hudi's footer values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pyhudi_core.formats.base_file.footer import BaseFileFooter, footer_of, parsed, raw_footer, reading
+from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange, column_ranges
+
+
+class ParquetBaseFile:
+    """One base file in Parquet; see `base_file.BaseFileReader`.
+
+    Raises:
+        CorruptBaseFileError: the footer cannot be read.
+    """
+
+    def __init__(self, source: pa.NativeFile, path: str, columns: Sequence[str] | None = None) -> None:
+        self._path = path
+        with reading(path):
+            self._footer = raw_footer(source)
+            metadata = parsed(self._footer)
+            self._file = pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us", pre_buffer=True)
+            self._schema = self._file.schema_arrow.remove_metadata()
+        self._columns = None if columns is None else [name for name in columns if name in self._schema.names]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns of the file as pyarrow reads them."""
+        return self._schema
+
+    @property
+    def rows(self) -> int:
+        """Rows of the file."""
+        return int(self._file.metadata.num_rows)
+
+    @property
+    def row_group_rows(self) -> list[int]:
+        """Rows of each row group."""
+        metadata = self._file.metadata
+        return [int(metadata.row_group(number).num_rows) for number in range(metadata.num_row_groups)]
+
+    def footer(self) -> BaseFileFooter:
+        """Return the footer, which has been read already. Raises `CorruptBaseFileError`."""
+        with reading(self._path):
+            return footer_of(self._file.metadata, self._path)
+
+    def iter_batches(
+        self, row_groups: Sequence[int] | None, use_threads: bool, batch_rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows of these row groups in the order of the file."""
+        chosen = range(self._file.num_row_groups) if row_groups is None else row_groups
+        for number in chosen:
+            with reading(self._path):
+                batches = self._file.iter_batches(batch_rows, [number], self._columns, use_threads=use_threads)
+            while True:
+                with reading(self._path):
+                    batch = next(batches, None)
+                if batch is None:
+                    break
+                yield batch
+
+    def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
+        """Return for each row group the ranges of the columns with usable statistics.
+
+        Only top-level columns of plain types have them.
+        """
+        with reading(self._path):
+            return column_ranges(self._footer, self._schema, columns)

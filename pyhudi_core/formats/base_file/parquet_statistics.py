@@ -1,0 +1,299 @@
+"""Ranges of columns from the footer of a Parquet file (Parquet format, "Metadata" and "Statistics").
+
+This package parses the footer itself, because pyarrow's objects for column chunks crash the process if the footer is damaged
+(seen with release 26; its readers of rows and schema raise errors as they should). Only top-level columns of plain types have ranges.
+
+Invariants
+- a range is returned only if the format orders the type as this package does, and both bounds are exact values or outside the values;
+- anything that is not a footer raises ValueError, in time bounded by the number of bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_MAX_DEPTH = 16
+# Types of the Thrift compact protocol.
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+# Field numbers of parquet.thrift.
+_ROW_GROUPS, _COLUMN_ORDERS = 4, 7
+_COLUMNS = 1
+_META_DATA = 3
+_TYPE, _PATH, _STATISTICS = 1, 3, 12
+_OLD_MAX, _OLD_MIN, _NULL_COUNT, _MAX, _MIN = 1, 2, 3, 5, 6
+# Physical types.
+_BOOLEAN, _INT32, _INT64, _FLOAT, _FLOAT64, _BYTE_ARRAY, _FIXED = 0, 1, 2, 4, 5, 6, 7
+
+_NUMBERS = {_BOOLEAN: struct.Struct("<?"), _INT32: struct.Struct("<i"), _INT64: struct.Struct("<q")}
+_FLOATS = {_FLOAT: struct.Struct("<f"), _FLOAT64: struct.Struct("<d")}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRange:
+    """The statistics of one column of one row group.
+
+    ``min`` and ``max`` are Python values: bounds that need not occur, None if unknown (or if all values are
+    null); NaN is outside every range. ``null_count`` is None if unknown.
+    """
+
+    min: Any
+    max: Any
+    null_count: int | None
+
+
+def column_ranges(footer: bytes, schema: pa.Schema, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
+    """Return for each row group the ranges of the columns with usable statistics.
+
+    Args:
+        footer: the Thrift bytes of the file's metadata.
+        schema: the file's columns, as pyarrow reads them.
+        columns: requested top-level columns; those not in the file are ignored.
+
+    Raises:
+        ValueError: the bytes are not such a footer.
+    """
+    metadata = _Thrift(footer).struct(0)
+    ordered = _COLUMN_ORDERS in metadata
+    readers = {
+        name.encode(): (name, reader)
+        for name in dict.fromkeys(columns)
+        if name in schema.names and (reader := _value_reader(schema.field(name).type)) is not None
+    }
+    return [_group_ranges(group, readers, ordered) for group in _structs(metadata.get(_ROW_GROUPS, []))]
+
+
+Reader = Callable[[int, bytes], Any]
+
+
+def _group_ranges(
+    group: dict[int, Any], readers: dict[bytes, tuple[str, Reader]], ordered: bool
+) -> dict[str, ColumnRange]:
+    found = {}
+    for chunk in _structs(group.get(_COLUMNS, [])):
+        meta = _struct(chunk.get(_META_DATA, {}))
+        path = meta.get(_PATH)
+        leaf = path[0] if isinstance(path, list) and len(path) == 1 else None
+        if not isinstance(leaf, bytes) or leaf not in readers:
+            continue
+        name, reader = readers[leaf]
+        range_ = _range(meta, reader, ordered)
+        if range_ is not None:
+            found[name] = range_
+    return found
+
+
+def _range(meta: dict[int, Any], reader: Reader, ordered: bool) -> ColumnRange | None:
+    statistics = _struct(meta.get(_STATISTICS, {}))
+    physical = meta.get(_TYPE)
+    null_count = statistics.get(_NULL_COUNT)
+    if not isinstance(null_count, int) or null_count < 0:
+        null_count = None
+    low, high = statistics.get(_MIN), statistics.get(_MAX)
+    if not ordered or not isinstance(low, bytes) or not isinstance(high, bytes):
+        # The deprecated fields hold bounds in the order of signed bytes, which is the right order for numbers only.
+        signed = physical in _NUMBERS or physical in _FLOATS
+        low, high = (statistics.get(_OLD_MIN), statistics.get(_OLD_MAX)) if signed else (None, None)
+    bounds = None
+    if isinstance(low, bytes) and isinstance(high, bytes) and isinstance(physical, int):
+        bounds = _bounds(reader, physical, low, high)
+    if bounds is None:
+        return None if null_count is None else ColumnRange(None, None, null_count)
+    return ColumnRange(*bounds, null_count)
+
+
+def _bounds(reader: Reader, physical: int, low: bytes, high: bytes) -> tuple[Any, Any] | None:
+    try:
+        bounds = reader(physical, low), reader(physical, high)
+    except (ValueError, OverflowError, KeyError, struct.error):
+        # Valid bounds may have no Python value: a text cut inside a character, a time after the year 9999.
+        return None
+    if any(isinstance(bound, float) and math.isnan(bound) for bound in bounds):
+        return None
+    return bounds
+
+
+def _value_reader(kind: pa.DataType) -> Reader | None:
+    """Return the function that reads a bound of a column of this type; None for types without a usable order."""
+    types = pa.types
+    if types.is_boolean(kind) or types.is_signed_integer(kind):
+        return lambda physical, raw: _NUMBERS[physical].unpack(raw)[0]
+    if types.is_floating(kind) and not types.is_float16(kind):
+        return lambda physical, raw: _FLOATS[physical].unpack(raw)[0]
+    if types.is_string(kind) or types.is_large_string(kind):
+        return lambda physical, raw: _bytes(physical, raw).decode()
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        return _bytes
+    if types.is_decimal(kind):
+        return lambda physical, raw: Decimal(f"{_integer(physical, raw)}E{-kind.scale}")
+    if types.is_date32(kind) or types.is_time(kind) or (types.is_timestamp(kind) and kind.unit != "ns"):
+        return lambda physical, raw: pa.scalar(_NUMBERS[physical].unpack(raw)[0], kind).as_py()
+    return None
+
+
+def _bytes(physical: int, raw: bytes) -> bytes:
+    if physical not in (_BYTE_ARRAY, _FIXED):
+        raise ValueError("the column does not hold bytes")
+    return raw
+
+
+def _integer(physical: int, raw: bytes) -> int:
+    if physical in (_INT32, _INT64):
+        return int(_NUMBERS[physical].unpack(raw)[0])
+    return int.from_bytes(_bytes(physical, raw), "big", signed=True)
+
+
+def _struct(value: Any) -> dict[int, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("a field of the footer has another type")
+    return value
+
+
+def _structs(value: Any) -> list[dict[int, Any]]:
+    if not isinstance(value, list):
+        raise ValueError("a field of the footer has another type")
+    return [_struct(item) for item in value]
+
+
+class _Thrift:
+    """Reads Thrift's compact protocol into dictionaries by field number. Every value takes at least one byte."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes, start: int = 0) -> None:
+        self._data = data
+        self._at = start
+
+    @property
+    def position(self) -> int:
+        """The position of the next value."""
+        return self._at
+
+    def struct(self, depth: int) -> dict[int, Any]:
+        if depth > _MAX_DEPTH:
+            raise ValueError("the footer is nested too deeply")
+        fields: dict[int, Any] = {}
+        number = 0
+        while True:
+            head = self._byte()
+            if head == 0:
+                return fields
+            kind = head & 0x0F
+            number = number + (head >> 4) if head >> 4 else self._signed()
+            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if kind in (_I16, _I32, _I64):
+            return self._signed()
+        if kind == _BINARY:
+            return self._take(self._unsigned())
+        if kind == _STRUCT:
+            return self.struct(depth + 1)
+        if kind in (_LIST, _SET):
+            return self._list(depth)
+        if kind == _DOUBLE:
+            return self._take(8)
+        if kind in (_TRUE, _FALSE, _BYTE):
+            return self._byte()
+        if kind == _MAP:
+            return self._map(depth)
+        raise ValueError(f"the footer has a value of unknown type {kind}")
+
+    def _list(self, depth: int) -> list[Any]:
+        head = self._byte()
+        size = head >> 4 if head >> 4 != 15 else self._unsigned()
+        if size > len(self._data) - self._at:
+            raise ValueError("a list of the footer has more items than there are bytes")
+        if depth >= _MAX_DEPTH:
+            raise ValueError("the footer is nested too deeply")
+        return [self._value(head & 0x0F, depth + 1) for _ in range(size)]
+
+    def _map(self, depth: int) -> None:
+        size = self._unsigned()
+        if size > len(self._data) - self._at:
+            raise ValueError("a map of the footer has more items than there are bytes")
+        kinds = self._byte() if size else 0
+        for _ in range(size):
+            self._value(kinds >> 4, depth + 1)
+            self._value(kinds & 0x0F, depth + 1)
+
+    def _byte(self) -> int:
+        at = self._at
+        if at >= len(self._data):
+            raise ValueError("the footer is cut off")
+        self._at = at + 1
+        return self._data[at]
+
+    def _take(self, size: int) -> bytes:
+        end = self._at + size
+        if end > len(self._data):
+            raise ValueError("the footer is cut off")
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+    def _unsigned(self) -> int:
+        byte = self._byte()
+        value, shift = byte & 0x7F, 7
+        while byte & 0x80:
+            if shift > 63:
+                raise ValueError("an integer of the footer has more than 64 bits")
+            byte = self._byte()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+        return value
+
+    def _signed(self) -> int:
+        value = self._unsigned()
+        return (value >> 1) ^ -(value & 1)
+
+
+def thrift_struct(data: bytes, start: int = 0) -> tuple[dict[int, Any], int]:
+    """Return the Thrift structure at an offset, by field number, and the offset behind it. Raises ValueError."""
+    reader = _Thrift(data, start)
+    return reader.struct(0), reader.position
+
+
+def written_ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, ColumnRange]:
+    """The ranges of the top-level columns of plain types of a file that was just written, over all its row groups.
+
+    Only for metadata that Arrow's writer handed out. A bound that Python cannot hold is unknown.
+    """
+    plain = {field.name for field in schema if not pa.types.is_nested(field.type)}
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    found: dict[str, ColumnRange] = {}
+    for number in range(metadata.num_columns):
+        name = metadata.schema.column(number).path
+        if name in plain:
+            found[name] = _widest([_written_range(group.column(number)) for group in groups])
+    return found
+
+
+def _written_range(chunk: pq.ColumnChunkMetaData) -> tuple[ColumnRange, bool]:
+    """The range of a column chunk, and whether all its values are nulls."""
+    statistics = chunk.statistics
+    if statistics is None or not statistics.has_null_count:
+        return ColumnRange(None, None, None), False
+    nulls = int(statistics.null_count)
+    try:
+        low, high = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
+    except (ValueError, OverflowError, pa.ArrowException):
+        low, high = None, None
+    return ColumnRange(low, high, nulls), nulls == chunk.num_values
+
+
+def _widest(ranges: list[tuple[ColumnRange, bool]]) -> ColumnRange:
+    """The range of several chunks together: a bound is unknown if that of one chunk with values is."""
+    counts = [known.null_count for known, _ in ranges]
+    nulls = None if None in counts else sum(count for count in counts if count is not None)
+    with_values = [known for known, only_nulls in ranges if not only_nulls]
+    if not with_values or any(known.min is None or known.max is None for known in with_values):
+        return ColumnRange(None, None, nulls)
+    return ColumnRange(min(known.min for known in with_values), max(known.max for known in with_values), nulls)

@@ -1,0 +1,223 @@
+"""Write Parquet base files (specification, "Base Files" and "Meta Fields").
+
+A file has what Hudi's readers expect: meta columns first, and in the footer the bloom filter of the record keys, the least and the
+greatest key, and the Avro schema. Intended differences from Hudi's writer: lists have three levels, pages are compressed with snappy unless
+an option says otherwise, and columns with few repeated values get no dictionary.
+
+Invariant: memory is bounded by a row group of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pyhudi_core.formats.base_file.footer import AVRO_SCHEMA, BLOOM_FILTER, BLOOM_TYPE, MAX_KEY, MIN_KEY, WRITER_MODEL
+from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange, written_ranges
+from pyhudi_core.formats.bloom import BloomBuilder, BloomFilter
+from pyhudi_core.model.meta_fields import COMMIT_SEQNO, RECORD_KEY
+
+# All values of these columns differ, so a dictionary is useless.
+_UNIQUE = frozenset({COMMIT_SEQNO, RECORD_KEY})
+# This number of rows shows whether a column's values repeat: the share of distinct values is below this one.
+_SAMPLE_ROWS = 16_384
+_UNIQUE_SHARE = 0.92
+# The ratio of file bytes to Arrow bytes, used until the first row group gives it.
+_FIRST_RATIO = 0.25
+# The Arrow memory of a buffered row group is at most this many times its size in the file.
+_MAX_EXPANSION = 8
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileStats:
+    """The result of a write: rows, the least and greatest record key by UTF-8 bytes (None without keys), and the ranges of columns."""
+
+    rows: int
+    min_key: str | None
+    max_key: str | None
+    ranges: Mapping[str, ColumnRange]
+
+
+class BaseFileWriter:
+    """Writes one base file to a stream; the caller opens and closes the stream.
+
+    Args:
+        stream: written from its present position.
+        schema: the five meta columns first, then the table's columns.
+        avro_schema: the same as Avro text, for the footer.
+        bloom: the filter to add new keys to and to write, or its builder; None writes none.
+        codec: "snappy", "zstd", "gzip" or "none"; ``codec_level`` is the codec's own level.
+        row_group_rows: maximum rows of a row group.
+        row_group_bytes: approximate size of a row group in the file.
+    """
+
+    def __init__(
+        self,
+        stream: IO[bytes] | pa.NativeFile,
+        schema: pa.Schema,
+        *,
+        avro_schema: str,
+        bloom: BloomFilter | BloomBuilder | None,
+        codec: str = "snappy",
+        codec_level: int | None = None,
+        row_group_rows: int = 200_000,
+        row_group_bytes: int = 16 << 20,
+    ) -> None:
+        self._stream = stream
+        self._avro_schema = avro_schema
+        self._bloom = bloom
+        self._row_group_rows = row_group_rows
+        self._row_group_bytes = row_group_bytes
+        self._ratio = _FIRST_RATIO
+        self._pending: list[pa.Table] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._rows = 0
+        self._min_key: str | None = None
+        self._max_key: str | None = None
+        self._start = stream.tell()
+        self._schema = schema
+        self._codec = (codec, codec_level)
+        self._writer: pq.ParquetWriter | None = None
+        self._metadata: list[pq.FileMetaData] = []
+
+    @property
+    def rows(self) -> int:
+        """Rows written so far."""
+        return self._rows
+
+    @property
+    def bytes_written(self) -> int:
+        """The approximate size of the file so far: written bytes, and an estimate for buffered rows."""
+        return int(self._stream.tell()) - self._start + int(self._pending_bytes * self._ratio)
+
+    def write(self, data: pa.RecordBatch | pa.Table) -> None:
+        """Add rows with the schema's columns."""
+        table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+        while table.num_rows:
+            row_bytes = max(table.nbytes / table.num_rows, 1.0)
+            taken = table.slice(0, self._room(row_bytes))
+            self._pending.append(taken)
+            self._pending_rows += taken.num_rows
+            self._pending_bytes += int(taken.num_rows * row_bytes)
+            self._rows += taken.num_rows
+            table = table.slice(taken.num_rows)
+            if self._room(row_bytes) == 0:
+                self._flush()
+
+    def add_keys(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Add record keys of new rows to the bloom filter and the key range."""
+        if len(keys) == 0:
+            return
+        if self._bloom is not None:
+            self._bloom.add(keys)
+        bounds = pc.min_max(keys)
+        self.seed_keys(bounds["min"].as_py(), bounds["max"].as_py())
+
+    def seed_keys(self, min_key: str | None, max_key: str | None) -> None:
+        """Widen the key range by a known key, such as that of the file that is rewritten."""
+        if min_key is not None:
+            self._min_key = min_key if self._min_key is None else min(self._min_key, min_key, key=_utf8)
+        if max_key is not None:
+            self._max_key = max_key if self._max_key is None else max(self._max_key, max_key, key=_utf8)
+
+    def close(self) -> BaseFileStats:
+        """Write the buffered rows and the footer. The stream stays open."""
+        self._flush()
+        writer = self._opened(self._schema.empty_table())
+        writer.add_key_value_metadata(self._key_value())
+        writer.close()
+        return BaseFileStats(self._rows, self._min_key, self._max_key, written_ranges(self._metadata[0], self._schema))
+
+    def abandon(self) -> None:
+        """Discard the file. Close or abort the stream before this writer is deleted, or Arrow still writes a footer to it."""
+        self._pending.clear()
+        if self._writer is not None:
+            # Otherwise pyarrow would finish the file, and log an error, when it is garbage collected.
+            self._writer.is_open = False
+
+    def _opened(self, first: pa.Table) -> pq.ParquetWriter:
+        """Return the Parquet writer, created when the first row group has shown how its columns repeat."""
+        if self._writer is None:
+            codec, level = self._codec
+            self._writer = pq.ParquetWriter(
+                self._stream,
+                self._schema,
+                compression=codec,
+                compression_level=level,
+                use_dictionary=_dictionary_leaves(first),
+                write_statistics=True,
+                use_deprecated_int96_timestamps=False,
+                store_schema=False,
+                store_decimal_as_integer=False,
+                metadata_collector=self._metadata,
+            )
+        return self._writer
+
+    def _room(self, row_bytes: float) -> int:
+        """Return how many rows of that size the row group still takes; a new one takes at least one row."""
+        most = min(self._row_group_bytes / self._ratio, self._row_group_bytes * _MAX_EXPANSION)
+        by_bytes = int((most - self._pending_bytes) / row_bytes)
+        room = max(min(by_bytes, self._row_group_rows - self._pending_rows), 0)
+        return room if self._pending_rows else max(room, 1)
+
+    def _flush(self) -> None:
+        if not self._pending_rows:
+            return
+        before = self._stream.tell()
+        table = pa.concat_tables(self._pending)
+        self._opened(table).write_table(table, row_group_size=self._pending_rows)
+        self._ratio = max((self._stream.tell() - before) / max(self._pending_bytes, 1), 1e-3)
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+
+    def _key_value(self) -> dict[str, str]:
+        values = {AVRO_SCHEMA: self._avro_schema, WRITER_MODEL: "avro"}
+        if self._bloom is not None:
+            made = self._bloom.build() if isinstance(self._bloom, BloomBuilder) else self._bloom
+            text, type_code = made.to_footer()
+            values[BLOOM_FILTER] = text
+            if type_code is not None:
+                values[BLOOM_TYPE] = type_code
+        if self._min_key is not None and self._max_key is not None:
+            values |= {MIN_KEY: self._min_key, MAX_KEY: self._max_key}
+        return values
+
+
+def _utf8(key: str) -> bytes:
+    return key.encode()
+
+
+def _dictionary_leaves(table: pa.Table) -> list[str]:
+    """Return the Parquet paths whose values are worth a dictionary.
+
+    If a column's values rarely repeat, building the dictionary takes longer than all other work, and the dictionary is discarded.
+    """
+    sample = table.slice(0, _SAMPLE_ROWS)
+    return [path for field in table.schema if _repeats(sample, field) for path in _leaves(field)]
+
+
+def _repeats(sample: pa.Table, field: pa.Field) -> bool:
+    if field.name in _UNIQUE:
+        return False
+    if sample.num_rows < _SAMPLE_ROWS or pa.types.is_nested(field.type) or pa.types.is_decimal(field.type):
+        return True
+    return bool(pc.count_distinct(sample[field.name]).as_py() < _UNIQUE_SHARE * sample.num_rows)
+
+
+def _leaves(field: pa.Field) -> list[str]:
+    """Return the Parquet paths of a column's values, as they are written."""
+    types, kind = pa.types, field.type
+    if types.is_struct(kind):
+        inner, below = list(kind.fields), ""
+    elif types.is_list(kind):
+        inner, below = [kind.value_field.with_name("element")], "list."
+    elif types.is_map(kind):
+        inner, below = [kind.key_field.with_name("key"), kind.item_field.with_name("value")], "key_value."
+    else:
+        return [field.name]
+    return [f"{field.name}.{below}{leaf}" for child in inner for leaf in _leaves(child)]

@@ -1,0 +1,132 @@
+"""The blocks of a log file: their names in the format, their layout in bytes, and how one is made.
+
+Specification, "Log Format", corrected by files that Hudi wrote: type and header numbers begin at 0, there are no header or footer lengths. All
+integers are big-endian. A block is
+
+    magic 6 | length 8 | version 4 | type 4 | header map | content length 8 | content | footer map | total length 8
+
+where ``length`` counts what follows it, and the total length at the end is ``length`` + 6, so that the file can be read backwards. A map is an
+int count and, for each entry, an int key, an int length and UTF-8 text.
+
+Version 0 of the format has no header, no footer and no total length, as its flags say; records bring their schema in the content. No release of
+table version 8 writes it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+MAGIC = b"#HUDI#"
+FORMAT_VERSION = 1
+OLD_VERSION = 0
+CONTENT_VERSION = 3
+"""The first int of the content of Avro, CDC and delete blocks."""
+LARGEST_BLOCK = (1 << 31) - 1
+
+
+class BlockType(IntEnum):
+    """Kinds of blocks, by their number in the file."""
+
+    COMMAND = 0
+    DELETE = 1
+    CORRUPT = 2
+    AVRO_DATA = 3
+    HFILE_DATA = 4
+    PARQUET_DATA = 5
+    CDC_DATA = 6
+
+
+DATA_BLOCKS = frozenset({BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA})
+"""Blocks that hold rows."""
+
+
+class Header(IntEnum):
+    """Keys of the header map, by their number in the file."""
+
+    INSTANT_TIME = 0
+    TARGET_INSTANT_TIME = 1
+    SCHEMA = 2
+    COMMAND_BLOCK_TYPE = 3
+    COMPACTED_BLOCK_TIMES = 4
+    RECORD_POSITIONS = 5
+    BLOCK_IDENTIFIER = 6
+    IS_PARTIAL = 7
+    BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS = 8
+
+
+ROLLBACK_COMMAND = "0"
+"""The one command: forget the blocks of the target instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogBlock:
+    """A complete block of a log file; its content is read on request.
+
+    Attributes:
+        type: the kind of content.
+        headers: texts by the number of their key; unknown numbers are kept.
+        offset, size: position and size in the file, from the magic to the end of the block.
+        content_offset, content_size: position and size of its content.
+        version: of the format.
+    """
+
+    type: BlockType
+    headers: Mapping[int, str]
+    offset: int
+    size: int
+    content_offset: int
+    content_size: int
+    version: int = FORMAT_VERSION
+
+    @property
+    def instant_time(self) -> str:
+        """The requested time of the deltacommit that wrote the block; empty if the block does not have it."""
+        return self.headers.get(Header.INSTANT_TIME, "")
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether records hold only some of the columns."""
+        return self.headers.get(Header.IS_PARTIAL, "").lower() == "true"
+
+    @property
+    def compacted_times(self) -> tuple[str, ...]:
+        """The instants whose blocks this one replaces (log compaction); newest first."""
+        text = self.headers.get(Header.COMPACTED_BLOCK_TIMES, "")
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedBlock:
+    """Bytes between two valid blocks, or after the last one, that are not a block: readers skip and report them."""
+
+    offset: int
+    size: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.size:,} bytes at offset {self.offset} are no log block ({self.reason})"
+
+
+def encode_block(kind: BlockType, headers: Mapping[Header, str], content: bytes) -> bytes:
+    """Return the bytes of one block. Raises ValueError if it would be larger than readers accept."""
+    head = encode_map(headers)
+    foot = encode_map({})
+    length = 4 + 4 + len(head) + 8 + len(content) + len(foot) + 8
+    if length > LARGEST_BLOCK:
+        raise ValueError(f"a log block of {length} bytes; readers take {LARGEST_BLOCK}")
+    start = struct.pack(">6sqii", MAGIC, length, FORMAT_VERSION, kind)
+    return b"".join(
+        (start, head, struct.pack(">q", len(content)), content, foot, struct.pack(">q", length + len(MAGIC)))
+    )
+
+
+def encode_map(entries: Mapping[Header, str]) -> bytes:
+    """Encode a header or footer map; keys in the order of their numbers."""
+    parts = [struct.pack(">i", len(entries))]
+    for key, text in sorted(entries.items()):
+        data = text.encode("utf-8")
+        parts += [struct.pack(">ii", key, len(data)), data]
+    return b"".join(parts)

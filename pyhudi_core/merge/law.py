@@ -1,0 +1,263 @@
+"""The merge law: which of two versions of a row wins.
+
+Everything that merges asks it: the rewrite of a base file, the fold of logs, the reduction of a batch to one version of each key.
+
+Specification, "Merge Modes"; where it is silent, what Hudi 1.0.2 and 1.2.0 answered (docs/merging.md, decision 0030). Arrow in, masks and tables out.
+
+The law
+- `COMMIT_TIME_ORDERING`, or no ordering columns: the newer version wins.
+- `EVENT_TIME_ORDERING`: the higher ordering values win, the newer version on equal ones. Columns are compared one after the other.
+- a delete without an ordering value wins over every older version, and loses to every newer one.
+- `CUSTOM`: a merger makes one row out of two versions. Where one of them is a delete, the rules above decide.
+- partial updates (reads only): the winner of two rows gets the columns that it does not have from the loser; a delete always wins, or is forgotten.
+
+The order of values is Java's: NaN is the greatest number, -0.0 is below 0.0, bytes are signed. Null is the lowest value; in a column of
+32-bit integers it counts as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.model.meta_fields import IS_DELETED
+
+Mask = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+_SIGN_BIT = 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class MergedPairs:
+    """One row for each pair, and which pairs together are a delete."""
+
+    rows: pa.Table
+    gone: Mask
+
+
+class PairMerger(Protocol):
+    """Merges pairs of versions, meta columns included; none of them is a delete."""
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
+        """One row for each pair, in the order of the pairs, in the schema of ``newer``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What the law compares: one version of a row in each place.
+
+    Attributes:
+        orderings: the ordering columns; without any column where only the order of commits decides.
+        deleted: which versions are deletes.
+        outright: which deletes have no ordering value (Hudi calls them commit-time deletes).
+        listed: which deletes come from a delete block.
+    """
+
+    orderings: pa.Table
+    deleted: Mask
+    outright: Mask
+    listed: Mask
+
+    @classmethod
+    def of_rows(cls, rows: pa.Table | pa.RecordBatch, ordering: Sequence[str]) -> Self:
+        """Rows that arrive: those whose ``_hoodie_is_deleted`` is true are deletes."""
+        orderings = _columns(rows, ordering)
+        deleted = says_deleted(rows)
+        outright = deleted & _without_value(orderings) if ordering and deleted.any() else deleted.copy()
+        return cls(orderings, deleted, outright, np.zeros(rows.num_rows, bool))
+
+    @classmethod
+    def of_stored(cls, rows: pa.Table | pa.RecordBatch, ordering: Sequence[str]) -> Self:
+        """Rows of a base file: they are there, whatever they say."""
+        none = np.zeros(rows.num_rows, bool)
+        return cls(_columns(rows, ordering), none, none, none)
+
+    def __len__(self) -> int:
+        return len(self.deleted)
+
+    def take(self, places: Ints) -> Self:
+        """The versions at these places."""
+        orderings = self.orderings.take(pa.array(places)) if self.orderings.num_columns else self.orderings
+        return type(self)(orderings, self.deleted[places], self.outright[places], self.listed[places])
+
+
+@dataclass(frozen=True, slots=True)
+class MergeLaw:
+    """The law of one table.
+
+    Attributes:
+        ordering: the ordering columns; none if only the order of commits decides.
+        merger: makes one row out of two; None in the modes that choose one of the two.
+    """
+
+    ordering: tuple[str, ...] = ()
+    merger: PairMerger | None = None
+
+    def newer_wins(
+        self, newer: Versions, older: Versions, *, in_logs: bool = False, mixed: Mask | bool = False
+    ) -> Mask:
+        """For each pair of versions, whether the newer one wins.
+
+        Args:
+            newer, older: the two versions of each pair; with a merger, one of them is a delete.
+            in_logs: both versions are entries of logs.
+            mixed: which pairs partial updates mix; a delete then wins, or is forgotten, whatever its ordering value is.
+        """
+        if not newer.orderings.num_columns:
+            return np.ones(len(newer), bool)
+        wins = not_lower(*(_as_compared(each.orderings) for each in (newer, older)))
+        forgotten = older.deleted & older.outright
+        obsolete = newer.listed & ~newer.outright & forgotten
+        wins = (newer.outright | forgotten | wins) & ~obsolete
+        if in_logs and self.merger is not None and _has_text(newer.orderings.schema):
+            # Release 1.0.2 has the two texts in two Java classes here, which it cannot compare: the delete of a delete block wins.
+            wins |= newer.listed & ~forgotten
+        return wins | (mixed & (newer.deleted | older.deleted))
+
+    def reduce(self, rows: pa.Table, key: str, position: str) -> pa.Table:
+        """Keep one version of each key of a batch, as if its rows had arrived one after the other by ``position``.
+
+        The result keeps the order of the rows.
+        """
+        keys = rows.column(key)
+        if pc.count_distinct(keys).as_py() == len(rows):
+            return rows
+        codes = pc.dictionary_encode(keys.combine_chunks()).indices.to_numpy(zero_copy_only=False)
+        positions = rows.column(position).to_numpy()
+        versions = Versions.of_rows(rows, self.ordering)
+        orderings = _as_compared(versions.orderings)
+        candidates = np.arange(len(rows))
+        if self.ordering and versions.outright.any():
+            candidates = _not_deleted_outright(codes, positions, versions.outright)
+            orderings = orderings.take(pa.array(candidates))
+        columns = {"code": codes[candidates]}
+        for number, column in enumerate(orderings.columns):
+            columns |= _sort_columns(column, f"{number}")
+        columns |= {"position": positions[candidates]}
+        order = pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns]).to_numpy()
+        sorted_codes = columns["code"][order]
+        last = np.append(sorted_codes[1:] != sorted_codes[:-1], True)
+        return rows.take(pa.array(np.sort(candidates[order[last]])))
+
+
+def says_deleted(rows: pa.Table | pa.RecordBatch) -> Mask:
+    """Which rows say that they are deleted: the boolean column ``_hoodie_is_deleted`` is true, as Hudi's payload classes read it."""
+    index = rows.schema.get_field_index(IS_DELETED)
+    if index < 0 or not pa.types.is_boolean(rows.schema.field(index).type):
+        return np.zeros(rows.num_rows, bool)
+    return mask(pc.fill_null(rows.column(index), False))
+
+
+def not_lower(new: pa.Table, old: pa.Table) -> Mask:
+    """For each pair of rows, whether the new values are not lower than the old ones; columns are compared one after the other."""
+    found = np.ones(new.num_rows, bool)
+    equal = np.ones(new.num_rows, bool)
+    for one, other in zip(new.columns, old.columns, strict=True):
+        lower, higher = compare(one, other)
+        found &= ~(equal & lower)
+        equal &= ~(lower | higher)
+    return found
+
+
+def compare(new: pa.ChunkedArray, old: pa.ChunkedArray) -> tuple[Mask, Mask]:
+    """For each pair of values, whether the new one is lower, and whether it is higher. Null is the lowest."""
+    new, old = _signed(new), _signed(old)
+    lower, higher = _true(pc.less(new, old)), _true(pc.greater(new, old))
+    if new.null_count or old.null_count:
+        new_null, old_null = mask(pc.is_null(new)), mask(pc.is_null(old))
+        lower |= new_null & ~old_null
+        higher |= ~new_null & old_null
+    if pa.types.is_floating(new.type):
+        new_minus, old_minus = _minus_zero(new), _minus_zero(old)
+        lower |= new_minus & _true(pc.equal(old, 0)) & ~old_minus
+        higher |= old_minus & _true(pc.equal(new, 0)) & ~new_minus
+        new_nan, old_nan = _true(pc.is_nan(new)), _true(pc.is_nan(old))
+        lower |= old_nan & ~new_nan
+        higher |= new_nan & ~old_nan
+    return lower, higher
+
+
+def mask(values: pa.ChunkedArray | pa.Array) -> Mask:
+    """Booleans without nulls, in NumPy."""
+    if isinstance(values, pa.ChunkedArray):
+        return np.asarray(values.to_numpy(), bool)
+    return np.asarray(values.to_numpy(zero_copy_only=False), bool)
+
+
+def _columns(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> pa.Table:
+    if not names:
+        return pa.table({})
+    chosen = rows.select(list(names))
+    return chosen if isinstance(chosen, pa.Table) else pa.Table.from_batches([chosen])
+
+
+def _without_value(orderings: pa.Table) -> Mask:
+    """Which versions have no ordering value. Hudi has an int of 0 for a missing value, and takes an int of 0 for that."""
+    none = np.ones(orderings.num_rows, bool)
+    for column in orderings.columns:
+        missing = pc.is_null(column)
+        if orderings.num_columns == 1 and pa.types.is_int32(column.type):
+            missing = pc.or_(missing, pc.equal(pc.fill_null(column, 0), 0))
+        none &= mask(missing)
+    return none
+
+
+def _as_compared(orderings: pa.Table) -> pa.Table:
+    """Ordering columns as versions are compared: Hudi puts an int of 0 in the place of null, which it can compare with other ints only."""
+    for number, item in enumerate(orderings.schema):
+        if pa.types.is_int32(item.type) and orderings.column(number).null_count:
+            orderings = orderings.set_column(number, item, pc.fill_null(orderings.column(number), 0))
+    return orderings
+
+
+def _not_deleted_outright(codes: Ints, positions: Ints, outright: Mask) -> Ints:
+    """The places of versions that count: of each key those behind its last outright delete, or this one if nothing follows it."""
+    order = np.lexsort((positions, codes))
+    starts = np.flatnonzero(np.append(True, codes[order][1:] != codes[order][:-1]))
+    sizes = np.diff(np.append(starts, len(order)))
+    number = np.arange(len(order))
+    last = np.repeat(np.maximum.reduceat(np.where(outright[order], number, -1), starts), sizes)
+    end = np.repeat(starts + sizes - 1, sizes)
+    return np.sort(order[(number > last) | ((number == last) & (number == end))])
+
+
+def _sort_columns(values: pa.ChunkedArray, name: str) -> dict[str, pa.ChunkedArray]:
+    """Columns that sort like `compare` compares: Arrow sorts nulls last, NaN behind all numbers, and takes both zeros for equal."""
+    columns = {f"known{name}": pc.is_valid(values)} if values.null_count else {}
+    columns |= {f"value{name}": _signed(values)}
+    if pa.types.is_floating(values.type) and (minus := _minus_zero(values)).any():
+        columns |= {f"sign{name}": pa.array(~minus)}
+    return columns
+
+
+def _signed(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Bytes that compare as Java compares them, with signs; other values as they are."""
+    if not pa.types.is_binary(values.type):
+        return values
+    array = values.combine_chunks()
+    whole = array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
+    valid, offsets, data = whole.buffers()
+    if data is None:
+        return values
+    flipped = pa.py_buffer(np.frombuffer(data, np.uint8) ^ np.uint8(_SIGN_BIT))
+    made = pa.Array.from_buffers(whole.type, len(whole), [valid, offsets, flipped], offset=whole.offset)
+    return pa.chunked_array([made])
+
+
+def _has_text(orderings: pa.Schema) -> bool:
+    return any(pa.types.is_string(kind) for kind in orderings.types)
+
+
+def _minus_zero(values: pa.ChunkedArray) -> Mask:
+    return np.signbit(values.to_numpy()) & _true(pc.equal(values, 0))
+
+
+def _true(result: pa.ChunkedArray) -> Mask:
+    return mask(pc.fill_null(result, False) if result.null_count else result)

@@ -1,0 +1,135 @@
+"""The rows that a read wants of each file slice, and how they are read: base file and logs, filters, partition columns.
+
+A `RowFilter` is a value that tasks carry to other processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import ObjectNotFoundError, SnapshotExpiredError, at_table
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.model.internal_schema import in_file
+from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
+from pyhudi_core.model.schema import conform
+from pyhudi_core.predicates import Condition
+from pyhudi_core.predicates.arrow import matching
+from pyhudi_core.read.merged import Merging, merged_batches
+from pyhudi_core.read.partition_values import constants_of, with_constants
+from pyhudi_core.read.plan import choose_row_groups
+from pyhudi_core.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """What a scan reads of each file.
+
+    Attributes:
+        columns: the result's columns, in order.
+        schema: the snapshot's schema, with meta columns.
+        predicate: the condition, or None.
+        changed_by: requested times of the instants whose rows are requested; None for all rows.
+        keys: requested record keys; None for all.
+        keys_by_partition: the requested keys of each partition, if known.
+    """
+
+    columns: tuple[str, ...]
+    schema: pa.Schema
+    predicate: Condition | None
+    changed_by: frozenset[str] | None = None
+    keys: pa.Array | None = None
+    keys_by_partition: Mapping[str, pa.Array] | None = None
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in self.columns])
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """The columns to read: those of the result, and those in the conditions."""
+        if self.predicate is not None and self.predicate.columns is None:
+            return self.schema
+        wanted = set(self.columns)
+        wanted.update(self.predicate.columns or () if self.predicate else ())
+        wanted.update([COMMIT_TIME] if self.changed_by is not None else ())
+        wanted.update([RECORD_KEY] if self.keys is not None else ())
+        return pa.schema([item for item in self.schema if item.name in wanted])
+
+    def _base_rows(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
+        schema, path, names = self.read_schema, piece.path, merging.names_at(piece.requested_time)
+        with storage.open_input(path) as source:
+            reader = BaseFileReader(source, path, in_file(names, schema.names))
+            if self.may_hold_keys(reader):
+                for batch in reader.iter_batches(self.row_groups(reader, merging, piece)):
+                    yield conform(batch, schema, names)
+
+    def read_slice(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
+        """Read the requested rows of one slice, logs included. Raises `SnapshotExpiredError` if one of its files was cleaned."""
+        if self.keys_by_partition is not None:
+            own = replace(self, keys=self.keys_by_partition[piece.partition], keys_by_partition=None)
+            yield from own.read_slice(storage, piece, merging)
+            return
+        try:
+            with at_table(storage.location):
+                constants = constants_of(piece.partition, merging.config, self.schema)
+                for batch in self._rows(storage, piece, merging):
+                    kept = self._keep(with_constants(batch, constants))
+                    if kept.num_rows:
+                        yield kept.select(list(self.columns))
+        except ObjectNotFoundError as error:
+            raise SnapshotExpiredError(
+                "A file of this read is missing: it was cleaned after the read began",
+                table=storage.location,
+                path=error.path,
+                hint="Read the newest state, and raise hoodie.clean.commits.retained to keep more commits.",
+            ) from error
+
+    def _rows(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
+        """Read at least the requested rows, with the columns to read."""
+        if piece.logs:
+            return merged_batches(storage, piece, merging, self.read_schema, self.schema)
+        return self._base_rows(storage, piece, merging)
+
+    def row_groups(self, reader: BaseFileReader, merging: Merging, piece: FileSlice) -> list[int]:
+        """Return the row groups of a base file that can hold a matching row; all row groups if columns have other names in it."""
+        renamed = merging.names_at(piece.requested_time) is not None
+        told = constants_of(piece.partition, merging.config, self.schema)
+        return choose_row_groups(reader, None if renamed else self.predicate, self.schema, told)
+
+    def may_hold_keys(self, reader: BaseFileReader) -> bool:
+        """Whether a file can hold a requested key, by its key range and its bloom filter."""
+        if self.keys is None:
+            return True
+        footer = reader.footer()
+        keys = self.keys
+        if footer.sure_min_key is not None:
+            keys = keys.filter(pc.greater_equal(keys, footer.sure_min_key))
+        if footer.sure_max_key is not None:
+            keys = keys.filter(pc.less_equal(keys, footer.sure_max_key))
+        bloom = footer.bloom() if len(keys) else None
+        return bool(len(keys)) and (bloom is None or bool(bloom.might_contain(keys).any()))
+
+    def _keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.keys is not None:
+            batch = batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=self.keys))
+        if self.changed_by is not None:
+            times = pa.array(sorted(self.changed_by), pa.string())
+            batch = batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=times))
+        return batch if self.predicate is None else matching(batch, self.predicate.expression)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceReader:
+    """Reads the wanted rows of file slices in a `Task`."""
+
+    rows: RowFilter
+    merging: Merging
+
+    def read(self, storage: Storage, part: FileSlice) -> Iterator[pa.RecordBatch]:
+        """Read one slice. Raises `SnapshotExpiredError` if one of its files was cleaned."""
+        return self.rows.read_slice(storage, part, self.merging)

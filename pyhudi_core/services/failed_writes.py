@@ -1,0 +1,120 @@
+"""Failed writes: the pending writes and rollbacks of writers that are dead, as a service (specification, "Rollback of failed writes").
+
+Every writer does this before its own write (``transaction/rollback.py``, `repair_by_policy`). Here it can be looked at, scheduled and executed by any
+process: the plan of a rollback is decided under the lock, and from then on the failed write cannot commit any more; its execution deletes files and
+completes the rollback, and every step of it can be done twice.
+
+A rollback that was scheduled and that nobody executes within the heartbeat's limit is executed by the next writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
+from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
+from pyhudi_core.transaction import heartbeat, rollback, scheduled_rollbacks
+from pyhudi_core.transaction.commit import Gate, ask_gate
+
+
+@dataclass(frozen=True, slots=True)
+class FailedWritesPlan:
+    """What dead writers left.
+
+    Attributes:
+        writes: pending writes to roll back, newest first.
+        rollbacks: rollbacks that were scheduled or begun, and that no living process executes; oldest first.
+        why_not: why there is nothing, or what else is pending.
+    """
+
+    writes: tuple[Instant, ...] = ()
+    rollbacks: tuple[Instant, ...] = ()
+    why_not: str = ""
+
+    @property
+    def figures(self) -> Figures:
+        """How many writes and rollbacks."""
+        return {"writes": len(self.writes), "rollbacks": len(self.rollbacks)}
+
+    def __bool__(self) -> bool:
+        return bool(self.writes or self.rollbacks)
+
+    def __str__(self) -> str:
+        if not self:
+            return f"Nothing to roll back: {self.why_not}"
+        writes = [f"roll back {instant.requested_time}" for instant in self.writes]
+        return "; ".join([*writes, *(f"finish the rollback {instant.requested_time}" for instant in self.rollbacks)])
+
+
+@dataclass(frozen=True, slots=True)
+class FailedWritesResult(ServiceResult):
+    """What was rolled back: ``instants`` are the failed writes."""
+
+    service: ClassVar[str] = "failed_writes"
+
+
+class FailedWrites(TableService):
+    """Rolls back what dead writers left."""
+
+    name = "failed_writes"
+    summary = "roll back the pending writes of writers that are dead"
+    action = Action.ROLLBACK
+
+    def plan(self) -> FailedWritesPlan:
+        """What dead writers left now. Changes nothing."""
+        context = self.context
+        pending = context.folder.load().pending.instants
+        writes = [i for i in pending if i.action in DATA_ACTIONS]
+        rollbacks = [i for i in pending if i.action is Action.ROLLBACK]
+        dead = tuple(i for i in reversed(writes) if heartbeat.is_dead(context, i))
+        free = tuple(i for i in rollbacks if scheduled_rollbacks.is_free(context, i))
+        others = len(writes) + len(rollbacks) - len(dead) - len(free)
+        why_not = f"the processes of {others} pending instants are alive, or keep no heartbeat" if others else ""
+        return FailedWritesPlan(dead, free, why_not if writes or rollbacks else "no write is pending")
+
+    def schedule(self) -> Instant | None:
+        """Decide the rollback of the newest failed write; from here on that write cannot commit. None if there is none."""
+        for write in self.plan().writes:
+            if not heartbeat.is_dead(self.context, write, ask_storage=True):
+                continue
+            scheduled = scheduled_rollbacks.schedule(self.context, write.requested_time)
+            if scheduled is not None:
+                return scheduled
+        return None
+
+    def run(
+        self, spark: Any = None, gate: Gate | None = None, extra_metadata: Mapping[str, str] | None = None
+    ) -> FailedWritesResult:
+        """Roll back all that dead writers left, and remove what they never came to announce."""
+        planned = self.plan()
+        ask_gate(gate, self.context, "to roll failed writes back")
+        rollback.repair(self.context)
+        return self._ended((*planned.writes, *planned.rollbacks), planned.why_not)
+
+    def take_over(self) -> FailedWritesResult:
+        """Finish the rollbacks of processes that are dead, and those that were scheduled."""
+        planned = self.plan().rollbacks
+        for instant in planned:
+            scheduled_rollbacks.execute(self.context, instant.requested_time)
+        return self._ended(planned, "no rollback is left")
+
+    def _execute(self, requested_time: str | None, execution: Execution) -> FailedWritesResult:
+        free = {instant.requested_time: instant for instant in self.plan().rollbacks}
+        if requested_time is None:
+            requested_time = min(free, default=None)
+        if requested_time is None:
+            return self._nothing("no rollback is scheduled")
+        if requested_time not in free:
+            return self._nothing(f"the rollback {requested_time} is not pending, or a living process executes it")
+        victim = scheduled_rollbacks.execute(self.context, requested_time, execution.gate)
+        return FailedWritesResult((victim,)) if victim is not None else self._nothing("its write has ended already")
+
+    def _ended(self, planned: tuple[Instant, ...], why_not: str) -> FailedWritesResult:
+        pending = {(i.requested_time, i.action) for i in self.context.folder.load().pending}
+        ended = tuple(i for i in planned if (i.requested_time, i.action) not in pending)
+        return FailedWritesResult(ended, "" if ended else why_not)
+
+    def _nothing(self, why_not: str) -> FailedWritesResult:
+        return FailedWritesResult(why_not=why_not)

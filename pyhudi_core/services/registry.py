@@ -1,0 +1,16 @@
+"""The services that a table has. The table, the command line and Dagster list them from here; a new service is a class and a line."""
+
+from __future__ import annotations
+
+from pyhudi_core.services.archival import Archival
+from pyhudi_core.services.failed_writes import FailedWrites
+from pyhudi_core.services.service import TableService
+from pyhudi_core.transaction.context import TableContext
+
+SERVICES: tuple[type[TableService], ...] = (FailedWrites, Archival)
+"""In the order in which they have their turn after a commit."""
+
+
+def services_of(context: TableContext) -> dict[str, TableService]:
+    """The services of one table, by name."""
+    return {kind.name: kind(context) for kind in SERVICES}

@@ -1,0 +1,175 @@
+"""The protocol of table services: plan, schedule, execute, take over, and a turn after each commit (specification, "Table Services").
+
+A service looks after one table: a data table, or a metadata table, which is a table like any other. It is made from a `TableContext`, and holds no
+state of its own, so any process may do any step.
+
+- `plan` is pure: it reads a state of the table, and computes from it what would be done and why. It writes nothing.
+- `schedule` puts a plan on the timeline as a requested instant, decided under the table's lock (``transaction/decision.py``). From then on the plan
+  belongs to the table, not to the process.
+- `execute` carries a scheduled plan out, without the lock but for its end. It is idempotent: what a dead process has done is found or done again, and
+  it ends with a completed instant that is decided as a commit is.
+- `take_over` finishes what processes left that are known to be dead.
+- `after_commit` is called after each commit of this process, on the engine that wrote it. The commit stands whatever happens there.
+
+A service whose plans are not on the timeline (archival: Hudi has no instant for it) returns None from `schedule`, and `execute` plans anew.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, ClassVar, Protocol
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.engine.choice import engine_for
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.instant import Action, Instant, is_time
+from pyhudi_core.transaction.commit import Gate
+from pyhudi_core.transaction.context import TableContext
+
+Figures = Mapping[str, int | float]
+"""Counts, bytes and seconds by name, for events, tables and JSON."""
+
+
+class ServicePlan(Protocol):
+    """What a service would do now: true if there is something. A frozen value; it prints as a sentence."""
+
+    @property
+    def why_not(self) -> str:
+        """Why there is nothing to do, or what keeps the service from doing more."""
+        ...
+
+    @property
+    def figures(self) -> Figures:
+        """What the plan amounts to: instants, files, bytes, estimated seconds."""
+        ...
+
+    def __bool__(self) -> bool: ...
+
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How a plan is carried out.
+
+    Attributes:
+        engine: where tasks run.
+        gate: asked just before the execution is decided; it answers False or raises to give it up, as for a commit. Dagster's asks whether the
+            run is still wanted.
+        extra_metadata: goes into the completed instant of services that write a commit (compaction, clustering).
+    """
+
+    engine: Engine
+    gate: Gate | None = None
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceResult:
+    """What an execution did: true if it did something. Each service has its own kind, with more fields.
+
+    Attributes:
+        instants: the instants that it completed, or moved.
+        why_not: why nothing was done, or what kept more from being done.
+    """
+
+    service: ClassVar[str] = "service"
+    instants: tuple[Instant, ...] = ()
+    why_not: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether something was done."""
+        return bool(self.instants)
+
+    @property
+    def figures(self) -> Figures:
+        """What was done, as numbers."""
+        return {"instants": len(self.instants)}
+
+    def __bool__(self) -> bool:
+        return self.changed
+
+    def __str__(self) -> str:
+        if not self:
+            return f"{self.service}: nothing was done, {self.why_not}"
+        shown = ", ".join(f"{name} {number:,}" for name, number in self.figures.items() if number)
+        return f"{self.service}: {shown}"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{escape(name)}</td><td>{number:,}</td></tr>" for name, number in self.figures.items())
+        return f"<p>{escape(str(self))}</p><table>{rows}</table>"
+
+
+class TableService(ABC):
+    """One service of one table; see the module's text. ``name`` is its attribute of the table, ``summary`` what it does, in one line."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    action: ClassVar[Action | None] = None
+    """The action of its plans on the timeline; None if they are not there."""
+
+    def __init__(self, context: TableContext) -> None:
+        self.context = context
+
+    @abstractmethod
+    def plan(self) -> ServicePlan:
+        """What would be done now, and why, or why not. Changes nothing."""
+
+    @abstractmethod
+    def schedule(self) -> Instant | None:
+        """Put a plan on the timeline; returns its instant, or None if there is nothing to do."""
+
+    def execute(
+        self,
+        instant: Instant | str | None = None,
+        spark: Any = None,
+        gate: Gate | None = None,
+        extra_metadata: Mapping[str, str] | None = None,
+    ) -> ServiceResult:
+        """Execute a scheduled plan of any process: the one of ``instant``, or the oldest. ``spark`` is the session to run on."""
+        runtime = self.context.runtime
+        engine = engine_for(None, runtime.executor, spark)
+        return self._execute(self._time_of(instant), Execution(engine, gate, extra_metadata or {}))
+
+    def run(
+        self, spark: Any = None, gate: Gate | None = None, extra_metadata: Mapping[str, str] | None = None
+    ) -> ServiceResult:
+        """Schedule a plan and execute it."""
+        scheduled = self.schedule()
+        if scheduled is None and self.action is not None:
+            return self._nothing(self.plan().why_not)
+        return self.execute(scheduled, spark, gate, extra_metadata)
+
+    @abstractmethod
+    def take_over(self) -> ServiceResult:
+        """Finish what dead processes left of this service."""
+
+    def after_commit(self, engine: Engine | None) -> None:
+        """Do what is due after a commit of this process, which ran on ``engine``. By default nothing."""
+        return
+
+    @abstractmethod
+    def _execute(self, requested_time: str | None, execution: Execution) -> ServiceResult:
+        """Carry out the plan with this requested time; None: the oldest one."""
+
+    @abstractmethod
+    def _nothing(self, why_not: str) -> ServiceResult:
+        """The result of an execution that had nothing to do."""
+
+    def _time_of(self, instant: Instant | str | None) -> str | None:
+        if instant is None:
+            return None
+        time = instant.requested_time if isinstance(instant, Instant) else instant
+        if self.action is None or not isinstance(time, str) or not is_time(time):
+            raise InvalidOptionError(
+                f"{str(instant)[:80]!r} is not a scheduled plan of {self.name}",
+                table=self.context.table,
+                hint=f"Give what table.{self.name}.schedule() returned, or nothing for the oldest plan."
+                if self.action is not None
+                else f"Plans of {self.name} are not on the timeline; leave the instant out.",
+            )
+        return time

@@ -1,0 +1,300 @@
+"""One way to decide: commits, rollback plans and archival all change the timeline through `decide`.
+
+Before the lock, the commit record is read, and whatever its intent still names is published (a predecessor may have died between deciding and
+publishing). Under the lock, in this order and nowhere else:
+
+1. see whether the record changed meanwhile, and publish the newer intent if it did;
+2. list the timeline, once; it must show what is known to be there;
+3. build the intent from it: which files to create, to replace or to change, in which order;
+4. check what completed since the caller's start, and whether the lock is still held;
+5. swap the intent into the commit record: this is the decision. Before it the caller may give up freely, after it there is only forward;
+6. publish, in the order of the publications.
+
+Safety rests on step 5's compare-and-swap, not on the lock: a process whose lock expired loses the swap, or the next writer publishes its decision.
+After an unclear answer at step 5 the record, and then the timeline, are read to find out.
+
+Anybody may finish step 6 for another process, any number of times. A file is created only once. A replacement is made only while its decision is the
+latest one and its later files are not there, and on condition that the content did not change since that was seen, so it never undoes a later change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from pyhudi_core.errors import (
+    CommitAbortedError,
+    CorruptionError,
+    ObjectNotFoundError,
+    StorageError,
+    StorageStateUnknownError,
+)
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import lock_checks, metadata_removal
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.freshness import load_showing, published
+from pyhudi_core.transaction.holding import holding_lock
+from pyhudi_core.transaction.publication import creating, replace_once
+from pyhudi_core.transaction.record import Intent, Publication, PublicationKind, Record, record_store, swap_settled
+from pyhudi_core.transaction.rollback_plans import names_rolled_back
+
+_DECISIONS = 5
+_RECENT_S = 1.0
+"""For so long after the timeline was listed a living writer publishes its own decision without another look at it."""
+
+Check = Callable[[Timeline], None]
+
+
+class PreparationNeeded(Exception):  # noqa: N818  (not a failure: the check has to read something that takes longer than the lock should be held)
+    """Raised by a check under the lock: release it, call ``prepare``, and decide again. ``prepare`` may raise `CommitError`."""
+
+    def __init__(self, prepare: Callable[[], None]) -> None:
+        super().__init__()
+        self.prepare = prepare
+
+
+class OutcomeUnknown(Exception):  # noqa: N818  (each caller turns it into an error of its own)
+    """The storage failed where it is not known whether the decision was made (``decided``: it was, but is perhaps not published)."""
+
+    def __init__(self, error: StorageError | CorruptionError, decided: bool) -> None:
+        super().__init__()
+        self.error = error
+        self.decided = decided
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An intent that is not decided yet, and the bytes of the files that it creates, by path; the bytes are also staged, for other processes."""
+
+    intent: Intent
+    bodies: Mapping[str, bytes]
+
+
+BuildIntent = Callable[[Timeline], Draft | None]
+"""Makes the intent from the timeline that was found under the lock. None: there is nothing to decide (any more)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a decision is about.
+
+    Attributes:
+        purpose: what the lock is taken for.
+        expected: instants that the listing of the timeline must show if their files are there.
+        any_lock: the decision may be made under any lock, and when it has ended: a rollback, because the record alone keeps it safe.
+        seems_alive: whether nobody can take the deciding process for dead at this moment; without looking at the storage.
+    """
+
+    purpose: str
+    expected: tuple[Instant, ...] = ()
+    any_lock: bool = False
+    seems_alive: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The intent that was decided (None: nothing was), whether this process published all of it, and the lock's times in seconds."""
+
+    intent: Intent | None
+    published: bool
+    lock_wait: float = 0.0
+    lock_held: float = 0.0
+
+
+def decide(context: TableContext, build_intent: BuildIntent, check: Check, terms: Terms) -> Decision:
+    """Decide and publish what ``build_intent`` makes of the timeline, if ``check`` raises nothing; both run under the lock.
+
+    ``check`` raises `PreparationNeeded` if it has to read first; it does that a bounded number of times.
+
+    Raises what the two raise, `LockError` or `CommitAbortedError` (nothing was decided), and `OutcomeUnknown`.
+    """
+    clock = context.runtime.clock
+    deciding = _Deciding(context, build_intent, check, terms)
+    waited = held = 0.0
+    decision: Decision | None = None
+    while decision is None:
+        needed: PreparationNeeded | None = None
+        deciding.look_ahead()
+        asked = clock.monotonic()
+        with holding_lock(context, terms.purpose) as lease_left_s:
+            acquired = clock.monotonic()
+            try:
+                decision = deciding.run(lease_left_s)
+            except PreparationNeeded as found:
+                needed = found
+        waited += acquired - asked
+        held += clock.monotonic() - acquired
+        if needed is not None:
+            needed.prepare()
+    if decision.intent is not None:
+        record_store(context.storage).sweep()
+    return Decision(decision.intent, decision.published, waited, held)
+
+
+@dataclass(slots=True)
+class _Deciding:
+    """One call of `decide`. ``known`` is the latest record that was read, with all that it names published."""
+
+    context: TableContext
+    build_intent: BuildIntent
+    check: Check
+    terms: Terms
+    known: Record | None = None
+    mine: tuple[str, ...] = field(default=())
+
+    def look_ahead(self) -> None:
+        """Read the record and publish what it names without the lock, so that under it one call shows that nothing changed."""
+        protections = self.context.protections
+        if not (protections.commit_record and protections.roll_forward):
+            return
+        record = record_store(self.context.storage).read(self.known)
+        if record is not None and record is not self.known and record.intent.only_creates:
+            publish_intent(self.context, record.intent)
+            self.known = record
+
+    def run(self, lease_left_s: Callable[[], float]) -> Decision:
+        """Steps 1 to 6. Goes round again if another writer decided between our look and our swap (it held no lock, or an expired one)."""
+        context = self.context
+        in_doubt = False
+        for attempt in range(_DECISIONS + 1):
+            try:
+                record, timeline = self._latest()
+                looked = context.runtime.clock.monotonic()
+                draft = self.build_intent(timeline)
+            except (StorageError, CorruptionError) as error:
+                if in_doubt:
+                    raise OutcomeUnknown(error, decided=False) from error
+                raise
+            if draft is None:
+                return Decision(None, False)
+            if attempt == _DECISIONS:
+                break
+            self.check(timeline)
+            if not self.terms.any_lock:
+                lock_checks.refuse_lost(context, lease_left_s)
+            in_doubt = True
+            self.mine = tuple(publication.path for publication in draft.intent.publications)
+            if self._swap(record, draft.intent):
+                return Decision(draft.intent, self._publish(draft, looked))
+        raise CommitAbortedError(
+            f"Other writers decided their commits {_DECISIONS} times while this one held the lock",
+            table=context.table,
+            hint="Give all writers of the table the same lock provider; nothing was published.",
+        )
+
+    def _latest(self) -> tuple[Record | None, Timeline]:
+        """The record, with all that it names published, and the timeline as it is then."""
+        context, terms = self.context, self.terms
+        record = record_store(context.storage).read(self.known) if context.protections.commit_record else None
+        if not terms.any_lock:
+            lock_checks.refuse_foreign(context, record)
+        if record is not None and record is not self.known and context.protections.roll_forward:
+            publish_intent(context, record.intent)
+        self.known = record
+        named = [publication.path for publication in record.intent.publications] if record is not None else []
+        return record, load_showing(context, [*terms.expected, *published([*named, *self.mine])])
+
+    def _swap(self, record: Record | None, intent: Intent) -> bool:
+        """Step 5."""
+        context = self.context
+        if not context.protections.commit_record:
+            return True
+        lock = lock_checks.recorded_lock(context, record, any_lock=self.terms.any_lock)
+        try:
+            return swap_settled(record_store(context.storage), record, Record(intent, lock))
+        except StorageStateUnknownError as error:
+            raise OutcomeUnknown(error, decided=False) from error
+
+    def _publish(self, draft: Draft, looked: float) -> bool:
+        """Step 6. A living writer that has just listed the timeline needs no other look: nobody has rolled back what it decides."""
+        context = self.context
+        recent = context.runtime.clock.monotonic() - looked < _RECENT_S and self.terms.seems_alive()
+        try:
+            if context.protections.commit_record and recent:
+                create = creating(context.protections.completed_once)
+                for publication in draft.intent.publications:
+                    if publication.kind is not PublicationKind.CREATE:
+                        _change(context, draft.intent, publication, lambda: True)
+                    elif not create(context.storage, publication.path, draft.bodies[publication.path]):
+                        return False
+                return True
+            return publish_intent(context, draft.intent)
+        except (StorageError, CorruptionError) as error:
+            raise OutcomeUnknown(error, decided=True) from error
+
+
+def finish_decided(context: TableContext, record: Record) -> None:
+    """Publish what was decided, for a process that does not hold the lock; it takes it where something is replaced."""
+    if record.intent.only_creates:
+        publish_intent(context, record.intent)
+        return
+    with holding_lock(context, f"publish the decision of {record.intent.requested_time}"):
+        latest = record_store(context.storage).read(record)
+        if latest is not None:
+            publish_intent(context, latest.intent)
+
+
+def publish_intent(context: TableContext, intent: Intent) -> bool:
+    """Make every publication of a decision that is not made yet. Any process may do it, any number of times.
+
+    Whoever calls this for an intent that replaces something holds the table's lock. Returns whether all was created by this call.
+    """
+    if _is_there(context, intent.publications[-1]):
+        return False  # and all before it
+    create = creating(context.protections.completed_once)
+    created = True
+    for publication in intent.publications:
+        if _is_there(context, publication):
+            created = False
+            continue
+        if context.storage.head(intent.inflight) is None:
+            return False  # void: rolled back, restored or archived
+        if intent.requested_time in names_rolled_back(context, context.folder.load(), intent.requested_time):
+            return False
+        if publication.kind is not PublicationKind.CREATE:
+            _change(context, intent, publication, partial(_is_wanted, context, intent))
+            continue
+        try:
+            data = context.storage.get(publication.staged)
+        except ObjectNotFoundError:
+            created = False  # its writer published it and swept up between our two calls
+            continue
+        created = create(context.storage, publication.path, data) and created
+    return created
+
+
+def _is_there(context: TableContext, publication: Publication) -> bool:
+    """Whether the file of a creation is there. A replacement shows only in the content."""
+    return publication.kind is PublicationKind.CREATE and context.storage.head(publication.path) is not None
+
+
+def _is_wanted(context: TableContext, intent: Intent) -> bool:
+    """Whether a decision's replacements are still to be made: it is the latest one, and is not published to its end.
+
+    Asked after the content was read. So what others change later fails the condition of the write, and is not undone.
+    """
+    if _is_there(context, intent.publications[-1]):
+        return False
+    if not context.protections.commit_record:
+        return True
+    record = record_store(context.storage).read()
+    return record is not None and record.intent == intent
+
+
+def _change(context: TableContext, intent: Intent, publication: Publication, wanted: Callable[[], bool]) -> None:
+    """Make a replacement."""
+    storage = context.storage
+    if publication.kind is PublicationKind.PROPERTIES:
+        comment = f"{metadata_removal.COMMENT} {intent.completion_time} {intent.token}"
+        properties_file.apply(storage, dict(publication.changes), comment, wanted)
+        if metadata_removal.unlists(publication.changes) and wanted():
+            metadata_removal.remove_folder(storage)
+        return
+    try:
+        body = storage.get(publication.staged)
+    except ObjectNotFoundError:
+        return  # its writer made it and swept up
+    replace_once(storage, publication.path, body, publication.replaces, wanted)

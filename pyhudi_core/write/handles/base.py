@@ -1,0 +1,151 @@
+"""What write handles have in common: their protocol, what they are given, and what they return.
+
+A task of a write (`write.tasks`) makes a handle for each of its buckets, one after the other. The handle writes the bucket's rows and returns the
+files that it wrote. What happened to keys is noted in `HandleContext.changes`, if somebody asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.formats.base_file import ColumnRange
+from pyhudi_core.formats.bloom import BloomSizing
+from pyhudi_core.model.commit import WriteStat
+from pyhudi_core.model.properties import TableType
+from pyhudi_core.runtime.base import Clock, Ids, Runtime
+from pyhudi_core.runtime.clock import RandomIds, SystemClock
+from pyhudi_core.storage.base import Storage, StorageSpec
+from pyhudi_core.storage.opening import storage_from_spec
+from pyhudi_core.transaction.early_conflict import EarlyCheck
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRuntime:
+    """The outside of one task: the table's storage, ids and the clock."""
+
+    storage: Storage
+    ids: Ids
+    clock: Clock
+
+
+OpenRuntime = Callable[[], TaskRuntime]
+
+
+def runtime_opener(engine: Engine, storage: Storage, runtime: Runtime) -> OpenRuntime:
+    """How tasks of this engine open their runtime: in this process they share ours, on Spark each task opens the storage from its specification.
+
+    Raises `ConfigError` for storage that lives in this process only.
+    """
+    if engine.in_process:
+        shared = TaskRuntime(storage, runtime.ids, runtime.clock)
+        return lambda: shared
+    return partial(_open, storage.spec())
+
+
+def _open(spec: StorageSpec) -> TaskRuntime:
+    return TaskRuntime(storage_from_spec(spec), RandomIds(), SystemClock())
+
+
+@dataclass(frozen=True, slots=True)
+class HandleSettings:
+    """What all files of a write have in common.
+
+    Attributes:
+        schema: of the files; it begins with the meta columns.
+        target: bytes of a full base file.
+        ordering: columns of event-time ordering; empty for commit time.
+        deletes: the rows are keys to delete.
+        early: looks for other writers of a file group, if that was asked for.
+    """
+
+    requested_time: str
+    table_type: TableType
+    schema: pa.Schema
+    avro_schema: str
+    codec: str
+    row_group_rows: int
+    row_group_bytes: int
+    bloom: BloomSizing
+    target: int
+    ordering: tuple[str, ...] = ()
+    deletes: bool = False
+    salt: bool = True
+    early: EarlyCheck | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """One file that a handle wrote, and the ranges of its columns as the writer of the file knows them."""
+
+    stat: WriteStat
+    ranges: Mapping[str, ColumnRange]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """Keys that came into a file group, or left it (``deleted``)."""
+
+    partition: str
+    file_id: str
+    keys: pa.Array | pa.ChunkedArray
+    deleted: bool
+
+
+@dataclass(slots=True)
+class HandleContext:
+    """What a handle works with; one for each run of a task.
+
+    Attributes:
+        task: the number of the task.
+        changes: takes what happens to keys; None if nobody asked for it.
+    """
+
+    settings: HandleSettings
+    runtime: TaskRuntime
+    task: int
+    changes: list[KeyChange] | None = None
+    _next: int = field(default=0)
+
+    def next_numbers(self, count: int) -> pa.Array:
+        """Values of ``_hoodie_commit_seqno`` for the next rows: ``<requested time>_<task>_<row>``."""
+        numbers = pa.array(np.arange(self._next, self._next + count)).cast(pa.string())
+        self._next += count
+        return pc.binary_join_element_wise(f"{self.settings.requested_time}_{self.task}", numbers, "_")
+
+    def new_file_id(self) -> str:
+        """The id of a file group that the plan did not foresee."""
+        return self.runtime.ids.uuid() + "-0"
+
+    def note_inserted(self, partition: str, file_id: str, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Keys are in the file group that were not there before."""
+        if self.changes is not None:
+            self.changes.append(KeyChange(partition, file_id, keys, deleted=False))
+
+    def note_deleted(self, partition: str, file_id: str, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Keys are not in the file group any more."""
+        if self.changes is not None:
+            self.changes.append(KeyChange(partition, file_id, keys, deleted=True))
+
+
+class WriteHandle(Protocol):
+    """Writes the rows of one file group."""
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows: record key and data columns, one row a key. New groups get their rows in parts, existing ones in one call."""
+        ...
+
+    def close(self) -> list[WrittenFile]:
+        """Publish the files under their names. Readers see them when a commit names them."""
+        ...
+
+    def abandon(self) -> None:
+        """Give up what is not closed; what remains are markers."""
+        ...

@@ -1,0 +1,76 @@
+"""The create handle: new rows to new file groups of the target size (Hudi's ``HoodieCreateHandle``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pyhudi_core.merge.law import says_deleted
+from pyhudi_core.write.handles.base import HandleContext, WrittenFile
+from pyhudi_core.write.handles.new_file import NewFile, announce_partition
+from pyhudi_core.write.plan import Bucket
+
+
+@dataclass(slots=True)
+class RollingFiles:
+    """Base files of one partition, each its own file group; a new one begins when the last one has the target size.
+
+    ``file_id`` is that of the first file; later ones get new ids.
+    """
+
+    context: HandleContext
+    partition: str
+    file_id: str
+    _open: NewFile | None = None
+    _written: list[WrittenFile] = field(default_factory=list)
+
+    def insert(self, rows: pa.Table) -> None:
+        """Write new rows."""
+        settings = self.context.settings
+        for batch in rows.to_batches(max_chunksize=max(1, settings.row_group_rows // 4)):
+            if self._open is not None and self._open.writer.bytes_written >= settings.target:
+                self._finish()
+                self.file_id = self.context.new_file_id()
+            if self._open is None:
+                self._open = NewFile.open(self.context, self.partition, self.file_id, None)
+            self._open.insert(pa.Table.from_batches([batch]))
+
+    def close(self) -> list[WrittenFile]:
+        """Publish all files."""
+        self._finish()
+        return self._written
+
+    def abandon(self) -> None:
+        """Give up the file that is open."""
+        if self._open is not None:
+            self._open.abandon()
+
+    def _finish(self) -> None:
+        if self._open is not None:
+            self._written.append(self._open.close())
+            self._open = None
+
+
+class CreateHandle:
+    """Writes the rows of a new file group. Rows that say that they are deleted are left out."""
+
+    def __init__(self, context: HandleContext, bucket: Bucket) -> None:
+        self._context = context
+        self._bucket = bucket
+        self._files = RollingFiles(context, bucket.partition, bucket.file_id)
+
+    def write(self, rows: pa.Table) -> None:
+        """As `WriteHandle.write`."""
+        left = rows.filter(pa.array(~says_deleted(rows)))
+        if self._bucket.new_partition and len(left):
+            announce_partition(self._context.runtime, self._context.settings.requested_time, self._bucket.partition)
+        self._files.insert(left)
+
+    def close(self) -> list[WrittenFile]:
+        """As `WriteHandle.close`."""
+        return self._files.close()
+
+    def abandon(self) -> None:
+        """As `WriteHandle.abandon`."""
+        self._files.abandon()

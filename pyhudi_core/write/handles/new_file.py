@@ -1,0 +1,146 @@
+"""One base file in the making: marker first, then rows with their meta columns, then the footer, then its name.
+
+The create handle and the merge handle share it. A file that is given up leaves nothing but its marker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pyhudi_core.errors import PreconditionFailedError
+from pyhudi_core.formats.base_file import BaseFileFooter, BaseFileWriter
+from pyhudi_core.formats.bloom import BloomBuilder
+from pyhudi_core.model.commit import WriteStat
+from pyhudi_core.model.file_names import PARTITION_METAFILE, TOKEN_BOUND, BaseFileName, join, write_token
+from pyhudi_core.model.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from pyhudi_core.runtime.base import Ids
+from pyhudi_core.storage.base import OutputFile
+from pyhudi_core.transaction import markers
+from pyhudi_core.write.handles.base import HandleContext, TaskRuntime, WrittenFile
+
+
+@dataclass(slots=True)
+class NewFile:
+    """A base file that is being written; ``previous`` is the footer of the file it replaces."""
+
+    context: HandleContext
+    partition: str
+    name: BaseFileName
+    output: OutputFile
+    writer: BaseFileWriter
+    keys_unknown: bool
+    counts: dict[str, int] = field(default_factory=lambda: {"inserts": 0, "updates": 0, "deletes": 0})
+
+    @classmethod
+    def open(
+        cls,
+        context: HandleContext,
+        partition: str,
+        file_id: str,
+        previous: BaseFileFooter | None,
+        incoming: int = 0,
+    ) -> NewFile:
+        """Announce and open a file of a file group, for ``incoming`` rows in addition to those of ``previous``."""
+        settings, runtime = context.settings, context.runtime
+        token = new_token(context.task, runtime.ids, salt=settings.salt)
+        name = BaseFileName(file_id, token, settings.requested_time)
+        path = join(partition, str(name))
+        markers.create(runtime.storage, settings.requested_time, path, "MERGE" if previous else "CREATE")
+        if previous and settings.early is not None:
+            settings.early.refuse(runtime.storage, runtime.clock, partition, file_id)
+        output = runtime.storage.open_output(path)
+        known = previous.bloom() if previous is not None else None
+        if previous is not None and known is not None and settings.bloom.outgrown(known, previous.rows + incoming):
+            known = None
+        writer = BaseFileWriter(
+            output.stream,
+            settings.schema,
+            avro_schema=settings.avro_schema,
+            bloom=BloomBuilder(settings.bloom, known),
+            codec=settings.codec,
+            row_group_rows=settings.row_group_rows,
+            row_group_bytes=settings.row_group_bytes,
+        )
+        if previous is not None:
+            writer.seed_keys(previous.min_key, previous.max_key)
+        # All keys of the file are taken in anew if it has no filter, none that is large enough, or no key range.
+        unknown = previous is not None and (known is None or previous.min_key is None)
+        return cls(context, partition, name, output, writer, unknown)
+
+    @property
+    def path(self) -> str:
+        return join(self.partition, str(self.name))
+
+    def keep(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Write rows of the previous file as they are, but for the name of the file."""
+        if self.keys_unknown:
+            self.writer.add_keys(rows.column(RECORD_KEY))
+        self.writer.write(self._named(rows))
+
+    def stamp(self, rows: pa.Table) -> pa.Table:
+        """Give changed or new rows (with key and data columns) their meta columns; the partition is that of the file."""
+        settings = self.context.settings
+        count = len(rows)
+        meta = {
+            COMMIT_TIME: pa.repeat(settings.requested_time, count),
+            COMMIT_SEQNO: self.context.next_numbers(count),
+            RECORD_KEY: rows.column(RECORD_KEY),
+            PARTITION_PATH: pa.repeat(self.partition, count),
+            FILE_NAME: pa.repeat(str(self.name), count),
+        }
+        data = [rows.column(field.name) for field in settings.schema if field.name not in meta]
+        return pa.Table.from_arrays([*(meta[name] for name in META_FIELDS), *data], schema=settings.schema)
+
+    def insert(self, rows: pa.Table) -> None:
+        """Write new rows."""
+        keys = rows.column(RECORD_KEY)
+        self.writer.write(self.stamp(rows))
+        self.writer.add_keys(keys)
+        self.counts["inserts"] += len(rows)
+        self.context.note_inserted(self.partition, self.name.file_id, keys)
+
+    def close(self, previous: tuple[str, str] | None = None) -> WrittenFile:
+        """Publish the file; ``previous`` is (requested time, file name) of the one it replaces."""
+        stats = self.writer.close()
+        info = self.output.close()
+        stat = WriteStat(
+            file_id=self.name.file_id,
+            path=self.path,
+            partition=self.partition,
+            prev_commit=previous[0] if previous else "null",
+            prev_base_file=previous[1] if previous else None,
+            rows=stats.rows,
+            inserts=self.counts.get("inserts", 0),
+            updates=self.counts.get("updates", 0),
+            deletes=self.counts.get("deletes", 0),
+            size=info.size,
+        )
+        return WrittenFile(stat, stats.ranges)
+
+    def abandon(self) -> None:
+        """Give the file up."""
+        self.writer.abandon()
+        self.output.abort()
+
+    def _named(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
+        names = pa.repeat(str(self.name), len(rows))
+        return rows.set_column(rows.schema.get_field_index(FILE_NAME), FILE_NAME, names)
+
+
+def new_token(task: int, ids: Ids, *, salt: bool = True) -> str:
+    """A write token that no other attempt has; without salt, that of every attempt of the task."""
+    return write_token(task, ids.below(TOKEN_BOUND), ids.below(TOKEN_BOUND)) if salt else write_token(task, 0, 0)
+
+
+def announce_partition(runtime: TaskRuntime, requested_time: str, partition: str) -> None:
+    """Write the partition's metafile, by which Spark finds partitions, unless it is there."""
+    depth = partition.count("/") + 1 if partition else 0
+    body = f"#partition metadata\ncommitTime={requested_time}\npartitionDepth={depth}\n"
+    path = join(partition, PARTITION_METAFILE)
+    if runtime.storage.head(path) is None:
+        try:
+            runtime.storage.put_if_absent(path, body.encode())
+        except PreconditionFailedError:
+            return  # another task or writer was first, with the same meaning

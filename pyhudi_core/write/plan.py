@@ -1,0 +1,198 @@
+"""The plan of a write: which file groups are rewritten or made, and which rows go to each (Hudi's ``UpsertPartitioner``).
+
+Pure: from the profile of a batch and the slices of a snapshot to buckets. A bucket is one file group of the write. A row whose key is known goes to
+the bucket of its file group, whatever its own partition is. A new key goes to a small file group of its partition, as far as there is room, or to a
+new group of the target size (specification, "Writer Expectations" 2). A file group that no row goes to has no bucket.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from pyhudi_core.errors import CorruptionError
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.index.base import Group
+from pyhudi_core.write.profile import Profile, Volume
+
+_PART_ROWS = 125_000
+_ARROW_TO_PARQUET = 0.5
+_TELLING_SIZE = 4 << 20
+"""Smaller files say little about rows: their footers take much of them, up to 430 KB for the bloom filter of a file that Hudi wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One file group of a write.
+
+    Attributes:
+        base: its newest slice; None for a new group.
+        room: how many bytes of new rows its file may take.
+        expected: how much work it is, to balance tasks.
+        parts: the rows come in so many parts, one after the other, which bounds a task's memory.
+        new_partition: its partition has no file group yet.
+    """
+
+    number: int
+    partition: str
+    file_id: str
+    base: FileSlice | None
+    room: int
+    expected: int
+    parts: int = 1
+    new_partition: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Buckets by their number; the bucket of each tagged file group; for the untagged rows of a partition, buckets with weights."""
+
+    buckets: tuple[Bucket, ...]
+    groups: dict[Group, int]
+    inserts: dict[str, tuple[tuple[int, float], ...]]
+
+    @property
+    def rewritten_bytes(self) -> int:
+        """The bytes of the files that are rewritten."""
+        return sum(bucket.base.size for bucket in self.buckets if bucket.base is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """Bytes of a full file, and below which a file is small; estimated bytes of a row for tables without files."""
+
+    target: int
+    small: int
+    row_estimate: int
+
+
+@dataclass(slots=True)
+class Planner:
+    """Makes plans.
+
+    Args:
+        sizing: how large files become.
+        new_id: makes file ids.
+        slices: the newest slices of a partition; asked for the partitions that rows go to.
+    """
+
+    sizing: Sizing
+    new_id: Callable[[], str]
+    slices: Callable[[str], tuple[FileSlice, ...]]
+    _buckets: list[Bucket] = field(default_factory=list)
+    _groups: dict[Group, int] = field(default_factory=dict)
+    _inserts: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+
+    def upsert(self, profile: Profile) -> Plan:
+        """Tagged rows to their groups, new rows to small groups and new groups. Raises `CorruptionError` as `delete`."""
+        self._to_groups(profile)
+        for partition, volume in profile.new.items():
+            if volume.rows:
+                self._inserts[partition] = self._fill(partition, volume)
+        return self._plan()
+
+    def delete(self, profile: Profile) -> Plan:
+        """Tagged rows to their groups, others nowhere. Raises `CorruptionError` if an index names a group that the snapshot does not have."""
+        self._to_groups(profile)
+        return self._plan()
+
+    def create(self, profile: Profile, *, measure_files: bool) -> Plan:
+        """All rows to new groups. ``measure_files``: what a row takes is told by the files of its partition."""
+        for partition, volume in profile.new.items():
+            found = self.slices(partition)
+            size = self._row_size(volume, found if measure_files else ())
+            self._inserts[partition] = self._make(partition, volume.rows, size, new_partition=not found)
+        return self._plan()
+
+    def is_small(self, partition: str, volume: Volume) -> bool:
+        """Whether one file of the partition can take all the rows."""
+        return volume.rows * self._row_size(volume, self.slices(partition)) <= self.sizing.target
+
+    def _plan(self) -> Plan:
+        return Plan(tuple(self._buckets), self._groups, self._inserts)
+
+    def _to_groups(self, profile: Profile) -> None:
+        known: dict[str, dict[str, FileSlice]] = {}
+        for (partition, file_id), volume in profile.tagged.items():
+            if partition not in known:
+                known[partition] = {piece.file_id: piece for piece in self.slices(partition)}
+            piece = known[partition].get(file_id)
+            if piece is None:
+                raise CorruptionError(
+                    "The index says that a file group holds rows of the batch, but the table has no such file group",
+                    path=f"{partition}/{file_id}" if partition else file_id,
+                    hint="Nothing was published. The index is damaged or old: check the table (table.check()), and make the index anew.",
+                )
+            self._groups[partition, file_id] = self._existing(piece, volume.rows)
+            if profile.whole.get(partition) == file_id:
+                self._inserts[partition] = ((self._groups[partition, file_id], 1.0),)
+
+    def _fill(self, partition: str, volume: Volume) -> tuple[tuple[int, float], ...]:
+        """Fill small groups, smallest first, then new groups."""
+        found = self.slices(partition)
+        size = self._row_size(volume, found)
+        if not found:
+            return self._make(partition, volume.rows, size, new_partition=True)
+        chosen: list[tuple[int, float]] = []
+        left = float(volume.rows)
+        for piece in sorted(found, key=lambda piece: -self._room(piece)):
+            room = self._room(piece)
+            if left <= 0 or room < size:
+                break
+            taken = min(left, room / size)
+            chosen.append((self._take(piece, math.ceil(taken)), taken))
+            left -= room / size
+        return (*chosen, *(self._make(partition, left, size, new_partition=False) if left > 0 else ()))
+
+    def _make(self, partition: str, rows: float, size: float, *, new_partition: bool) -> tuple[tuple[int, float], ...]:
+        """New groups of the target size."""
+        count = max(1, math.ceil(rows * size / self.sizing.target))
+        each = rows / count
+        return tuple((self._new(partition, int(each), new_partition=new_partition), each) for _ in range(count))
+
+    def _take(self, piece: FileSlice, rows: int) -> int:
+        """The bucket of a group that also takes new rows."""
+        number = self._groups.get(piece.group)
+        if number is None:
+            return self._existing(piece, rows)
+        bucket = self._buckets[number]
+        self._buckets[number] = replace(bucket, expected=bucket.expected + rows)
+        return number
+
+    def _room(self, piece: FileSlice) -> int:
+        return self.sizing.target - piece.size if piece.size < self.sizing.small else 0
+
+    def _existing(self, piece: FileSlice, rows: int) -> int:
+        number = len(self._buckets)
+        return self._add(Bucket(number, piece.partition, piece.file_id, piece, self._room(piece), piece.size + rows))
+
+    def _new(self, partition: str, rows: int, *, new_partition: bool) -> int:
+        parts = max(1, math.ceil(rows / _PART_ROWS))
+        number = len(self._buckets)
+        fresh = Bucket(number, partition, self.new_id(), None, self.sizing.target, rows, parts, new_partition)
+        return self._add(fresh)
+
+    def _add(self, bucket: Bucket) -> int:
+        self._buckets.append(bucket)
+        return bucket.number
+
+    def _row_size(self, volume: Volume, slices: Iterable[FileSlice]) -> float:
+        """Bytes of a row in a base file: from the partition's files, else from the batch's own width."""
+        written = (piece.stat for piece in slices if piece.stat is not None)
+        stats = [stat for stat in written if stat.rows and stat.size >= _TELLING_SIZE]
+        if stats:
+            return max(1.0, sum(stat.size for stat in stats) / sum(stat.rows for stat in stats))
+        measured = volume.bytes / max(1, volume.rows) * _ARROW_TO_PARQUET
+        return min(float(self.sizing.row_estimate), max(1.0, measured))
+
+
+def balance(buckets: Iterable[Bucket], tasks: int) -> dict[int, int]:
+    """The task of each bucket: largest first, each to the task with the least to do."""
+    load = [0] * tasks
+    chosen: dict[int, int] = {}
+    for bucket in sorted(buckets, key=lambda bucket: (-bucket.expected, bucket.number)):
+        task = load.index(min(load))
+        chosen[bucket.number] = task
+        load[task] += bucket.expected + 1
+    return chosen

@@ -1,0 +1,42 @@
+"""Finds the commits of an asset that were reported to Dagster: their events have the tag ``hudi/completion``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+_LOOKED_AT = 5
+"""Several events are read, because a person can report an event without tags, and a retry can report an older commit."""
+
+
+def reported_until(instance: dg.DagsterInstance, asset: dg.AssetKey, keys: Sequence[str] = ()) -> str:
+    """The completion time up to which commits were reported by materializations of every one of these partitions; of the asset if there is no
+    key.
+
+    Empty if one of the partitions has no event with a commit.
+    """
+    reported = ""
+    for key in keys or (None,):
+        reported_of_key = max(_completions_told(instance, asset, key), default="")
+        if not reported_of_key:
+            return ""
+        reported = min(reported or reported_of_key, reported_of_key)
+    return reported
+
+
+def is_observed(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str, completion: str) -> bool:
+    """Whether one of the newest observations of the partition reports the commit with this completion time."""
+    wanted = dg.AssetRecordsFilter(asset, asset_partitions=[partition])
+    found = [
+        record.event_log_entry.asset_observation
+        for record in instance.fetch_observations(wanted, limit=_LOOKED_AT).records
+    ]
+    return any(event is not None and (event.tags or {}).get("hudi/completion") == completion for event in found)
+
+
+def _completions_told(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str | None) -> list[str]:
+    wanted = dg.AssetRecordsFilter(asset, asset_partitions=None if partition is None else [partition])
+    found = [record.asset_materialization for record in instance.fetch_materializations(wanted, _LOOKED_AT).records]
+    tags = [event.tags or {} for event in found if event is not None]
+    return [each["hudi/completion"] for each in tags if "hudi/completion" in each]

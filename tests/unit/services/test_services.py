@@ -1,0 +1,237 @@
+"""The protocol of table services: one list of them, plans that change nothing, steps that any process may take, results that print."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from support.archival import AUTOMATIC, MANUAL, filled
+from support.disk import contents, data_files, files
+from support.failing import FailingStorage
+from support.tables import make, orders, reopen, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.engine.local import LocalEngine
+from pyhudi_core.errors import CommitAbortedError, HudiError, InvalidOptionError, StorageError
+from pyhudi_core.model.instant import Action
+from pyhudi_core.services import auto
+from pyhudi_core.services.registry import SERVICES
+from pyhudi_core.services.service import ServiceResult, TableService
+
+
+def dead_write(location: str, key: int = 1) -> str:
+    """A write whose process died after it had written its files; returns its requested time."""
+    write = reopen(make(location) if not os.path.exists(location) else hudi.open_table(location)).begin("upsert")
+    write.__enter__()
+    write.write(orders((key, "a", 10.0)))
+    write._transaction.heartbeat.handle.cancel()  # type: ignore[union-attr]
+    expire(location, str(write.instant))
+    return str(write.instant)
+
+
+def expire(location: str, requested_time: str) -> None:
+    """Make the heartbeat of an instant old."""
+    os.utime(Path(location, ".hoodie/.heartbeat", requested_time), (1, 1))
+
+
+def test_every_service_is_listed_once_and_is_an_attribute_of_the_table(location: str) -> None:
+    table = make(location)
+    assert list(table.services) == [kind.name for kind in SERVICES] == ["failed_writes", "archival"]
+    for name, service in table.services.items():
+        assert type(getattr(table, name)) is type(service)
+        assert isinstance(service, TableService)
+        assert service.summary
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in SERVICES])
+def test_a_service_with_nothing_to_do_writes_nothing_and_says_why(location: str, name: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    service = table.services[name]
+    before = contents(location)
+    plan = service.plan()
+    assert (bool(plan), bool(plan.why_not), sum(plan.figures.values())) == (False, True, 0)
+    assert service.schedule() is None
+    results = [service.execute(), service.run(), service.take_over()]
+    assert contents(location) == before
+    for result in results:
+        assert isinstance(result, ServiceResult)
+        assert (result.changed, bool(result), result.instants) == (False, False, ())
+        assert result.why_not in str(result)
+        assert result.why_not
+        assert "<table>" in result._repr_html_()
+
+
+def test_the_plan_of_failed_writes_names_the_dead_and_leaves_the_living_out(location: str) -> None:
+    table = make(location)
+    with reopen(table).begin("upsert") as alive:
+        alive.write(orders((2, "b", 2.0)))
+        dead = dead_write(location)
+        before = contents(location)
+        plan = table.failed_writes.plan()
+        assert contents(location) == before
+        assert [i.requested_time for i in plan.writes] == [dead]
+        assert "1 pending instants are alive" in plan.why_not
+        assert dead in str(plan)
+        done = table.failed_writes.run()
+        assert [i.requested_time for i in done.instants] == [dead]
+        assert "failed_writes: instants 1" in str(done)
+        alive.commit()
+    assert rows(table, "id") == [(2,)]
+
+
+def test_one_process_schedules_a_rollback_and_another_executes_it(location: str) -> None:
+    table = make(location)
+    dead = dead_write(location)
+    scheduled = table.failed_writes.schedule()
+    assert scheduled is not None
+    assert scheduled.action is Action.ROLLBACK
+    assert data_files(location), "nothing is executed yet"
+    plan = reopen(table).failed_writes.plan()
+    assert [i.requested_time for i in plan.rollbacks] == [scheduled.requested_time]
+    asked: list[str] = []
+    done = reopen(table).failed_writes.execute(scheduled, gate=lambda: asked.append("gate"))
+    assert [i.requested_time for i in done.instants] == [dead]
+    assert asked == ["gate"]
+    assert data_files(location) == []
+    assert not table.timeline.pending.instants
+    assert files(f"{location}/.hoodie/.heartbeat") == []
+    again = reopen(table).failed_writes.execute(scheduled)
+    assert not again
+    assert "not pending" in again.why_not
+
+
+def test_a_gate_that_raises_leaves_the_plan_to_others(location: str) -> None:
+    table = make(location)
+    dead_write(location)
+    scheduled = table.failed_writes.schedule()
+
+    def no_longer_wanted() -> None:
+        raise RuntimeError("the run was cancelled")
+
+    with pytest.raises(RuntimeError, match="cancelled"):
+        table.failed_writes.execute(scheduled, gate=no_longer_wanted)
+    assert data_files(location)
+    assert table.failed_writes.execute(), "the oldest plan, as no instant is given"
+    assert data_files(location) == []
+
+
+def test_a_gate_that_answers_false_is_a_refusal_as_for_a_commit(location: str) -> None:
+    table = make(location)
+    dead_write(location)
+    before = data_files(location)
+    with pytest.raises(CommitAbortedError, match="The gate refused to roll failed writes back") as caught:
+        table.failed_writes.run(gate=lambda: False)
+    assert caught.value.hint
+    scheduled = table.failed_writes.schedule()
+    with pytest.raises(CommitAbortedError, match="The gate refused the rollback"):
+        table.failed_writes.execute(scheduled, gate=lambda: False)
+    assert data_files(location) == before
+    assert table.failed_writes.execute(scheduled, gate=lambda: True)
+
+
+def test_a_scheduled_rollback_fences_the_write_and_is_executed_by_the_next_writer_in_the_end(location: str) -> None:
+    table = make(location)
+    with reopen(table).begin("upsert") as slow:
+        slow.write(orders((1, "a", 1.0)))
+        expire(location, str(slow.instant))
+        scheduled = table.failed_writes.schedule()
+        assert scheduled is not None
+        with pytest.raises(hudi.errors.CommitAbortedError):
+            slow.commit()
+    reopen(table).upsert(orders((2, "b", 2.0)))
+    assert [i.requested_time for i in table.timeline.pending if i.action is Action.ROLLBACK] == [
+        scheduled.requested_time
+    ]
+    expire(location, scheduled.requested_time)
+    reopen(table).upsert(orders((3, "b", 3.0)))
+    assert not table.timeline.pending.instants
+    assert rows(table, "id") == [(2,), (3,)]
+
+
+@pytest.mark.parametrize("step", ["take_over", "execute"])
+def test_an_execution_that_died_is_finished_by_another_process(location: str, step: str) -> None:
+    table = make(location)
+    dead = dead_write(location)
+    scheduled = table.failed_writes.schedule()
+    assert scheduled is not None
+    home = reopen(table)._home
+    home.storage = FailingStorage(home.storage, lambda verb, path: path.endswith(".parquet"))  # type: ignore[assignment]
+    with pytest.raises(StorageError):
+        hudi.HudiTable(home).failed_writes.execute(scheduled)
+    busy = table.failed_writes.execute(scheduled)
+    assert not busy
+    assert "a living process executes it" in busy.why_not
+    expire(location, scheduled.requested_time)
+    done = getattr(table.failed_writes, step)()
+    assert [i.requested_time for i in done.instants] in ([dead], [scheduled.requested_time])
+    assert data_files(location) == []
+    assert not table.timeline.pending.instants
+
+
+def test_archival_is_finished_by_another_process_that_archives_nothing_more(location: str) -> None:
+    table, _ = filled(location)
+    home = reopen(table, **{key.replace(".", "__"): value for key, value in MANUAL.items()})._home
+    real = home.storage
+    home.storage = FailingStorage(real, lambda verb, path: verb == "delete" and "/timeline/2" in path)  # type: ignore[assignment]
+    home._folders.clear()
+    with pytest.raises(HudiError):
+        hudi.HudiTable(home).archival.run()
+    table.upsert(orders((9, "a", 9.0)))
+    done = table.archival.take_over()
+    assert not done.instants
+    assert done.deleted > 0
+    assert "Finished an earlier archival" in str(done)
+    assert not table.archival.take_over().deleted
+    assert len(table.timeline.commits) == 3, "two that stay, and the new one"
+
+
+def test_archival_asks_its_gate_and_takes_no_instant(location: str) -> None:
+    table, done = filled(location)
+
+    def no_longer_wanted() -> None:
+        raise RuntimeError("the run was cancelled")
+
+    with pytest.raises(RuntimeError, match="cancelled"):
+        table.archival.run(gate=no_longer_wanted)
+    with pytest.raises(CommitAbortedError, match="The gate refused to archive"):
+        table.archival.run(gate=lambda: False)
+    assert len(table.timeline.commits) == 7
+    with pytest.raises(InvalidOptionError, match="not a scheduled plan of archival"):
+        table.archival.execute(done[0].instant)
+    result = table.archival.execute()
+    assert len(result.instants) == result.figures["instants"] == 5
+
+
+@pytest.mark.parametrize("instant", ["yesterday", 7, ""])
+def test_an_instant_that_is_none_is_refused(location: str, instant: object) -> None:
+    with pytest.raises(InvalidOptionError, match="not a scheduled plan of failed_writes"):
+        make(location).failed_writes.execute(instant)  # type: ignore[arg-type]
+
+
+def test_after_a_commit_each_service_gets_the_engine_of_the_write(
+    location: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    engines: list[object] = []
+    for kind in SERVICES:
+        monkeypatch.setattr(kind, "after_commit", lambda self, engine: engines.append(engine))
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    with table.begin("upsert") as write:
+        write.write(orders((2, "a", 1.0)))
+        write.commit()
+    assert [type(engine) for engine in engines] == [LocalEngine] * 4
+
+    def broken(self: TableService, engine: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(SERVICES[0], "after_commit", broken)
+    auto.after_commit(table._home.context())
+    assert len(engines) == 5, "the others have their turn"
+    assert "failed_writes" in caplog.text
+
+
+def test_commits_archive_through_the_hook(location: str) -> None:
+    table, _ = filled(location, options=AUTOMATIC)
+    assert len(table.timeline.commits) <= 5

@@ -1,0 +1,92 @@
+"""The cost of an upsert grows with what it touches, not with the table: counted, not timed."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tables import make, orders, reopen
+
+import pyhudi_core as hudi
+from pyhudi_core.engine import Dataset
+from pyhudi_core.storage import LocalStorage
+from pyhudi_core.testing.call_sites import VERBS
+from pyhudi_core.write import pipeline
+from pyhudi_core.write.plan import Plan
+from pyhudi_core.write.routing import Routed, route
+
+OPTIONS = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.dynamic.max.entries": 100}
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Storage calls by verb."""
+    found: Counter[str] = Counter()
+
+    def counted(verb: str, real: Any) -> Any:
+        def call(self: LocalStorage, *arguments: Any, **named: Any) -> Any:
+            found[verb] += 1
+            return real(self, *arguments, **named)
+
+        return call
+
+    for verb in VERBS:
+        monkeypatch.setattr(LocalStorage, verb, counted(verb, getattr(LocalStorage, verb)))
+    return found
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Plan, Routed]]:
+    """What was planned and routed."""
+    found: list[tuple[Plan, Routed]] = []
+
+    def watched(rows: Dataset, plan: Plan, cores: int) -> Routed:
+        routed = route(rows, plan, cores)
+        found.append((plan, routed))
+        return routed
+
+    monkeypatch.setattr(pipeline, "route", watched)
+    return found
+
+
+def _in_partitions(location: str, groups: int) -> hudi.HudiTable:
+    """A table of so many partitions with one file group each."""
+    table = make(location, options=OPTIONS)
+    table.bulk_insert(orders(*((n, f"d{n:03d}", 1.0, n) for n in range(groups))))
+    table.upsert(orders((0, "d000", 2.0, 5)))
+    return table
+
+
+def test_a_row_for_a_partition_of_one_group_costs_the_same_in_a_small_table_and_in_a_large_one(
+    tmp_path: Path, calls: Counter[str], plans: list[tuple[Plan, Routed]]
+) -> None:
+    counted: list[Counter[str]] = []
+    sizes: list[int] = []
+    for groups in (2, 60):
+        table = reopen(_in_partitions(str(tmp_path / str(groups)), groups))
+        calls.clear()
+        plans.clear()
+        table.upsert(orders((0, "d000", 3.0, 9)))
+        counted.append(calls.copy())
+        [(plan, routed)] = plans
+        assert [bucket.partition for bucket in plan.buckets] == ["day=d000"]
+        sizes.append(len(pickle.dumps(routed.buckets)))
+    assert counted[0] == counted[1], "no call more for 58 partitions more"
+    assert sizes[0] == pytest.approx(sizes[1], abs=50)
+
+
+def test_only_the_groups_of_a_partition_that_hold_keys_of_the_batch_are_planned_and_sent_to_tasks(
+    location: str, plans: list[tuple[Plan, Routed]]
+) -> None:
+    table = make(location, options=OPTIONS)
+    for number in range(12):
+        table.bulk_insert(orders((number, "a", 1.0, 1)))
+    plans.clear()
+    table.upsert(orders((3, "a", 2.0, 2), (7, "a", 2.0, 2)))
+    table.delete(orders((5, "a"), (77, "a")).select(["id", "day"]))
+    (upserted, tasks), (deleted, _) = plans
+    assert (len(upserted.buckets), len(deleted.buckets)) == (2, 1)
+    assert sorted(number for own in tasks.buckets for number in own) == [0, 1], "each bucket goes to one task"

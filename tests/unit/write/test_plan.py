@@ -1,0 +1,200 @@
+"""Which file group a row goes to: pure planning, and what it makes of a table."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.disk import data_files
+from support.tables import make, reopen, rows
+
+from pyhudi_core.errors import CorruptionError
+from pyhudi_core.file_groups.slice import BaseFile, FileSlice
+from pyhudi_core.model.commit import WriteStat
+from pyhudi_core.model.file_names import BaseFileName
+from pyhudi_core.write.plan import Bucket, Planner, Sizing, balance
+from pyhudi_core.write.profile import Profile, Volume
+
+MB = 1 << 20
+SIZING = Sizing(target=120 * MB, small=100 * MB, row_estimate=1024)
+
+
+def _slice(name: str, size: int, count: int = 1_000_000) -> FileSlice:
+    base = BaseFile("p", BaseFileName(name, "0-0-0", "1"), size)
+    return FileSlice(base, WriteStat(name, base.path, "p", rows=count, size=size))
+
+
+def _planner(*slices: FileSlice, sizing: Sizing = SIZING) -> Planner:
+    """Of a table whose only partition with files is p."""
+    numbers = itertools.count()
+    return Planner(sizing, lambda: f"new{next(numbers)}", lambda path: slices if path == "p" else ())
+
+
+def _new(rows: int, size: int) -> Profile:
+    """All rows are new ones of partition p."""
+    return Profile({}, {"p": Volume(rows, size)})
+
+
+def test_a_new_partition_gets_groups_of_the_target_size() -> None:
+    plan = _planner().upsert(_new(1_000_000, 1_000_000 * 1000))
+    assert len(plan.buckets) == 4, "a million rows of 500 bytes each, 120 MB a file"
+    assert all(bucket.new_partition and bucket.base is None for bucket in plan.buckets)
+
+
+def test_all_rows_of_a_partition_with_one_group_go_to_it() -> None:
+    profile = Profile({("p", "f"): Volume(100, 10_000)}, {}, {"p": "f"})
+    plan = _planner(_slice("f", 50 * MB)).upsert(profile)
+    assert [bucket.file_id for bucket in plan.buckets] == ["f"]
+    assert plan.inserts["p"] == ((0, 1.0),)
+
+
+def test_a_batch_larger_than_a_file_is_not_for_one_group() -> None:
+    planner = _planner(_slice("f", 50 * MB))
+    assert planner.is_small("p", Volume(100, 10_000))
+    assert not planner.is_small("p", Volume(10_000_000, 10_000_000 * 100))
+
+
+def test_only_groups_that_rows_go_to_are_planned() -> None:
+    """A thousand groups, and rows for two of them and for one new key."""
+    slices = tuple(_slice(f"f{number:04d}", 110 * MB) for number in range(1000))
+    profile = Profile({("p", "f0007"): Volume(1, 100), ("p", "f0500"): Volume(3, 300)}, {"p": Volume(1, 100)})
+    plan = _planner(*slices).upsert(profile)
+    assert [bucket.file_id for bucket in plan.buckets] == ["f0007", "f0500", "new0"]
+    assert plan.groups == {("p", "f0007"): 0, ("p", "f0500"): 1}
+    assert plan.rewritten_bytes == 2 * 110 * MB
+
+
+def test_inserts_go_to_small_groups_first_the_smallest_before_all() -> None:
+    slices = (_slice("full", 119 * MB), _slice("small", 20 * MB), _slice("smaller", 10 * MB))
+    plan = _planner(*slices).upsert(_new(100, 100 * 100))
+    assert [plan.buckets[number].file_id for number, _ in plan.inserts["p"]] == ["smaller"]
+    tagged = {("p", piece.file_id): Volume(1, 100) for piece in slices}
+    plan = _planner(*slices).upsert(Profile(tagged, {"p": Volume(100, 100 * 100)}))
+    by_id = {bucket.file_id: bucket for bucket in plan.buckets}
+    assert len(plan.buckets) == 3, "a group that has rows already takes new ones too"
+    assert [plan.buckets[number].file_id for number, _ in plan.inserts["p"]] == ["smaller"]
+    assert by_id["full"].room == 0
+    assert by_id["small"].room == 100 * MB
+
+
+def test_what_small_groups_cannot_take_goes_to_new_groups() -> None:
+    slices = (_slice("a", 110 * MB, 1_000_000), _slice("b", 60 * MB, 600_000))
+    plan = _planner(*slices).upsert(_new(3_500_000, 350_000_000))
+    names = [plan.buckets[number].file_id for number, _ in plan.inserts["p"]]
+    assert names[0] == "b"
+    assert names[1:] == ["new0", "new1", "new2"]
+    assert sum(weight for _, weight in plan.inserts["p"]) == pytest.approx(3_500_000)
+
+
+@pytest.mark.row("D11")
+def test_without_a_small_file_limit_inserts_make_new_groups() -> None:
+    plan = _planner(_slice("a", MB), _slice("b", MB), sizing=Sizing(120 * MB, 0, 1024)).upsert(_new(100, 10_000))
+    assert [plan.buckets[number].file_id for number, _ in plan.inserts["p"]] == ["new0"]
+
+
+def test_deletes_go_to_the_groups_that_hold_their_keys_and_make_none() -> None:
+    tagged = {("p", "a"): Volume(10, 100), ("p", "b"): Volume(1, 10)}
+    plan = _planner(_slice("a", MB), _slice("b", MB), _slice("c", MB)).delete(Profile(tagged, {"q": Volume(10, 100)}))
+    assert [bucket.file_id for bucket in plan.buckets] == ["a", "b"]
+    assert plan.inserts == {}
+
+
+def test_an_index_that_names_a_file_group_which_the_table_has_not_ends_the_write() -> None:
+    with pytest.raises(CorruptionError, match="no such file group") as caught:
+        _planner(_slice("a", MB)).upsert(Profile({("p", "gone"): Volume(1, 10)}, {}))
+    assert caught.value.path == "p/gone"
+
+
+def test_tasks_are_loaded_evenly_the_largest_bucket_first() -> None:
+    buckets = [Bucket(number, "p", str(number), None, 0, size) for number, size in enumerate([5, 90, 10, 40, 45])]
+    placed = balance(buckets, 2)
+    loads = [sum(b.expected for b in buckets if placed[b.number] == task) for task in range(2)]
+    assert sorted(loads) == [95, 95]
+    assert set(balance(buckets, 1).values()) == {0}
+
+
+def _batch(start: int, count: int, day: str = "a") -> pa.Table:
+    generator = np.random.default_rng(start)
+    return pa.table({
+        "id": np.arange(start, start + count), "day": [day] * count,
+        "price": generator.random(count), "ts": generator.integers(0, 2**60, count),
+    })  # fmt: skip
+
+
+TINY_BLOOM = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.dynamic.max.entries": 1000}
+
+
+@pytest.mark.row("D11", "D12")
+def test_files_roll_at_the_target_size(location: str) -> None:
+    table = make(
+        location, options={**TINY_BLOOM, "hoodie.parquet.max.file.size": 64 << 10, "pyhudi.parquet.row.group.rows": 400}
+    )
+    commit = table.upsert(_batch(0, 20_000))
+    sizes = [stat.size for stat in commit.stats.files]
+    assert len(sizes) >= 5
+    assert max(sizes) < 2 * (64 << 10)
+    assert len(rows(table, "id")) == 20_000
+    assert len({stat.file_id for stat in commit.stats.files}) == len(sizes)
+
+
+@pytest.mark.row("D1", "I10")
+def test_keys_are_found_in_whichever_group_of_the_partition_holds_them(location: str) -> None:
+    table = make(
+        location, options={**TINY_BLOOM, "hoodie.parquet.max.file.size": 64 << 10, "pyhudi.parquet.row.group.rows": 400}
+    )
+    table.upsert(_batch(0, 10_000))
+    groups = len(table.snapshot().view.all_slices())
+    assert groups > 2
+    changed = _batch(5_000, 200).set_column(2, "price", pa.array([-1.0] * 200))
+    commit = table.upsert(changed)
+    assert (commit.stats.rows_updated, commit.stats.rows_inserted) == (200, 0)
+    assert len(table.snapshot().view.all_slices()) == groups
+    assert sorted(key for (key,) in rows(table.scan(where="price < 0"), "id")) == list(range(5_000, 5_200))
+
+
+@pytest.mark.row("D11")
+def test_inserts_fill_the_small_group_of_a_partition(location: str) -> None:
+    table = make(location)
+    for start in range(3):
+        table.bulk_insert(_batch(start * 10, 10))
+    commit = table.insert(_batch(100, 10))
+    assert len(table.snapshot().view.all_slices()) == 3
+    assert len(commit.stats.files) == 1
+    [stat] = commit.stats.files
+    assert (stat.inserts, stat.rows) == (10, 20)
+
+
+def test_a_full_group_takes_updates_and_no_inserts(location: str) -> None:
+    table = reopen(make(location), hoodie__parquet__small__file__limit=0)
+    table.upsert(_batch(0, 10))
+    table.upsert(_batch(5, 10))
+    slices = table.snapshot().view.all_slices()
+    assert sorted(piece.stat.rows for piece in slices if piece.stat) == [5, 10]
+    assert len(rows(table, "id")) == 15
+
+
+def test_many_partitions_are_written_by_few_tasks(location: str) -> None:
+    table = make(location)
+    commit = table.upsert(pa.concat_tables([_batch(number, 3, f"d{number:03d}") for number in range(60)]))
+    assert len(commit.stats.partitions) == 60
+    assert len(data_files(location)) == 60
+    tokens = {path.split("_")[1].split("-")[0] for path in data_files(location)}
+    assert len(tokens) <= 8, "as many tasks as cores"
+
+
+def test_a_row_is_written_once_whatever_the_number_of_parts_and_batches(location: str) -> None:
+    table = make(location)
+    one = _batch(0, 1000)
+    scattered = pa.Table.from_batches(pa.concat_tables([one, one.slice(0, 500)]).to_batches(max_chunksize=37))
+    commit = table.upsert(scattered)
+    assert commit.stats.rows_inserted == 1000
+    assert [key for (key,) in rows(table, "id")] == list(range(1000))
+
+
+def test_sequence_numbers_are_unique_over_a_commit(location: str) -> None:
+    table = make(location)
+    table.upsert(pa.concat_tables([_batch(number * 100, 50, f"d{number}") for number in range(5)]))
+    numbers = [number for (number,) in rows(table, "_hoodie_commit_seqno")]
+    assert len(set(numbers)) == 250
