@@ -31,17 +31,15 @@ from pyhudi_core.transaction.parties import WholeParty
 from pyhudi_core.transaction.pessimistic import WholeWrite, hold
 from pyhudi_core.transaction.requirement import CommitRequirement, checked_requirements
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
-from pyhudi_core.write import refusals
+from pyhudi_core.write import checks
 from pyhudi_core.write.commit_check import Attempt, CommitCheck
-from pyhudi_core.write.dropping import checked_partitions
 from pyhudi_core.write.nothing import changes_nothing_without_rows, reason_for
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.retrying import Contest
 from pyhudi_core.write.staged import Basis, CommitVerdict, HandleReader, StagedWrite
-from pyhudi_core.write.touching import checked_extra, fitted, kept_in_commit, known_partitions, replaced_by, touched_by
-from pyhudi_core.write.writable import refuse_unwritable
+from pyhudi_core.write.touching import kept_in_commit, replaced_by, touched_by
 
 _log = logging.getLogger(__name__)
 _NEVER = Instant("0", Action.COMMIT, State.REQUESTED)  # that of a write which has nothing to change
@@ -74,7 +72,7 @@ class Write:
         requirements: Sequence[CommitRequirement] = (),
         allow_empty: bool = False,
     ) -> None:
-        self._allow_empty = allow_empty and refusals.allowed_empty(operation, context.table)
+        self._allow_empty = allow_empty and checks.allowed_empty(operation, context.table)
         self._reader = reader
         self._basis = basis
         self._contest = contest or Contest(context)
@@ -83,7 +81,7 @@ class Write:
         self._outside = context
         self._context = context
         self._operation = operation
-        self._extra = checked_extra(extra_metadata)
+        self._extra = checks.checked_extra(extra_metadata)
         self._requirements = checked_requirements(requirements)
         self._spark = spark
         self._engine: Any = None
@@ -147,14 +145,14 @@ class Write:
         Raises `DataError` before anything is written if the data does not fit the table.
         """
         self._refuse_second()
-        refusals.refuse_unfit(self._operation, self._context.table, drops=False)
+        checks.refuse_unfit(self._operation, self._context.table, drops=False)
         if data is None and self._allow_empty:
-            refuse_unwritable(self._context, self._load())
+            checks.refuse_unwritable(self._context, self._load())
             self._attempt()
             return self
         self._engine = engine_for(data, self._context.runtime.executor, self._spark)
         snapshot = self._load(seen := self._context.folder.load())
-        refuse_unwritable(self._context, snapshot)
+        checks.refuse_unwritable(self._context, snapshot)
         deletes = self._operation is OperationType.DELETE
         allow_lossy = self._context.options.allow_lossy_widening
         how = prepare_keys if deletes else partial(prepare, allow_lossy=allow_lossy)
@@ -170,11 +168,11 @@ class Write:
     def drop(self, partitions: Sequence[str], missing_ok: bool = False) -> Self:
         """Take whole partitions (paths) away. Raises `PartitionNotFoundError` for one that is not there, unless ``missing_ok``."""
         self._refuse_second()
-        refusals.refuse_unfit(self._operation, self._context.table, drops=True)
-        paths = checked_partitions(partitions, self._context.config, self._context.table)
+        checks.refuse_unfit(self._operation, self._context.table, drops=True)
+        paths = checks.checked_partitions(partitions, self._context.config, self._context.table)
         snapshot = self._load()
-        refuse_unwritable(self._context, snapshot)
-        self._partitions = known_partitions(snapshot, paths, self._context.table, missing_ok=missing_ok)
+        checks.refuse_unwritable(self._context, snapshot)
+        self._partitions = checks.known_partitions(snapshot, paths, self._context.table, missing_ok=missing_ok)
         if self._partitions:
             self._attempt()
         else:
@@ -221,7 +219,7 @@ class Write:
         Where nothing is to be changed there is no commit: the result is false and says why, and ``gate`` is not asked.
         """
         if self._commit is not None:
-            raise refusals.committed_already(self._context.table, self._commit.instant)
+            raise checks.committed_already(self._context.table, self._commit.instant)
         if self._nothing:
             time, retries = self.snapshot.completion_time, self._contest.attempts
             return self._ended(Commit.nothing(str(self._operation), self._nothing, time, retries))
@@ -331,7 +329,7 @@ class Write:
         self._snapshot = self._load(self._transaction.start)
         stats: tuple[WriteStat, ...] = ()
         if self._prepared is not None and self._prepared.total:
-            self._prepared = fitted(self._prepared, self._operation, self._snapshot.schema, self._context.table)
+            self._prepared = checks.fitted(self._prepared, self._operation, self._snapshot.schema, self._context.table)
             job = WriteJob(self._operation, self._engine, self._prepared, self._snapshot, self._transaction)
             with at_table(self._context.table):
                 stats = job.run().stats
@@ -390,11 +388,11 @@ class Write:
 
     def _started(self) -> Transaction:
         if self._nothing:
-            raise refusals.nothing_to_change(self._context.table, self._nothing)
+            raise checks.nothing_to_change(self._context.table, self._nothing)
         if self._transaction is None:
-            raise refusals.nothing_written(self._context.table)
+            raise checks.nothing_written(self._context.table)
         return self._transaction
 
     def _refuse_second(self) -> None:
         if self._transaction is not None or self._prepared is not None or self._nothing:
-            raise refusals.second_batch(self._context.table)
+            raise checks.second_batch(self._context.table)

@@ -25,12 +25,9 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.early_conflict import early_check, stopped
 from pyhudi_core.write.handles.base import HandleSettings, OpenRuntime, runtime_opener
-from pyhudi_core.write.plan import Plan, Planner, Sizing
+from pyhudi_core.write.plan import Plan, Planner, Profile, Sizing
 from pyhudi_core.write.prepare import Prepared
-from pyhudi_core.write.profile import Profile
-from pyhudi_core.write.routing import route
-from pyhudi_core.write.tasks import WriteTask
-from pyhudi_core.write.written import WRITTEN, Written
+from pyhudi_core.write.tasks import WRITTEN, WriteTask, Written, route
 
 _OVERWRITING = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE})
 _INSERTING = frozenset({OperationType.INSERT, OperationType.BULK_INSERT})

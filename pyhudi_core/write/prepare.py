@@ -1,6 +1,10 @@
 """First step of every write: bring the input to the table's schema, give each row its key and partition, and count.
 
-All that can be wrong with rows is found here, before anything is written: the input is evaluated, checked and counted once, and kept.
+All errors in rows are found here, before anything is written. The input is evaluated, checked and counted once, and kept.
+
+A column of integers can become a column of doubles if the data has other numbers for it, so these values are looked at first. 32-bit integers become
+double without loss. 64-bit integers may lose values for good, which is an error unless an option allows it. Key and partition columns never become
+floating: the text of their values would change, and every row would be in the table twice.
 """
 
 from __future__ import annotations
@@ -18,11 +22,10 @@ from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
-from pyhudi_core.model.schema import cast_batch, normalise, reconcile
-from pyhudi_core.write.profile import Volume
-from pyhudi_core.write.widening import in_doubt, reconciled
+from pyhudi_core.model.schema import cast_batch, floats_for_integers, normalise, reconcile, unfit_for_integers
+from pyhudi_core.write.plan import Volume
 
-_TEXT_BYTES = 24  # what a string or a nested value is taken to be wide, for lack of anything better
+_TEXT_BYTES = 24  # assumed width of a string or a nested value
 
 
 POSITION = "_pyhudi_position"
@@ -67,13 +70,12 @@ def prepare(
     incoming = normalise(data.schema, known=table_schema)
     refuse_internal_names(incoming.names, table)
     _refuse_missing(incoming, table_schema, table)
-    if not in_doubt(table_schema, incoming):
+    if not floats_for_integers(table_schema, incoming):
         return _with_schema(data, config, reconcile(table_schema, incoming), table)
-    kept = data.map(
-        _as_it_is, data.schema
-    ).persist()  # looked at before it is prepared, and evaluated once all the same
+    # The data is read twice here (to look at values, then to prepare rows), so it is kept: the input itself is evaluated once.
+    kept = data.map(_as_it_is, data.schema).persist()
     try:
-        schema = reconciled(kept, incoming, table_schema, config, allow_lossy=allow_lossy)
+        schema = _reconciled(kept, incoming, table_schema, config, allow_lossy=allow_lossy)
         return _with_schema(kept, config, schema, table)
     finally:
         kept.release()
@@ -154,3 +156,57 @@ class _Prepare:
             columns = own if self.keys_only else [*own, *rows.columns]
             schema = prepared_schema(None if self.keys_only else self.columns)
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+_ALLOW_LOSSY = "pyhudi.schema.allow.lossy.widening"
+_FOUND = pa.schema([("column", pa.string()), ("value", pa.string())])
+
+
+def _reconciled(
+    data: Dataset, incoming: pa.Schema, table_schema: pa.Schema, config: TableConfig, *, allow_lossy: bool
+) -> pa.Schema:
+    """The table's schema after this data. Reads the data if it has floating-point numbers for an integer column.
+
+    Raises `SchemaMismatchError` if such a column must not become double.
+    """
+    doubtful = floats_for_integers(table_schema, incoming)
+    if not doubtful:
+        return reconcile(table_schema, incoming)
+    names = dict.fromkeys(path.partition(".")[0] for path in doubtful)
+    narrow = reconcile(table_schema, incoming, doubtful)
+    columns = pa.schema([narrow.field(name) for name in names])
+    found = data.map(_FindUnfit(columns), _FOUND).collect()
+    unfit = dict(zip(*(found.column(name).to_pylist()[::-1] for name in _FOUND.names), strict=True))
+    for path, value in sorted(unfit.items()):
+        _refuse(path, doubtful[path], value, config, allow_lossy=allow_lossy)
+    return reconcile(table_schema, incoming, doubtful.keys() - unfit.keys())
+
+
+def _refuse(path: str, kind: pa.DataType, value: str, config: TableConfig, *, allow_lossy: bool) -> None:
+    if path in (*config.record_key_fields, *config.partition_fields):
+        raise SchemaMismatchError(
+            f"Column {path} is a key or partition column of {kind}, and the data has the value {value}",
+            hint="Give whole numbers, in a column of integers (pandas: Int64) where they are large; such a column never becomes floating",
+        )
+    if kind == pa.int64() and not allow_lossy:
+        raise SchemaMismatchError(
+            f"Column {path} is {kind} in the table, and the data has the value {value}, for which it would have to become double and could lose"
+            " values that are in the table",
+            hint="Give whole numbers or nulls, in a column of integers (pandas: Int64) where they are large. If the column is to become double for"
+            f" good, open the table with options={{{_ALLOW_LOSSY!r}: 'true'}}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _FindUnfit:
+    """Task function. In: raw batches. Out: columns of integers that have another number, with one such number."""
+
+    columns: pa.Schema
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found: dict[str, str] = {}
+        for batch in batches:
+            found = unfit_for_integers(batch.select(self.columns.names), self.columns) | found
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(found, pa.string()), pa.array(found.values(), pa.string())], schema=_FOUND
+        )

@@ -1,26 +1,138 @@
-"""The task that writes files: buckets one after the other, each by the handle that suits it.
+"""What the tasks of a write do: each row goes to the task of its bucket, the task writes its buckets by handles, and returns `Written`.
 
-Memory is bounded by the new rows of one bucket (of one part of it, for new groups), a row group of the base file and the file being written; not by
-the size of the file group. The task's payload has its own buckets by their numbers.
+1. `route`: one shuffle. A tagged row goes to the bucket of its file group, a new one to a bucket by a hash of its key. There are as many tasks as
+   buckets, but at most one for each core. The function before the shuffle knows only the numbers of the buckets; the buckets themselves go to
+   their own task, as its payload (`Routed.buckets`).
+2. `WriteTask`: writes the buckets of its payload one after the other, each by the handle that suits it. Its memory is bounded by the new rows of
+   one bucket (of one part of it, for new groups), a row group of the base file and the file being written; not by the size of the file group.
+3. `Written`: a row of `WRITTEN` is one written file, or, where ``key`` is not null, one key that came into a file group or left it. Files are
+   collected on the driver. Changes of keys never are: they stay a dataset, from which executors make entries of an index. They are noted only for
+   a write that asks for them. The ranges of columns are those that the writer of a file puts into its footer, so no row is read for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi_core.engine.base import SORT, TASK, TaskInfo
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
 from pyhudi_core.engine.grouping import runs
 from pyhudi_core.errors import DuplicateKeyError
+from pyhudi_core.formats.key_hash import hash_keys
+from pyhudi_core.index.base import TAG_FILE_ID, TAG_PARTITION, TAGS, Group
 from pyhudi_core.merge.law import MergeLaw
-from pyhudi_core.model.meta_fields import RECORD_KEY
-from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime, WriteHandle, WrittenFile
+from pyhudi_core.model.commit import WriteStat
+from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
+from pyhudi_core.write.handles.base import (
+    HandleContext,
+    HandleSettings,
+    KeyChange,
+    OpenRuntime,
+    WriteHandle,
+    WrittenFile,
+)
 from pyhudi_core.write.handles.choice import handle_for
+from pyhudi_core.write.plan import Bucket, Plan, balance
 from pyhudi_core.write.prepare import POSITION
-from pyhudi_core.write.routing import bucket_of
-from pyhudi_core.write.written import changes_batch, files_batch
+
+_PART_BITS = 20
+_NOWHERE = -1
+
+
+def _bucket_of(sort: int) -> int:
+    """The bucket's number in a sort value."""
+    return sort >> _PART_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """Rows in the tasks that write them, and for each task its buckets by their numbers."""
+
+    rows: Dataset
+    buckets: list[dict[int, Bucket]]
+
+
+def route(rows: Dataset, plan: Plan, cores: int) -> Routed:
+    """Shuffle rows to their buckets; each task gets its buckets one after the other."""
+    tasks = max(1, min(len(plan.buckets), cores))
+    placed = balance(plan.buckets, tasks)
+    kept = [field for field in rows.schema if field.name not in TAGS.names]
+    schema = pa.schema([*kept, (TASK, pa.int32()), (SORT, pa.int64())])
+    parts = np.array([bucket.parts for bucket in plan.buckets] or [1], np.int64)
+    task_of = np.array([placed[number] for number in range(len(plan.buckets))] or [0], np.int32)
+    own: list[dict[int, Bucket]] = [{} for _ in range(tasks)]
+    for bucket in plan.buckets:
+        own[placed[bucket.number]][bucket.number] = bucket
+    routing = _Route(plan.groups, plan.inserts, parts, task_of, schema)
+    return Routed(rows.map(routing, schema).shuffle(TASK, tasks, SORT), own)
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """Task function: rows with or without tags to rows with task and sort value; a row without a bucket is dropped."""
+
+    groups: dict[Group, int]
+    inserts: dict[str, tuple[tuple[int, float], ...]]
+    parts: npt.NDArray[np.int64]
+    task_of: npt.NDArray[np.int32]
+    schema: pa.Schema
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        hashing = self.parts.max() > 1 or any(len(buckets) > 1 for buckets in self.inserts.values())
+        for whole in batches:
+            batch = whole
+            if batch.num_rows == 0:
+                continue
+            hashes = hash_keys(batch.column(RECORD_KEY)) if hashing else np.zeros(len(batch), np.uint32)
+            buckets = self._untagged(batch, hashes)
+            if TAG_FILE_ID in batch.schema.names:
+                buckets = self._tagged(batch, buckets)
+            going = buckets != _NOWHERE
+            if not going.all():
+                batch, hashes, buckets = batch.filter(pa.array(going)), hashes[going], buckets[going]
+            part = (hashes >> 12).astype(np.int64) % self.parts[buckets]
+            sort = pa.array((buckets << _PART_BITS) | part)
+            kept = [batch.column(name) for name in self.schema.names[:-2]]
+            yield pa.RecordBatch.from_arrays([*kept, pa.array(self.task_of[buckets]), sort], schema=self.schema)
+
+    def _untagged(self, batch: pa.RecordBatch, hashes: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+        """The bucket of each row, as if no file group held its key."""
+        codes = batch.column(PARTITION_PATH).dictionary_encode()
+        indices = codes.indices.to_numpy()
+        chosen = np.full(len(batch), _NOWHERE, np.int64)
+        for code, partition in enumerate(codes.dictionary.to_pylist()):
+            inserts = self.inserts.get(partition, ())
+            if not inserts:
+                continue
+            here = np.flatnonzero(indices == code)
+            numbers = np.array([number for number, _ in inserts], np.int64)
+            if len(inserts) == 1:
+                chosen[here] = numbers[0]
+                continue
+            edges = np.cumsum([weight for _, weight in inserts])
+            chosen[here] = numbers[np.searchsorted(edges[:-1] / edges[-1], hashes[here] / 2**32, side="right")]
+        return chosen
+
+    def _tagged(self, batch: pa.RecordBatch, untagged: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The bucket of its file group for each row that has one."""
+        partitions = batch.column(TAG_PARTITION).dictionary_encode()
+        files = batch.column(TAG_FILE_ID).dictionary_encode()
+        has_tag = files.is_valid().to_numpy(zero_copy_only=False)
+        if not has_tag.any():
+            return untagged
+        width = len(files.dictionary)
+        pairs = partitions.indices.to_numpy(zero_copy_only=False)[has_tag].astype(np.int64) * width
+        pairs += files.indices.to_numpy(zero_copy_only=False)[has_tag].astype(np.int64)
+        different, inverse = np.unique(pairs, return_inverse=True)
+        paths, file_ids = partitions.dictionary.to_pylist(), files.dictionary.to_pylist()
+        numbers = [self.groups[paths[pair // width], file_ids[pair % width]] for pair in different.tolist()]
+        chosen = untagged.copy()
+        chosen[has_tag] = np.array(numbers, np.int64)[inverse]
+        return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +156,10 @@ class WriteTask:
         number = -1
         try:
             for sort, rows in runs(batches, SORT):
-                if bucket_of(sort) != number:
+                if _bucket_of(sort) != number:
                     if handle is not None:
                         files += handle.close()
-                    number = bucket_of(sort)
+                    number = _bucket_of(sort)
                     handle = handle_for(context, task.payload[number])
                 assert handle is not None
                 handle.write(self._single(rows.drop_columns([SORT, TASK])))
@@ -59,7 +171,7 @@ class WriteTask:
                 handle.abandon()
             raise
         yield from _noted(context)
-        yield from files_batch(files, self.settings.schema)
+        yield from _files_batch(files, self.settings.schema)
 
     def _single(self, rows: pa.Table) -> pa.Table:
         """One row a key."""
@@ -75,4 +187,135 @@ class WriteTask:
 def _noted(context: HandleContext) -> Iterator[pa.RecordBatch]:
     """What happened to keys since the last call."""
     while context.changes:
-        yield from changes_batch(context.changes.pop())
+        yield from _changes_batch(context.changes.pop())
+
+
+_STAT = pa.schema(
+    [
+        ("file_id", pa.string()),
+        ("path", pa.string()),
+        ("partition", pa.string()),
+        ("prev_commit", pa.string()),
+        ("prev_base_file", pa.string()),
+        ("rows", pa.int64()),
+        ("inserts", pa.int64()),
+        ("updates", pa.int64()),
+        ("deletes", pa.int64()),
+        ("size", pa.int64()),
+        ("change_logs", pa.list_(pa.field("element", pa.string()))),
+    ]
+)
+"""The fields of a `WriteStat`."""
+
+KEY_CHANGES = pa.schema(
+    [("key", pa.string()), ("partition", pa.string()), ("file_id", pa.string()), ("deleted", pa.bool_())]
+)
+"""A key that came into a file group, or left it (``deleted``)."""
+
+WRITTEN = pa.schema([*_STAT, ("ranges", pa.binary()), ("key", pa.string()), ("deleted", pa.bool_())])
+"""What a task yields."""
+
+
+@dataclass(slots=True)
+class Written:
+    """What a write put on disk.
+
+    Attributes:
+        stats: one for each file, sorted by path.
+        ranges: one row for each file: its path, and for each column of a plain type a struct of ``min``, ``max`` and ``nulls``. Null where unknown.
+        key_changes: rows of `KEY_CHANGES`, if the write was asked for them. Call `release` when they are no longer needed.
+    """
+
+    stats: tuple[WriteStat, ...]
+    ranges: pa.Table
+    key_changes: Dataset | None = None
+    kept: Dataset | None = None
+
+    @classmethod
+    def collect(cls, output: Dataset, schema: pa.Schema, *, key_changes: bool) -> Written:
+        """Run the tasks. ``schema`` is that of the files."""
+        kept = output.persist() if key_changes else None
+        try:
+            table = output.collect() if kept is None else kept.map(_only_files, WRITTEN).collect()
+        except BaseException:
+            if kept is not None:
+                kept.release()
+            raise
+        columns = [table.column(name).to_pylist() for name in _STAT.names]
+        stats = (
+            WriteStat(**dict(zip(_STAT.names, (*values[:-1], tuple(values[-1])), strict=True)))
+            for values in zip(*columns, strict=True)
+        )
+        blobs = [blob for blob in table.column("ranges").to_pylist() if blob is not None]
+        ranges = [pa.ipc.open_stream(pa.py_buffer(blob)).read_all() for blob in blobs]
+        return cls(
+            tuple(sorted(stats, key=lambda stat: stat.path)),
+            pa.concat_tables(ranges) if ranges else _range_schema(schema).empty_table(),
+            kept.map(_only_changes, KEY_CHANGES) if kept is not None else None,
+            kept,
+        )
+
+    def release(self) -> None:
+        """Give back what `key_changes` keeps."""
+        if self.kept is not None:
+            self.kept.release()
+
+
+def _files_batch(files: Sequence[WrittenFile], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of the files that one task wrote."""
+    if not files:
+        return
+    stats = [pa.array([getattr(file.stat, field.name) for file in files], field.type) for field in _STAT]
+    ranges = pa.array([_encoded(files, schema), *[None] * (len(files) - 1)], pa.binary())
+    none = [pa.nulls(len(files), WRITTEN.field(name).type) for name in ("key", "deleted")]
+    yield pa.RecordBatch.from_arrays([*stats, ranges, *none], schema=WRITTEN)
+
+
+def _changes_batch(change: KeyChange) -> Iterator[pa.RecordBatch]:
+    """The rows of keys that came into a file group, or left it."""
+    for keys in change.keys.chunks if isinstance(change.keys, pa.ChunkedArray) else [change.keys]:
+        count = len(keys)
+        known = {
+            "partition": pa.repeat(change.partition, count),
+            "file_id": pa.repeat(change.file_id, count),
+            "key": keys,
+            "deleted": pa.repeat(change.deleted, count),
+        }
+        columns = [known.get(field.name, pa.nulls(count, field.type)) for field in WRITTEN]
+        yield pa.RecordBatch.from_arrays(columns, schema=WRITTEN)
+
+
+def _only_files(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.filter(batch.column("key").is_null())
+
+
+def _only_changes(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.filter(batch.column("key").is_valid()).select(KEY_CHANGES.names)
+
+
+def _range_schema(schema: pa.Schema) -> pa.Schema:
+    plain = [field for field in schema if not pa.types.is_nested(field.type)]
+    return pa.schema([("path", pa.string()), *((field.name, _range_type(field.type)) for field in plain)])
+
+
+def _range_type(kind: pa.DataType) -> pa.DataType:
+    return pa.struct([("min", kind), ("max", kind), ("nulls", pa.int64())])
+
+
+def _encoded(files: Sequence[WrittenFile], schema: pa.Schema) -> bytes:
+    """The ranges of files as an Arrow stream."""
+    fields = _range_schema(schema)
+    columns = [pa.array([file.stat.path for file in files], pa.string())]
+    for field in list(fields)[1:]:
+        found = [file.ranges.get(field.name) for file in files]
+        parts = [
+            pa.array([None if known is None else getattr(known, name) for known in found], field.type[number].type)
+            for number, name in enumerate(("min", "max", "null_count"))
+        ]
+        columns.append(pa.StructArray.from_arrays(parts, fields=list(field.type)))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, fields) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=fields))
+    return sink.getvalue().to_pybytes()

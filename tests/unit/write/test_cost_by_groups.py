@@ -16,7 +16,7 @@ from pyhudi_core.storage import LocalStorage
 from pyhudi_core.testing.call_sites import VERBS
 from pyhudi_core.write import pipeline
 from pyhudi_core.write.plan import Plan
-from pyhudi_core.write.routing import Routed, route
+from pyhudi_core.write.tasks import Routed, route
 
 OPTIONS = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.dynamic.max.entries": 100}
 

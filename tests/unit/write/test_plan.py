@@ -14,8 +14,7 @@ from pyhudi_core.errors import CorruptionError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import BaseFileName
-from pyhudi_core.write.plan import Bucket, Planner, Sizing, balance
-from pyhudi_core.write.profile import Profile, Volume
+from pyhudi_core.write.plan import Bucket, Planner, Profile, Sizing, Volume, balance
 
 MB = 1 << 20
 SIZING = Sizing(target=120 * MB, small=100 * MB, row_estimate=1024)

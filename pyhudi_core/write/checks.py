@@ -1,0 +1,220 @@
+"""What a write refuses: tables it cannot write to, arguments it cannot use, and calls of its handle that do not fit its state.
+
+All of this is checked before anything is written, and each refusal says what to do instead. Errors in rows are found in ``write/prepare.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+
+import pyarrow as pa
+
+from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError, UnsupportedTableError
+from pyhudi_core.formats.base_file import read_footer
+from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, OperationType
+from pyhudi_core.model.partition_path import full_partition
+from pyhudi_core.model.properties import KeyGenerator, MergeMode, TableConfig, TableType
+from pyhudi_core.model.safe_path import is_safe
+from pyhudi_core.model.schema import reconcile
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.transaction.begin import TOKEN_KEY
+from pyhudi_core.transaction.concurrent import refuse_pending_restore
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.write.prepare import Prepared
+
+_NAMED = 5
+_OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY)
+
+
+_ROW_BY_ROW = frozenset({OperationType.UPSERT, OperationType.INSERT, OperationType.BULK_INSERT, OperationType.DELETE})
+
+
+def nothing_written(table: str) -> InvalidOptionError:
+    """The handle has no batch yet."""
+    return InvalidOptionError("Nothing was written in this handle yet", table=table, hint="Call write(data) first.")
+
+
+def nothing_to_change(table: str, reason: str) -> InvalidOptionError:
+    """What was asked needs something staged."""
+    return InvalidOptionError(
+        f"This handle has nothing to change: {reason}",
+        table=table,
+        hint="Look at would_commit(), or at what commit() returns: it is false then.",
+    )
+
+
+def committed_already(table: str, instant: str) -> InvalidOptionError:
+    """One handle, one commit."""
+    return InvalidOptionError(
+        "This handle has committed already",
+        table=table,
+        instant=instant or None,
+        hint="Begin another write for more data.",
+    )
+
+
+def second_batch(table: str) -> InvalidOptionError:
+    """One handle, one batch."""
+    return InvalidOptionError(
+        "This handle has written its batch already",
+        table=table,
+        hint="Put all rows into one batch (a RecordBatchReader for streams), or begin another write.",
+    )
+
+
+def refuse_unfit(operation: OperationType, table: str, *, drops: bool) -> None:
+    """An operation is either of rows or of whole partitions."""
+    if drops != (operation is OperationType.DELETE_PARTITION):
+        raise InvalidOptionError(
+            f"A write of the kind {operation} takes {'rows' if drops else 'whole partitions'}",
+            table=table,
+            hint=f"Call {'write(data)' if drops else 'drop(paths)'}, or begin a write of another kind.",
+        )
+
+
+def allowed_empty(operation: OperationType, table: str) -> bool:
+    """True; raises `InvalidOptionError` for an operation that also takes rows away that its batch does not name."""
+    if operation not in _ROW_BY_ROW:
+        raise InvalidOptionError(
+            f"allow_empty=True does not go together with {operation}, which replaces rows that its batch does not name",
+            table=table,
+            hint="Begin an upsert for a commit that changes no rows.",
+        )
+    return True
+
+
+def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
+    """Raise `UnsupportedTableError` if the table has a feature that writes here would break, and `CommitConflictError` while it is restored."""
+    refuse_pending_restore(context, snapshot.timeline)
+    config = context.config
+    if config.table_type is not TableType.COPY_ON_WRITE:
+        _refuse(context, "merge-on-read file groups (hoodie.table.type=MERGE_ON_READ)")
+    if config.merge_mode is MergeMode.CUSTOM:
+        _refuse(context, "a custom record merger (hoodie.record.merge.mode=CUSTOM)")
+    if config.base_file_format != "PARQUET":
+        _refuse(context, f"base files of format {config.base_file_format} (hoodie.table.base.file.format)")
+    if config.raw.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true":
+        _refuse(context, "several base file formats (hoodie.table.multiple.base.file.formats.enable)")
+    if config.cdc_enabled:
+        _refuse(context, "change data capture (hoodie.table.cdc.enabled), whose change files would be missing")
+    if snapshot.evolution is not None:
+        _refuse(context, "columns that are told apart by number (hoodie.schema.on.read.enable)")
+    if not config.populate_meta_fields:
+        _refuse(context, "no meta columns (hoodie.populate.meta.fields=false)")
+    if config.keygenerator_type is KeyGenerator.COMPLEX and len(config.record_key_fields) == 1:
+        _refuse_newer_keys(context, snapshot, config.record_key_fields[0])
+
+
+def _refuse_newer_keys(context: TableContext, snapshot: Snapshot, field: str) -> None:
+    """Hudi 1.1 writes ``field:value`` where 1.0 (and this package) writes ``value``; mixing the two makes duplicates."""
+    for partition in snapshot.view.partitions():
+        for piece in snapshot.view.slices(partition):
+            if piece.base is None:
+                continue
+            with context.storage.open_input(piece.base.path) as source:
+                key = read_footer(source, piece.base.path).min_key
+            if key is not None:
+                if key.startswith(f"{field}:"):
+                    _refuse(context, f"record keys of the form {field}:value, as Hudi 1.1 and newer write them")
+                return
+
+
+def _refuse(context: TableContext, feature: str) -> None:
+    raise UnsupportedTableError(
+        f"The table has {feature}, which this release does not write",
+        table=context.table,
+        hint="It can be read here; write to it with Hudi. Nothing was changed.",
+    )
+
+
+def checked_partitions(partitions: Sequence[str], config: TableConfig, table: str) -> tuple[str, ...]:
+    """The folders of the partitions, each once, with their prefix folders.
+
+    Raises `InvalidOptionError` for anything but a list of paths with something in it, and for a table without partitions.
+    """
+    listed = isinstance(partitions, Iterable) and not isinstance(partitions, str | bytes)
+    names = tuple(partitions) if listed else ()
+    if not names:
+        raise InvalidOptionError(
+            f"delete_partitions takes a list of partition paths, at least one, not {_shown(partitions)}",
+            table=table,
+            hint='For example delete_partitions(["day=2026-01-31"]).',
+        )
+    if not config.is_partitioned:
+        raise InvalidOptionError("The table has no partitions", table=table, hint="Delete its rows instead.")
+    return tuple(dict.fromkeys(_folder(name, config, table) for name in names))
+
+
+def _folder(name: str, config: TableConfig, table: str) -> str:
+    if not isinstance(name, str) or not is_safe(name) or name.split("/", maxsplit=1)[0] in ("", ".hoodie"):
+        raise InvalidOptionError(
+            f"{name!r} is not the path of a partition",
+            table=table,
+            hint="Give paths below the table, such as day=2026-01-31.",
+        )
+    return full_partition(name, config)
+
+
+def _shown(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def fitted(prepared: Prepared, operation: OperationType, now: pa.Schema, table: str) -> Prepared:
+    """Deletes keep the table's columns as they are now; rows that were prepared for other columns cannot be written any more."""
+    if operation is OperationType.DELETE:
+        return replace(prepared, schema=now)
+    if reconcile(now, prepared.schema) != prepared.schema:
+        raise SchemaMismatchError(
+            "Another writer changed the table's columns meanwhile",
+            table=table,
+            hint="Nothing was published; write again with these columns.",
+        )
+    return prepared
+
+
+def known_partitions(
+    snapshot: Snapshot, partitions: tuple[str, ...], table: str, *, missing_ok: bool
+) -> tuple[str, ...]:
+    """The partitions that have rows. Raises `PartitionNotFoundError` if that is not all of them, unless it is ``missing_ok``."""
+    snapshot.view.prepare(partitions)
+    known = tuple(partition for partition in partitions if snapshot.view.slices(partition))
+    missing = [partition for partition in partitions if partition not in known]
+    if missing and not missing_ok:
+        with_rows = [path for path in snapshot.view.partitions() if snapshot.view.slices(path)]
+        similar = get_close_matches(missing[0], with_rows, n=3)
+        hint = f"There is {' and '.join(map(repr, similar))}. " if similar else ""
+        raise PartitionNotFoundError(
+            f"The table has no partition {', '.join(map(repr, missing[:_NAMED]))}"
+            + (" and others" * (len(missing) > _NAMED)),
+            table=table,
+            hint=f"{hint}Nothing was changed; missing_ok=True passes over partitions that are not there.",
+        )
+    return known
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is a string that UTF-8 can hold."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def checked_extra(extra: Mapping[str, str]) -> dict[str, str]:
+    """The caller's extra metadata. Raises `InvalidOptionError` if it holds anything but strings, or a key of the commit's own."""
+    if not isinstance(extra, Mapping):
+        raise InvalidOptionError(
+            f"extra_metadata= takes a mapping, not {type(extra).__name__}",
+            hint='For example extra_metadata={"source": "shop"}.',
+        )
+    wrong = [key for key, value in extra.items() if not (_is_text(key) and _is_text(value))]
+    reserved = [key for key in extra if key in _OWN_KEYS]
+    if wrong or reserved:
+        raise InvalidOptionError(
+            f"extra_metadata cannot hold {', '.join(map(repr, wrong + reserved))}",
+            hint=f"Keys and values are strings, and {', '.join(map(repr, _OWN_KEYS))} belong to the commit itself.",
+        )
+    return dict(extra)
