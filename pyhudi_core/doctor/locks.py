@@ -24,7 +24,7 @@ FILE_NAME = "lock"
 
 def examine(exam: Examination) -> None:
     """Examine every path where a lock file of this table may be."""
-    own = exam.context.options.lock_path if exam.context is not None else ".hoodie"
+    own = exam.context.options.lock.path if exam.context is not None else ".hoodie"
     found = 0
     for folder in dict.fromkeys((own, ".hoodie", LOCK_FOLDER)):
         info = _head(exam, f"{folder}/{FILE_NAME}")
@@ -46,7 +46,7 @@ def examine_identity(exam: Examination, found: str, instant: str | None = None, 
     if context is None:
         return
     try:
-        ours, given_up = context.lock.identity, context.options.lock_change_from
+        ours, given_up = context.lock.identity, context.options.lock.change_from
         refuse_other_lock(found, ours, given_up=given_up, process=exam.runtime.process, table=exam.storage.location)
     except LockIdentityError:
         what = (
@@ -68,7 +68,7 @@ def _examine_file(exam: Examination, info: ObjectInfo) -> None:
     holder = parse_holder(content)
     who = holder.describe() if holder is not None else describe_foreign(content)
     age_ms = exam.now_ms - info.modified_ms
-    expire = exam.context.options.lock_expire_minutes * 60_000 if exam.context is not None else 0
+    expire = exam.context.options.lock.expire_minutes * 60_000 if exam.context is not None else 0
     if holder is not None and is_gone(holder):
         exam.add(Kind.LOCK_LEFT, f"The lock is left behind by {who}, which has ended", info.path)
     elif 0 < expire < age_ms:

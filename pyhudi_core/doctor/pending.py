@@ -103,7 +103,7 @@ def _dead(exam: Examination, context: TableContext, instant: Instant, path: str)
     if instant.action not in _REPAIRED:
         advice = f"Run the {instant.action} again with the program that began it, or roll it back there."
         exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time, severity=Severity.WARNING, what_to_do=advice)
-    elif context.options.failed_writes_policy == "NEVER":
+    elif context.options.heartbeat.failed_writes_policy == "NEVER":
         advice = (
             "Nobody rolls it back, because hoodie.cleaner.policy.failed.writes is NEVER: call table.rollback(instant)."
         )

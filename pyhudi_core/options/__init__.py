@@ -2,11 +2,32 @@
 
 from pyhudi_core.options.definitions import OPTIONS, Option, Scope
 from pyhudi_core.options.registry import find_option, options_for_open, read_options, render_docs
-from pyhudi_core.options.write_options import TableOptions, WriteOptions
+from pyhudi_core.options.write_options import (
+    ArchivalOptions,
+    ClockOptions,
+    ConflictOptions,
+    FileOptions,
+    HeartbeatOptions,
+    IndexOptions,
+    LockOptions,
+    RetryOptions,
+    RowOptions,
+    TableOptions,
+    WriteOptions,
+)
 
 __all__ = [
     "OPTIONS",
+    "ArchivalOptions",
+    "ClockOptions",
+    "ConflictOptions",
+    "FileOptions",
+    "HeartbeatOptions",
+    "IndexOptions",
+    "LockOptions",
     "Option",
+    "RetryOptions",
+    "RowOptions",
     "Scope",
     "TableOptions",
     "WriteOptions",

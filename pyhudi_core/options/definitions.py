@@ -31,7 +31,7 @@ class Option:
 
     Attributes:
         key: its name in an options mapping.
-        attribute: its name in ``WriteOptions`` or ``TableOptions``.
+        attribute: where its value is: ``concern.field`` in ``WriteOptions``, a field in ``TableOptions``.
         kind: type of the value: bool, int, float or str.
         default: the value when it is not given; None means that the table or the call decides.
         doc: one or two sentences.
@@ -127,99 +127,99 @@ TABLE_OPTIONS = (
 )  # fmt: skip
 
 WRITE_OPTIONS = (
-    Option("hoodie.parquet.max.file.size", "max_file_size", int, 120 * MEBIBYTE, "Target size of a base file in bytes.",
+    Option("hoodie.parquet.max.file.size", "files.max_size", int, 120 * MEBIBYTE, "Target size of a base file in bytes.",
            minimum=1024),
-    Option("hoodie.parquet.small.file.limit", "small_file_limit", int, 100 * MEBIBYTE,
+    Option("hoodie.parquet.small.file.limit", "files.small_limit", int, 100 * MEBIBYTE,
            "Inserts fill base files smaller than this many bytes before new files are made; 0 turns this off.", minimum=0),
-    Option("hoodie.parquet.compression.codec", "compression", str, "snappy", "Compression codec of base files.",
+    Option("hoodie.parquet.compression.codec", "files.compression", str, "snappy", "Compression codec of base files.",
            choices=_words("snappy", "zstd", "gzip", "uncompressed")),
-    Option("hoodie.parquet.block.size", "row_group_bytes", int, 16 * MEBIBYTE,
+    Option("hoodie.parquet.block.size", "files.row_group_bytes", int, 16 * MEBIBYTE,
            "Maximum bytes of a row group, before compression.", minimum=1024),
-    Option("pyhudi.parquet.row.group.rows", "row_group_rows", int, 200_000, "Maximum rows of a row group.", minimum=1),
-    Option("hoodie.copyonwrite.record.size.estimate", "record_size_estimate", int, 1024,
+    Option("pyhudi.parquet.row.group.rows", "files.row_group_rows", int, 200_000, "Maximum rows of a row group.", minimum=1),
+    Option("hoodie.copyonwrite.record.size.estimate", "files.record_size_estimate", int, 1024,
            "Bytes of a row in a base file, used until commits give an average.", minimum=1),
-    Option("hoodie.index.type", "index_type", str, "SIMPLE", "The index that finds the file group of a key.",
+    Option("hoodie.index.type", "index.type", str, "SIMPLE", "The index that finds the file group of a key.",
            choices=_words("SIMPLE"),
            not_yet=("bloom", "bucket", "global_bloom", "global_simple", "record_index", "global_record_level_index", "inmemory")),
-    Option("hoodie.combine.before.upsert", "combine_before_upsert", bool, True,
+    Option("hoodie.combine.before.upsert", "rows.combine_before_upsert", bool, True,
            "Combine rows of one upsert with the same key before the write. If false, they are an error."),
-    Option("hoodie.combine.before.insert", "combine_before_insert", bool, False,
+    Option("hoodie.combine.before.insert", "rows.combine_before_insert", bool, False,
            "Combine rows of one insert with the same key before the write. If false, they are an error."),
-    Option("hoodie.datasource.write.insert.drop.duplicates", "insert_drop_duplicates", bool, False,
+    Option("hoodie.datasource.write.insert.drop.duplicates", "rows.drop_duplicates", bool, False,
            "An insert skips rows whose key exists already in the table. If false, they are an error."),
-    Option("pyhudi.schema.allow.lossy.widening", "allow_lossy_widening", bool, False,
+    Option("pyhudi.schema.allow.lossy.widening", "rows.allow_lossy_widening", bool, False,
            "A 64-bit integer column becomes double when data has non-integer numbers for it. Its integers from 2**53 on then read as the "
            "nearest double, and it stays double. If false, such data is an error; whole and missing floating-point numbers always fit an integer "
            "column."),
-    Option("hoodie.index.bloom.num_entries", "bloom_entries", int, 60_000,
+    Option("hoodie.index.bloom.num_entries", "files.bloom_entries", int, 60_000,
            "Maximum number of keys that one row of a bloom filter is sized for. Files with fewer keys get a smaller filter.",
            minimum=1, maximum=10_000_000, aliases=("hoodie.bloom.num_entries",)),
-    Option("hoodie.index.bloom.fpp", "bloom_fpp", float, 1e-9, "Rate of false positives of a bloom filter.",
+    Option("hoodie.index.bloom.fpp", "files.bloom_fpp", float, 1e-9, "Rate of false positives of a bloom filter.",
            minimum=1e-15, maximum=0.5, aliases=("hoodie.bloom.fpp",)),
-    Option("hoodie.bloom.index.filter.dynamic.max.entries", "bloom_max_entries", int, 100_000,
+    Option("hoodie.bloom.index.filter.dynamic.max.entries", "files.bloom_max_entries", int, 100_000,
            "Number of keys up to which a bloom filter grows by rows.", minimum=1, maximum=10_000_000),
-    Option("hoodie.metadata.enable", "metadata_enable", bool, False,
+    Option("hoodie.metadata.enable", "index.metadata_enable", bool, False,
            "Write the metadata table. If false, the first write removes a table's metadata table from its properties, because an outdated one "
            "would hide rows.",
            choices={"false": "false"}, not_yet=("true",)),
-    Option("pyhudi.expression.index.timezone", "expression_index_timezone", str, "UNKNOWN",
+    Option("pyhudi.expression.index.timezone", "index.expression_timezone", str, "UNKNOWN",
            "Time zone of the Spark sessions that write the expression indexes. Conditions are computed in UTC; while the zone is unknown, "
            "the ranges of year, month, day and from_unixtime are widened by a day, and those of hour are not used.",
            choices=_words("UNKNOWN", "UTC")),
-    Option("hoodie.clean.failed.writes.policy", "failed_writes_policy", str, "LAZY",
+    Option("hoodie.clean.failed.writes.policy", "heartbeat.failed_writes_policy", str, "LAZY",
            "When failed writes of others are rolled back: LAZY, as soon as their process has ended or their heartbeat has expired; "
            "EAGER, also pending writes without a heartbeat, at the start of every write (for a single writer; another running one is "
            "an error); NEVER, only by an explicit call.", choices=_words("LAZY", "EAGER", "NEVER"),
            aliases=("hoodie.cleaner.policy.failed.writes",)),
-    Option("hoodie.client.heartbeat.interval_in_ms", "heartbeat_interval_ms", int, 60_000,
+    Option("hoodie.client.heartbeat.interval_in_ms", "heartbeat.interval_ms", int, 60_000,
            "Milliseconds between two heartbeats of a running write.", minimum=1),
-    Option("hoodie.client.heartbeat.tolerable.misses", "heartbeat_tolerable_misses", int, 2,
+    Option("hoodie.client.heartbeat.tolerable.misses", "heartbeat.tolerable_misses", int, 2,
            "Number of missed heartbeats after which a write counts as failed.", minimum=0),
-    Option("hoodie.time.generator.max_expected_clock_skew_ms", "max_expected_clock_skew_ms", int, 200,
+    Option("hoodie.time.generator.max_expected_clock_skew_ms", "clock.max_skew_ms", int, 200,
            "Milliseconds by which the clocks of two writers may differ; every new instant waits that long.", minimum=0,
            maximum=600_000),
-    Option("pyhudi.clock.max.ahead.ms", "max_clock_ahead_ms", int, 300_000,
+    Option("pyhudi.clock.max.ahead.ms", "clock.max_ahead_ms", int, 300_000,
            "Milliseconds by which the timeline may be ahead of this machine's clock. Beyond it a write is refused if a writer of Hudi's is on the "
            "timeline, or the storage has no put-if-absent; otherwise new times continue from the timeline's newest time, with a warning.", minimum=0),
-    Option("pyhudi.commit.retries", "commit_retries", int, 5,
+    Option("pyhudi.commit.retries", "retry.limit", int, 5,
            "How often a write is planned again after a conflict with another commit, before the conflict is an error.", minimum=0, maximum=1000),
-    Option("pyhudi.commit.reserve.after", "commit_reserve_after", int, 3,
+    Option("pyhudi.commit.reserve.after", "retry.reserve_after", int, 3,
            "After this many failed attempts, a write reserves the file groups that it changes, and other writes yield to it; 0 for never.",
            minimum=0),
-    Option("pyhudi.commit.yield.ms", "commit_yield_ms", int, 600_000,
+    Option("pyhudi.commit.yield.ms", "retry.yield_ms", int, 600_000,
            "Milliseconds that a write waits for another one that has reserved the same file groups, before it fails.", minimum=0),
-    Option("concurrency", "concurrency", str, "optimistic",
+    Option("concurrency", "conflict.concurrency", str, "optimistic",
            "`optimistic`: writers work at the same time, and conflicts are detected at the commit. `pessimistic`: a write holds the table's lock "
            "from its start to its end, so it is never planned again. `single_writer`: as optimistic; the caller guarantees that no "
            "other writer exists.",
            choices={"optimistic": "optimistic", "pessimistic": "pessimistic", "single_writer": "single_writer",
                     "optimistic_concurrency_control": "optimistic"},
            not_yet=("non_blocking_concurrency_control",), aliases=("hoodie.write.concurrency.mode",)),
-    Option("isolation", "isolation", str, "snapshot",
+    Option("isolation", "conflict.isolation", str, "snapshot",
            "`snapshot`: two writes conflict if they change the same file groups or insert the same keys. `serializable`: also if one has "
            "read (`write.scan`, `delete(where=)`) a partition that the other one changed.",
            choices=_words("snapshot", "serializable")),
-    Option("hoodie.write.lock.conflict.resolution.strategy", "conflict_strategy", str, "simple",
+    Option("hoodie.write.lock.conflict.resolution.strategy", "conflict.strategy", str, "simple",
            "How the rules of docs/conflicts.md are applied: `simple`, unchanged; `prefer_writer`, table services yield to writes that are still "
            "running, "
            "and writes never yield to planned services; `bucket`, file groups with the same bucket number count as one. Hudi's class names are "
            "accepted.",
            choices=_STRATEGIES, not_yet=_LATER_STRATEGIES),
-    Option("hoodie.write.concurrency.early.conflict.detection.enable", "early_conflict_detection", bool, False,
+    Option("hoodie.write.concurrency.early.conflict.detection.enable", "conflict.early_detection", bool, False,
            "A write stops before all its files are written if an older, running write has announced a file group that both rewrite, "
            "and is planned again."),
-    Option("pyhudi.commit.allow.duplicate.keys", "allow_duplicate_keys", bool, False,
+    Option("pyhudi.commit.allow.duplicate.keys", "conflict.allow_duplicate_keys", bool, False,
            "Two concurrent inserts of the same record key may both commit: the table can then have duplicate keys. "
            "It saves reading the keys of concurrent inserts."),
-    Option("hoodie.archive.automatic", "archive_automatic", bool, True,
+    Option("hoodie.archive.automatic", "archival.automatic", bool, True,
            "Every commit checks whether old instants are due for archival, and archives them."),
-    Option("hoodie.keep.max.commits", "keep_max_commits", int, 30,
+    Option("hoodie.keep.max.commits", "archival.max_commits", int, 30,
            "Number of completed commits on the active timeline above which the oldest ones are archived.", minimum=2),
-    Option("hoodie.keep.min.commits", "keep_min_commits", int, 20,
+    Option("hoodie.keep.min.commits", "archival.min_commits", int, 20,
            "Number of completed commits that stay on the active timeline; less than hoodie.keep.max.commits.", minimum=1),
-    Option("hoodie.archive.beyond.savepoint", "archive_beyond_savepoint", bool, False,
+    Option("hoodie.archive.beyond.savepoint", "archival.beyond_savepoint", bool, False,
            "Also archive instants newer than the first savepoint; savepointed commits themselves stay."),
-    Option("hoodie.timeline.compaction.batch.size", "history_batch_size", int, 10,
+    Option("hoodie.timeline.compaction.batch.size", "archival.batch_size", int, 10,
            "Number of files of one layer of the archived timeline that are merged into one file of the next layer.", minimum=2, maximum=1000),
     Option("hoodie.write.auto.upgrade", "auto_upgrade", bool, False,
            "Accepted because Hudi 1.1 and newer need it to keep a table at version 8; this package never upgrades.",
@@ -227,28 +227,28 @@ WRITE_OPTIONS = (
 )  # fmt: skip
 
 LOCK_OPTIONS = (
-    Option("hoodie.write.lock.provider", "lock_provider", str, None,
+    Option("hoodie.write.lock.provider", "lock.provider", str, None,
            "The lock that excludes other writers during a commit: `file_system` or `storage_based` (lock files that Hudi's own providers "
            "respect), or "
            "`in_process`; Hudi's class names are accepted. By default `file_system` on a disk, `storage_based` in an object store, "
            "`in_process` in memory. A commit must use the same lock as the previous commit.", Scope.LOCK, choices=_LOCKS, not_yet=_LATER_LOCKS,
            aliases=("lock",)),
-    Option("hoodie.write.lock.wait_time_ms", "lock_wait_ms", int, 60_000, "Milliseconds to wait for the lock.", Scope.LOCK,
+    Option("hoodie.write.lock.wait_time_ms", "lock.wait_ms", int, 60_000, "Milliseconds to wait for the lock.", Scope.LOCK,
            minimum=0),
-    Option("hoodie.write.lock.filesystem.path", "lock_path", str, ".hoodie",
+    Option("hoodie.write.lock.filesystem.path", "lock.path", str, ".hoodie",
            "Folder of the lock file, below the table; the default is Hudi's.", Scope.LOCK),
-    Option("hoodie.write.lock.filesystem.expire", "lock_expire_minutes", int, 0,
+    Option("hoodie.write.lock.filesystem.expire", "lock.expire_minutes", int, 0,
            "Minutes after which a lock file counts as abandoned, whoever wrote it; 0 for never.", Scope.LOCK, minimum=0),
-    Option("hoodie.write.lock.storage.validity.timeout.secs", "lock_validity_s", int, 300,
+    Option("hoodie.write.lock.storage.validity.timeout.secs", "lock.validity_s", int, 300,
            "Seconds that a `storage_based` lock stays valid without renewal; at least ten times the renewal interval.", Scope.LOCK, minimum=10,
            maximum=86_400),
-    Option("hoodie.write.lock.storage.renew.interval.secs", "lock_renew_s", int, 30,
+    Option("hoodie.write.lock.storage.renew.interval.secs", "lock.renew_s", int, 30,
            "Seconds between two renewals of a `storage_based` lock.", Scope.LOCK, minimum=1, maximum=3_600,
            aliases=("hoodie.write.lock.storage.heartbeat.poll.secs",)),
-    Option("pyhudi.lock.change.from", "lock_change_from", str, "",
+    Option("pyhudi.lock.change.from", "lock.change_from", str, "",
            "The identity of the previous lock, as the refusal shows it, when all writers change to the lock configured now. It works once: "
            "after the first commit under the new lock it has no effect.", Scope.LOCK),
-    Option("pyhudi.lock.audit", "lock_audit", bool, False,
+    Option("pyhudi.lock.audit", "lock.audit", bool, False,
            "Record every holding of the lock (holder and times) as a file of JSON lines below `.hoodie/.locks/audit/`.", Scope.LOCK),
 )  # fmt: skip
 

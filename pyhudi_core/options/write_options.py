@@ -1,7 +1,7 @@
-"""Options as typed values: ``WriteOptions`` for writes, ``TableOptions`` for a new table.
+"""Options as typed values: ``WriteOptions`` for writes, one frozen value for each concern; ``TableOptions`` for a new table.
 
 Both are read from the same mapping, so that one set of options fits ``create_table`` and every later call. Each takes its own options
-and checks all of them.
+and checks all of them. Each concern checks that its values agree with each other.
 
 Invariant: options given for an existing table never contradict it.
 """
@@ -20,57 +20,154 @@ from pyhudi_core.options.registry import Value, find_option, read_options
 
 
 @dataclass(frozen=True, slots=True)
-class WriteOptions:
-    """How to write; ``definitions`` and docs/options.md explain each option. Sizes are in bytes."""
+class FileOptions:
+    """How base files are made: their sizes in bytes, their row groups, their bloom filters."""
 
-    max_file_size: int
-    small_file_limit: int
+    max_size: int
+    small_limit: int
     compression: str
     row_group_bytes: int
     row_group_rows: int
     record_size_estimate: int
-    index_type: str
-    combine_before_upsert: bool
-    combine_before_insert: bool
-    insert_drop_duplicates: bool
-    allow_lossy_widening: bool
     bloom_entries: int
     bloom_fpp: float
     bloom_max_entries: int
+
+    def __post_init__(self) -> None:
+        if self.small_limit > self.max_size:
+            raise InvalidOptionError(
+                f"hoodie.parquet.small.file.limit ({self.small_limit}) is above hoodie.parquet.max.file.size ({self.max_size})",
+                hint="Files at the target size would count as small; lower the limit",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RowOptions:
+    """What a batch may hold: rows with one key, keys that the table has, other numbers for a column of integers."""
+
+    combine_before_upsert: bool
+    combine_before_insert: bool
+    drop_duplicates: bool
+    allow_lossy_widening: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """Which index finds keys, and how the indexes of other writers are read."""
+
+    type: str
     metadata_enable: bool
-    expression_index_timezone: str
-    failed_writes_policy: str
-    heartbeat_interval_ms: int
-    heartbeat_tolerable_misses: int
-    max_expected_clock_skew_ms: int
-    max_clock_ahead_ms: int
-    commit_retries: int
-    commit_reserve_after: int
-    commit_yield_ms: int
-    concurrency: str
-    isolation: str
-    conflict_strategy: str
-    early_conflict_detection: bool
-    allow_duplicate_keys: bool
-    archive_automatic: bool
-    keep_max_commits: int
-    keep_min_commits: int
-    archive_beyond_savepoint: bool
-    history_batch_size: int
-    auto_upgrade: bool
-    lock_provider: str | None
-    lock_wait_ms: int
-    lock_path: str
-    lock_expire_minutes: int
-    lock_validity_s: int
-    lock_renew_s: int
-    lock_change_from: str
-    lock_audit: bool
+    expression_timezone: str
 
     @property
-    def indexes_in_utc(self) -> bool:
+    def in_utc(self) -> bool:
         """Whether the sessions that wrote the expression indexes are known to be in UTC."""
-        return self.expression_index_timezone == "UTC"
+        return self.expression_timezone == "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatOptions:
+    """When the writer of a pending instant counts as dead, and who rolls its write back."""
+
+    failed_writes_policy: str
+    interval_ms: int
+    tolerable_misses: int
+
+    @property
+    def expires_after_ms(self) -> int:
+        """The age from which on a heartbeat that was not renewed has expired."""
+        return self.interval_ms * self.tolerable_misses
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOptions:
+    """How far the clocks of writers may be apart, and how far the timeline may be ahead of them."""
+
+    max_skew_ms: int
+    max_ahead_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RetryOptions:
+    """What a write does after another commit came first: how often it is planned again, and when other writers yield to it."""
+
+    limit: int
+    reserve_after: int
+    yield_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictOptions:
+    """Which writes may run at the same time, and which of them conflict."""
+
+    concurrency: str
+    isolation: str
+    strategy: str
+    early_detection: bool
+    allow_duplicate_keys: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivalOptions:
+    """Which instants are moved to the archived timeline, and when."""
+
+    automatic: bool
+    max_commits: int
+    min_commits: int
+    beyond_savepoint: bool
+    batch_size: int
+
+    def __post_init__(self) -> None:
+        if self.min_commits >= self.max_commits:
+            raise InvalidOptionError(
+                f"hoodie.keep.min.commits ({self.min_commits}) is not below hoodie.keep.max.commits ({self.max_commits})",
+                hint="Give a smaller minimum or a larger maximum",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class LockOptions:
+    """Which lock excludes other writers during a commit, and how it is kept."""
+
+    provider: str | None
+    wait_ms: int
+    path: str
+    expire_minutes: int
+    validity_s: int
+    renew_s: int
+    change_from: str
+    audit: bool
+
+    def __post_init__(self) -> None:
+        if self.validity_s < 10 * self.renew_s:
+            raise InvalidOptionError(
+                f"hoodie.write.lock.storage.validity.timeout.secs ({self.validity_s}) is below ten times "
+                f"hoodie.write.lock.storage.renew.interval.secs ({self.renew_s})",
+                hint="A lock must outlive renewals that fail; increase the timeout or decrease the interval",
+            )
+        try:
+            safe_relative_path(self.path)
+        except UnsafePathError as error:
+            raise InvalidOptionError(
+                f"hoodie.write.lock.filesystem.path: {error.message}",
+                hint="Give a folder below the table, such as .hoodie",
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How to write, by concern. A function takes the concern that it needs. ``definitions`` and docs/options.md explain each option."""
+
+    files: FileOptions
+    rows: RowOptions
+    index: IndexOptions
+    heartbeat: HeartbeatOptions
+    clock: ClockOptions
+    retry: RetryOptions
+    conflict: ConflictOptions
+    archival: ArchivalOptions
+    lock: LockOptions
+    auto_upgrade: bool
 
     @classmethod
     def parse(cls, options: Mapping[str, object], *, config: TableConfig | None = None) -> WriteOptions:
@@ -91,11 +188,9 @@ class WriteOptions:
                 if option in found:
                     _check_agrees(option, found[option], config, called[option])
         values = _values(WRITE_OPTIONS + LOCK_OPTIONS, found)
-        if not any(option.attribute == "small_file_limit" for option in found):
-            values["small_file_limit"] = min(values["small_file_limit"], values["max_file_size"] * 5 // 6)
-        parsed: WriteOptions = cls(**values)
-        _check_together(parsed)
-        return parsed
+        if not any(option.attribute == "files.small_limit" for option in found):
+            values["files.small_limit"] = min(values["files.small_limit"], values["files.max_size"] * 5 // 6)
+        return _by_concern(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,31 +231,27 @@ def _values(options: tuple[Option, ...], found: Mapping[Option, Value]) -> dict[
     return {option.attribute: found.get(option, option.default) for option in options}
 
 
-def _check_together(options: WriteOptions) -> None:
-    if options.small_file_limit > options.max_file_size:
-        raise InvalidOptionError(
-            f"hoodie.parquet.small.file.limit ({options.small_file_limit}) is above hoodie.parquet.max.file.size "
-            f"({options.max_file_size})",
-            hint="Files at the target size would count as small; lower the limit",
-        )
-    if options.keep_min_commits >= options.keep_max_commits:
-        raise InvalidOptionError(
-            f"hoodie.keep.min.commits ({options.keep_min_commits}) is not below hoodie.keep.max.commits "
-            f"({options.keep_max_commits})",
-            hint="Give a smaller minimum or a larger maximum",
-        )
-    if options.lock_validity_s < 10 * options.lock_renew_s:
-        raise InvalidOptionError(
-            f"hoodie.write.lock.storage.validity.timeout.secs ({options.lock_validity_s}) is below ten times "
-            f"hoodie.write.lock.storage.renew.interval.secs ({options.lock_renew_s})",
-            hint="A lock must outlive renewals that fail; increase the timeout or decrease the interval",
-        )
-    try:
-        safe_relative_path(options.lock_path)
-    except UnsafePathError as error:
-        raise InvalidOptionError(
-            f"hoodie.write.lock.filesystem.path: {error.message}", hint="Give a folder below the table, such as .hoodie"
-        ) from None
+_CONCERNS = {
+    "files": FileOptions,
+    "rows": RowOptions,
+    "index": IndexOptions,
+    "heartbeat": HeartbeatOptions,
+    "clock": ClockOptions,
+    "retry": RetryOptions,
+    "conflict": ConflictOptions,
+    "archival": ArchivalOptions,
+    "lock": LockOptions,
+}
+
+
+def _by_concern(values: Mapping[str, Any]) -> WriteOptions:
+    """The values, whose names are ``concern.field``. Raises `InvalidOptionError` if two values of one concern contradict each other."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        concern, _, field = name.rpartition(".")
+        found.setdefault(concern, {})[field] = value
+    parts: dict[str, Any] = {concern: kind(**found[concern]) for concern, kind in _CONCERNS.items()}
+    return WriteOptions(**parts, **found[""])
 
 
 def _check_agrees(option: Option, given: Value, config: TableConfig, called: str) -> None:

@@ -154,7 +154,7 @@ def _size_of(context: TableContext, piece: FileSlice, rows: dict[str, int]) -> S
     if base is None:
         return Size(None, logs, 1)
     count = piece.stat.rows if piece.stat is not None else rows.get(base.path)
-    is_small = base.size < context.options.small_file_limit
+    is_small = base.size < context.options.files.small_limit
     return Size(None if piece.logs else count, base.size + logs, 1, int(is_small))
 
 
@@ -239,7 +239,7 @@ class _Steps:
         return total
 
     def _size(self, stat: WriteStat) -> Size:
-        return Size(stat.rows, stat.size, 1, int(stat.size < self.context.options.small_file_limit))
+        return Size(stat.rows, stat.size, 1, int(stat.size < self.context.options.files.small_limit))
 
     def _old(self, stat: WriteStat) -> Size | None:
         """Return what the file's group held before."""

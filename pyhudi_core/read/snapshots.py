@@ -134,5 +134,5 @@ def make_scan(
         )
     rows = RowFilter(chosen, full, Predicate.of(where, full), changed, keys)
     return Scan(
-        state, context.storage, context.runtime.executor, rows, changed, indexes_in_utc=context.options.indexes_in_utc
+        state, context.storage, context.runtime.executor, rows, changed, indexes_in_utc=context.options.index.in_utc
     )

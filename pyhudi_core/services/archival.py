@@ -118,9 +118,9 @@ class Archival(TableService):
 
     def after_commit(self, engine: Engine | None) -> None:
         """Archive, if that is due and ``hoodie.archive.automatic`` is on; by the timeline that the commit found, without a listing."""
-        options, folder = self.context.options, self.context.folder
-        found = (folder.latest or folder.load()) if options.archive_automatic else None
-        if found is not None and len(found.commits) + 1 > options.keep_max_commits:
+        options, folder = self.context.options.archival, self.context.folder
+        found = (folder.latest or folder.load()) if options.automatic else None
+        if found is not None and len(found.commits) + 1 > options.max_commits:
             archive(self.context, rules_of(self.context, triggered=True))
 
     def _execute(self, requested_time: str | None, execution: Execution) -> ArchivalResult:
@@ -132,9 +132,9 @@ class Archival(TableService):
 
 def rules_of(context: TableContext, *, triggered: bool) -> ArchivalRules:
     """The rules by the options; ``triggered``: only when there are more commits than `hoodie.keep.max.commits``."""
-    options = context.options
-    keep_max = options.keep_max_commits if triggered else None
-    return ArchivalRules(options.keep_min_commits, keep_max, options.archive_beyond_savepoint)
+    options = context.options.archival
+    keep_max = options.max_commits if triggered else None
+    return ArchivalRules(options.min_commits, keep_max, options.beyond_savepoint)
 
 
 def archive(context: TableContext, rules: ArchivalRules, gate: Gate | None = None) -> ArchivalResult:
@@ -190,7 +190,7 @@ def _move(context: TableContext, rules: ArchivalRules, before: str, cleaned: Set
         else:
             writer.discard(added)
     deleted = drop_archived(folder)
-    merges = merge_layers(writer, context.options.history_batch_size) if moved else 0
+    merges = merge_layers(writer, context.options.archival.batch_size) if moved else 0
     if moved:
         writer.sweep(listed, KEPT_MANIFESTS + merges)
     return ArchivalResult(moved, deleted=deleted, merges=merges, why_not=plan.why_not)

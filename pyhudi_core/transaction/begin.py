@@ -206,7 +206,7 @@ def check_skew(context: TableContext, timeline: Timeline, highest: str) -> None:
             instant=highest,
             hint="A writer with a broken clock made it; remove its instant (roll it back, or restore the table) before you write again.",
         )
-    bound = max(context.options.max_clock_ahead_ms, context.options.max_expected_clock_skew_ms)
+    bound = max(context.options.clock.max_ahead_ms, context.options.clock.max_skew_ms)
     if latest is None or latest - context.runtime.clock.now_ms() <= bound:
         return
     if context.storage.capabilities.put_if_absent and all(_is_ours(context, instant) for instant in timeline):
@@ -240,7 +240,7 @@ def _is_ours(context: TableContext, instant: Instant) -> bool:
 
 
 def _refuse_racy_storage(context: TableContext) -> None:
-    if context.storage.capabilities.put_if_absent or context.options.concurrency == "single_writer":
+    if context.storage.capabilities.put_if_absent or context.options.conflict.concurrency == "single_writer":
         return
     raise InvalidOptionError(
         "The storage cannot create an object only if there is none, so two writers would overwrite each other's commits",
@@ -256,4 +256,4 @@ def _wait_for_skew(context: TableContext) -> None:
 
 
 def _skew_wait_ms(context: TableContext) -> int:
-    return 1 if context.storage.capabilities.one_clock else context.options.max_expected_clock_skew_ms
+    return 1 if context.storage.capabilities.one_clock else context.options.clock.max_skew_ms

@@ -118,11 +118,11 @@ def refuse_conflicts(
     """
     if not context.protections.conflict_check:
         mine = replace(mine, file_groups=frozenset(), replaced=frozenset())
-    strategy = STRATEGIES[context.options.conflict_strategy]
+    strategy = STRATEGIES[context.options.conflict.strategy]
     concurrent = since(context, start, found, own, looked)
     if strategy.services_yield_to_writers and not mine.operation.is_writer:
         concurrent = replace(concurrent, writers=running_writers(context, found, own))
-    key_check = context.protections.key_check and not context.options.allow_duplicate_keys
+    key_check = context.protections.key_check and not context.options.conflict.allow_duplicate_keys
     conflict = find_conflict(mine, concurrent, key_check=key_check, strategy=strategy, same_keys=same_keys)
     if conflict is None and schema is not None:
         conflict = _other_schema(concurrent, schema)

@@ -68,7 +68,7 @@ def read(context: TableContext, requested_time: str) -> bytes:
 def start(context: TableContext, requested_time: str, content: bytes) -> Heartbeat:
     """Keep the reserved heartbeat young until it is stopped."""
     path = layout.heartbeat(requested_time)
-    interval_s = context.options.heartbeat_interval_ms / 1000
+    interval_s = context.options.heartbeat.interval_ms / 1000
     clock = context.runtime.clock
     pulse = Pulse(clock.monotonic())
 
@@ -116,7 +116,7 @@ def is_ours(context: TableContext, instant: Instant) -> bool:
 
 def _limit_ms(context: TableContext) -> int:
     """The age at which a heartbeat has expired."""
-    return context.options.heartbeat_interval_ms * context.options.heartbeat_tolerable_misses
+    return context.options.heartbeat.expires_after_ms
 
 
 def _storage_time_ms(context: TableContext) -> int:

@@ -23,7 +23,7 @@ def holding_lock(context: TableContext, purpose: str) -> Iterator[Callable[[], f
         yield lambda: float("inf")
         return
     with at_table(context.table):
-        session = context.lock.acquire(context.options.lock_wait_ms / 1000, purpose)
+        session = context.lock.acquire(context.options.lock.wait_ms / 1000, purpose)
     try:
         yield lambda: lease_left_s(session)
     finally:

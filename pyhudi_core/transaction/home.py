@@ -10,7 +10,7 @@ from pyhudi_core.errors import at_table
 from pyhudi_core.lock import AuditedLock, FileSystemLockProvider, InProcessLockProvider, StorageBasedLockProvider
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.options import WriteOptions
+from pyhudi_core.options import LockOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline import properties_file
@@ -48,26 +48,24 @@ class TableHome:
         if folder is None:
             folder = TimelineFolder(self.storage, path, config.history_path, utc=utc, clock=self.runtime.clock)
             self._folders[path] = folder
-        lock = self.lock or lock_provider(self.storage, self.runtime, options)
+        lock = self.lock or lock_provider(self.storage, self.runtime, options.lock)
         return TableContext(self.storage, self.runtime, lock, config, folder, options, self.protections)
 
 
-def lock_provider(storage: Storage, runtime: Runtime, options: WriteOptions) -> LockProvider:
-    """The lock that the options name, or else the one that fits the storage. Raises `InvalidOptionError`."""
+def lock_provider(storage: Storage, runtime: Runtime, options: LockOptions) -> LockProvider:
+    """The lock that the options name, or else the one that fits the storage."""
     lock = _provider(storage, runtime, options)
-    return AuditedLock(lock, storage, runtime.clock) if options.lock_audit else lock
+    return AuditedLock(lock, storage, runtime.clock) if options.audit else lock
 
 
-def _provider(storage: Storage, runtime: Runtime, options: WriteOptions) -> LockProvider:
-    kind = options.lock_provider or _default_kind(storage)
+def _provider(storage: Storage, runtime: Runtime, options: LockOptions) -> LockProvider:
+    kind = options.provider or _default_kind(storage)
     if kind == "in_process":
         return InProcessLockProvider(storage.location, runtime.ids, runtime.process.identity())
     if kind == "storage_based":
-        return StorageBasedLockProvider(
-            storage, runtime, validity_s=options.lock_validity_s, renew_s=options.lock_renew_s
-        )
+        return StorageBasedLockProvider(storage, runtime, validity_s=options.validity_s, renew_s=options.renew_s)
     return FileSystemLockProvider(
-        storage, runtime.clock, runtime.ids, folder=options.lock_path, expire_minutes=options.lock_expire_minutes
+        storage, runtime.clock, runtime.ids, folder=options.path, expire_minutes=options.expire_minutes
     )
 
 

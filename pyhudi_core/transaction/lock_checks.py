@@ -20,7 +20,7 @@ def refuse_foreign(context: TableContext, record: Record | None) -> None:
     """Raise `LockIdentityError` if the latest decision was made under a lock that ours does not exclude."""
     if record is None:
         return
-    given_up, process = context.options.lock_change_from, context.runtime.process
+    given_up, process = context.options.lock.change_from, context.runtime.process
     refuse_other_lock(
         record.lock_identity, context.lock.identity, given_up=given_up, process=process, table=context.table
     )

@@ -97,10 +97,10 @@ def _replacing(touched: Touched) -> Touched:
 
 
 def _conflict(context: TableContext, later: WholeParty, earlier: WholeParty) -> Conflict | None:
-    strategy = STRATEGIES[context.options.conflict_strategy]
+    strategy = STRATEGIES[context.options.conflict.strategy]
     touched, instant = later.party.touched, _as_instant(earlier.party)
     conflict = next(against(touched, instant, earlier.party.touched, strategy), None)
-    if conflict is not None or context.options.allow_duplicate_keys:
+    if conflict is not None or context.options.conflict.allow_duplicate_keys:
         return conflict
     if earlier.commit is None:
         both = touched.inserted & earlier.party.touched.inserted

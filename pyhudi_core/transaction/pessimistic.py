@@ -74,7 +74,7 @@ def hold(context: TableContext, purpose: str) -> WholeWrite:
     clock = context.runtime.clock
     asked = clock.monotonic()
     with at_table(context.table):
-        session = context.lock.acquire(context.options.lock_wait_ms / 1000, purpose)
+        session = context.lock.acquire(context.options.lock.wait_ms / 1000, purpose)
     now = clock.monotonic()
     inside = replace(context, lock=HeldLock(context.lock, session))
     return WholeWrite(context, inside, session, now - asked, now)

@@ -108,7 +108,7 @@ def claim(context: TableContext, touched: Touched, lasts_ms: int, previous: Hold
         if context.storage.head(path) is not None:
             context.storage.put(path, body)
 
-    interval_s = context.options.heartbeat_interval_ms / 1000
+    interval_s = context.options.heartbeat.interval_ms / 1000
     return Holding(made, path, context.runtime.timer.every(interval_s, beat, f"claim {name}"))
 
 
@@ -168,7 +168,7 @@ def _read(context: TableContext, info: ObjectInfo) -> Claim | None:
 
 def _is_over(context: TableContext, made: Claim, info: ObjectInfo) -> bool:
     now = context.runtime.clock.now_ms()
-    limit = context.options.heartbeat_interval_ms * context.options.heartbeat_tolerable_misses
+    limit = context.options.heartbeat.expires_after_ms
     if now > made.until_ms or now - info.modified_ms > limit:
         return True
     return bool(made.process) and context.runtime.process.is_gone(made.process)

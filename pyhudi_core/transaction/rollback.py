@@ -57,7 +57,7 @@ def repair_by_policy(context: TableContext, seen: Timeline | None = None) -> lis
 
     Raises `CommitAbortedError` under EAGER if another writer is alive, for that policy says that there is only one.
     """
-    policy = context.options.failed_writes_policy
+    policy = context.options.heartbeat.failed_writes_policy
     if policy == "NEVER":
         return []
     done = repair(context, seen)
@@ -314,7 +314,7 @@ def sweep_late_bytes(context: TableContext, archived_until: str) -> None:
 
     An instant that is archived, or that later ones were archived beyond, is not decided any more (``concurrent``), so nobody wants them.
     """
-    limit = context.options.heartbeat_interval_ms * context.options.heartbeat_tolerable_misses
+    limit = context.options.heartbeat.expires_after_ms
     now = context.runtime.clock.now_ms()
     for info in context.storage.list(f"{layout.STAGED}/"):
         time = info.path.rpartition("/")[2].partition("-")[0]

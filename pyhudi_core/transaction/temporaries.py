@@ -25,7 +25,7 @@ def sweep(context: TableContext, everywhere: bool) -> list[str]:
     storage = context.storage
     if not storage.capabilities.temporaries:
         return []
-    limit = context.options.heartbeat_interval_ms * context.options.heartbeat_tolerable_misses
+    limit = context.options.heartbeat.expires_after_ms
     now = context.runtime.clock.now_ms()
     due = [info.path for info in storage.list(f"{layout.UNSWEPT}/") if now - info.modified_ms > limit]
     if not (everywhere or due):

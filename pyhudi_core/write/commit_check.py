@@ -78,7 +78,7 @@ class CommitCheck:
         start = basis.timeline if basis else transaction.start
         if attempt.requirements:
             refuse_unmet(attempt.requirements, self._state(start, found), own)
-        if basis is not None and context.options.isolation == "serializable":
+        if basis is not None and context.options.conflict.isolation == "serializable":
             refuse_changed_reads(context, start, found, own, basis.reads)
         concurrent.refuse_conflicts(context, start, found, own, attempt.touched, attempt.schema, same_keys, looked)
 

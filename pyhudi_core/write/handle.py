@@ -154,7 +154,7 @@ class Write:
         snapshot = self._load(seen := self._context.folder.load())
         checks.refuse_unwritable(self._context, snapshot)
         deletes = self._operation is OperationType.DELETE
-        allow_lossy = self._context.options.allow_lossy_widening
+        allow_lossy = self._context.options.rows.allow_lossy_widening
         how = prepare_keys if deletes else partial(prepare, allow_lossy=allow_lossy)
         with at_table(self._context.table):
             dataset = self._engine.dataset(data)
@@ -353,7 +353,7 @@ class Write:
 
     def _hold_if_pessimistic(self) -> None:
         """Take the table's lock for the whole of this write, if that is the concurrency that was asked for."""
-        if self._whole is None and self._outside.options.concurrency == "pessimistic":
+        if self._whole is None and self._outside.options.conflict.concurrency == "pessimistic":
             self._whole = hold(self._outside, f"the whole of a write ({self._operation})")
             self._context = self._whole.context
 

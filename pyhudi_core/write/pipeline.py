@@ -84,7 +84,7 @@ class WriteJob:
             exact = {path for path, volume in volumes.items() if not planner.is_small(path, volume)}
         index = index_of(self.snapshot, _StorageOpener(open_runtime), self.engine.cores)
         tagged = index.tag(rows, volumes.keys(), exact)
-        if self.operation in _INSERTING and self.options.insert_drop_duplicates and tagged.has_tags:
+        if self.operation in _INSERTING and self.options.rows.drop_duplicates and tagged.has_tags:
             return Tagged(tagged.rows.map(_only_new, tagged.rows.schema))
         return tagged
 
@@ -98,8 +98,8 @@ class WriteJob:
             )
 
     def _planner(self) -> Planner:
-        options = self.options
-        sizing = Sizing(options.max_file_size, options.small_file_limit, options.record_size_estimate)
+        files = self.options.files
+        sizing = Sizing(files.max_size, files.small_limit, files.record_size_estimate)
         ids = self.transaction.context.runtime.ids
         return Planner(sizing, lambda: f"{ids.uuid()}-0", self.snapshot.view.slices)
 
@@ -126,24 +126,24 @@ class WriteJob:
         return written
 
     def _task(self, open_runtime: OpenRuntime, settings: HandleSettings) -> WriteTask:
-        unique = self.operation in _INSERTING and not self.options.combine_before_insert
-        if self.operation is OperationType.UPSERT and not self.options.combine_before_upsert:
+        unique = self.operation in _INSERTING and not self.options.rows.combine_before_insert
+        if self.operation is OperationType.UPSERT and not self.options.rows.combine_before_upsert:
             unique = True
         return WriteTask(open_runtime, settings, unique, self.key_changes)
 
     def _settings(self) -> HandleSettings:
-        options, config, schema = self.options, self.snapshot.config, self.prepared.schema
+        files, config, schema = self.options.files, self.snapshot.config, self.prepared.schema
         deletes = self.operation is OperationType.DELETE
         return HandleSettings(
             requested_time=self.transaction.requested_time,
             table_type=config.table_type,
             schema=with_meta_fields(schema),
             avro_schema=to_avro(schema, config.name, meta_fields=True),
-            codec=options.compression,
-            row_group_rows=options.row_group_rows,
-            row_group_bytes=options.row_group_bytes,
-            bloom=BloomSizing(options.bloom_entries, options.bloom_fpp, options.bloom_max_entries),
-            target=options.max_file_size,
+            codec=files.compression,
+            row_group_rows=files.row_group_rows,
+            row_group_bytes=files.row_group_bytes,
+            bloom=BloomSizing(files.bloom_entries, files.bloom_fpp, files.bloom_max_entries),
+            target=files.max_size,
             ordering=() if deletes else ordering_of(config),
             deletes=deletes,
             salt=self.transaction.context.protections.salt,

@@ -57,7 +57,7 @@ class Contest:
             self._yield_to(conflict, mine)
             return
         self.lost += 1
-        if self.lost > self.context.options.commit_retries:
+        if self.lost > self.context.options.retry.limit:
             raise conflict
         self._claim(mine)
         self._sleep(min(_FIRST_MS * 2 ** (self.lost - 1), _LONGEST_MS))
@@ -70,7 +70,7 @@ class Contest:
 
     def _claim(self, mine: Touched) -> None:
         """Ask to go first, if it is time: also a writer that only ever yields would wait for as long as claims of others come."""
-        after = self.context.options.commit_reserve_after
+        after = self.context.options.retry.reserve_after
         if 0 < after <= self.attempts:
             lasts_ms = max(_LEAST_CLAIM_MS, 3 * self.longest_ms)
             self.holding = precedence.claim(self.context, mine, lasts_ms, self.holding)
@@ -78,7 +78,7 @@ class Contest:
     def _yield_to(self, conflict: CommitConflictError, mine: Touched) -> None:
         """Wait until nobody goes first any more. Raises the conflict if that takes longer than the option allows."""
         clock = self.context.runtime.clock
-        until = clock.monotonic() + self.context.options.commit_yield_ms / 1000
+        until = clock.monotonic() + self.context.options.retry.yield_ms / 1000
         bound_ms = _FIRST_MS
         while self.in_the_way(mine) is not None:
             if clock.monotonic() >= until:

@@ -237,5 +237,5 @@ def test_severities_are_ordered() -> None:
 def test_options_of_the_handle_are_respected(location: str) -> None:
     table = make(location)
     context = context_of(table)
-    assert context.options.lock_path
+    assert context.options.lock.path
     assert examine(location, CheckOptions(keys=False)).ok

@@ -63,7 +63,7 @@ def test_a_lock_that_could_not_outlive_failed_renewals_is_refused() -> None:
     with pytest.raises(InvalidOptionError, match="below ten times"):
         WriteOptions.parse({"hoodie.write.lock.storage.validity.timeout.secs": 100})
     options = WriteOptions.parse({"hoodie.write.lock.storage.heartbeat.poll.secs": "20"})
-    assert (options.lock_renew_s, options.lock_validity_s) == (20, 300)
+    assert (options.lock.renew_s, options.lock.validity_s) == (20, 300)
 
 
 def test_each_write_of_a_holding_says_how_many_there_were() -> None:

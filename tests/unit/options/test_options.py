@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,8 +25,19 @@ def table() -> TableConfig:
 
 
 def test_every_option_has_a_typed_attribute_and_every_attribute_an_option() -> None:
-    assert [field.name for field in fields(WriteOptions)] == [o.attribute for o in WRITE_OPTIONS + LOCK_OPTIONS]
+    assert sorted(_attributes(WriteOptions.parse({}))) == sorted(o.attribute for o in WRITE_OPTIONS + LOCK_OPTIONS)
     assert [field.name for field in fields(TableOptions)] == [o.attribute for o in TABLE_OPTIONS]
+
+
+def _attributes(value: Any, path: str = "") -> list[str]:
+    """The paths of all values: ``concern.field``."""
+    if not is_dataclass(value):
+        return [path]
+    return [
+        found
+        for field in fields(value)
+        for found in _attributes(getattr(value, field.name), f"{path}.{field.name}".lstrip("."))
+    ]
 
 
 def test_a_key_names_one_option() -> None:
@@ -49,27 +61,31 @@ def test_every_option_is_documented() -> None:
 
 def test_without_options_the_defaults_of_hudi_and_of_the_design_hold() -> None:
     options = WriteOptions.parse({})
-    assert (options.max_file_size, options.small_file_limit) == (125829120, 104857600)
-    assert (options.compression, options.failed_writes_policy, options.lock_provider) == (
+    assert (options.files.max_size, options.files.small_limit) == (125829120, 104857600)
+    assert (options.files.compression, options.heartbeat.failed_writes_policy, options.lock.provider) == (
         "snappy",
         "LAZY",
         None,
     )
-    assert (options.heartbeat_interval_ms, options.heartbeat_tolerable_misses) == (60000, 2)
-    assert (options.bloom_entries, options.bloom_fpp, options.bloom_max_entries) == (60000, 1e-9, 100000)
-    assert (options.lock_wait_ms, options.max_expected_clock_skew_ms, options.commit_retries) == (60000, 200, 5)
+    assert (options.heartbeat.interval_ms, options.heartbeat.tolerable_misses) == (60000, 2)
+    assert (options.files.bloom_entries, options.files.bloom_fpp, options.files.bloom_max_entries) == (
+        60000,
+        1e-9,
+        100000,
+    )
+    assert (options.lock.wait_ms, options.clock.max_skew_ms, options.retry.limit) == (60000, 200, 5)
 
 
 def test_values_may_be_text_or_python_values() -> None:
     text = WriteOptions.parse({"hoodie.combine.before.insert": "TRUE", "hoodie.parquet.block.size": "4096"})
     typed = WriteOptions.parse({"hoodie.combine.before.insert": True, "hoodie.parquet.block.size": 4096})
     assert text == typed
-    assert text.combine_before_insert and text.row_group_bytes == 4096
+    assert text.rows.combine_before_insert and text.files.row_group_bytes == 4096
 
 
 def test_a_smaller_target_size_brings_the_small_file_limit_down_with_it() -> None:
     options = WriteOptions.parse({"hoodie.parquet.max.file.size": 1_200_000})
-    assert options.small_file_limit == 1_000_000
+    assert options.files.small_limit == 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -146,13 +162,13 @@ def test_indexes_that_live_outside_the_table_are_refused_by_name(kind: str) -> N
     ],
 )
 def test_hudis_lock_classes_are_understood(given_name: str, meaning: str) -> None:
-    assert WriteOptions.parse({"hoodie.write.lock.provider": given_name}).lock_provider == meaning
-    assert WriteOptions.parse({"lock": given_name}).lock_provider == meaning
+    assert WriteOptions.parse({"hoodie.write.lock.provider": given_name}).lock.provider == meaning
+    assert WriteOptions.parse({"lock": given_name}).lock.provider == meaning
 
 
 def test_two_keys_of_one_option_must_agree() -> None:
     same = {"lock": "in_process", "hoodie.write.lock.provider": "IN_PROCESS"}
-    assert WriteOptions.parse(same).lock_provider == "in_process"
+    assert WriteOptions.parse(same).lock.provider == "in_process"
     with pytest.raises(InvalidOptionError, match="one option"):
         WriteOptions.parse({**same, "lock": "file_system"})
 
@@ -204,7 +220,7 @@ def test_one_mapping_serves_the_new_table_and_its_writers() -> None:
     made = TableOptions.parse(options)
     assert (made.database, made.prefix_width, made.hive_style, made.merge_mode) == ("db", 2, True, None)
     assert made.extra_properties()["pyhudi.partition.random.prefix"] == "2"
-    assert WriteOptions.parse(options).isolation == "snapshot"
+    assert WriteOptions.parse(options).conflict.isolation == "snapshot"
 
 
 @settings(max_examples=300, deadline=None)

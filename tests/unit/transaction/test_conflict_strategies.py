@@ -39,12 +39,12 @@ ROOT = Path(__file__).resolve().parents[3]
     ],
 )
 def test_words_and_class_names_are_understood(text: str, word: str) -> None:
-    assert WriteOptions.parse({KEY: text}).conflict_strategy == word
+    assert WriteOptions.parse({KEY: text}).conflict.strategy == word
     assert word in STRATEGIES
 
 
 def test_the_default_is_simple_and_others_are_refused() -> None:
-    assert WriteOptions.parse({}).conflict_strategy == "simple"
+    assert WriteOptions.parse({}).conflict.strategy == "simple"
     with pytest.raises(InvalidOptionError):
         WriteOptions.parse({KEY: f"{PACKAGE}IngestionPrimaryWriterBasedConflictResolutionStrategy"})
 
