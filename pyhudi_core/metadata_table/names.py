@@ -12,7 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import xxhash
+
+from pyhudi_core.formats.byte_columns import contents
 
 FOLDER = ".hoodie/metadata"
 FILES = "files"
@@ -27,6 +30,7 @@ NON_PARTITIONED = "."
 PARTITION_STAT = "__partition_stat__"
 INITIAL_INSTANTS = "00000000000000"
 """How the instants begin that build a partition for the first time."""
+_NOT_ASCII = 0x80
 _SEED = 0xFFFFFFFFDABADABA
 
 
@@ -132,7 +136,26 @@ def file_groups_of(keys: Sequence[str], groups: int) -> npt.NDArray[np.int64]:
         value = np.zeros(len(which), np.uint32)
         for column in range(units.shape[1]):
             value = value * np.uint32(31) + units[:, column]
-        signed = value.astype(np.int32).astype(np.int64)
-        # Java's abs of the smallest int is that int itself, and its remainder keeps the sign.
-        found[which] = np.abs(np.abs(signed) % groups)
+        found[which] = _remainders(value, groups)
     return found
+
+
+def file_groups_of_texts(keys: pa.Array, groups: int) -> npt.NDArray[np.int64]:
+    """The same for a column of keys; without an object for a key where all characters are ASCII."""
+    data, lengths = contents(keys)
+    if (data >= _NOT_ASCII).any():
+        return file_groups_of(keys.to_pylist(), groups)
+    begins = np.cumsum(lengths) - lengths
+    found = np.empty(len(keys), np.int64)
+    for size in np.unique(lengths).tolist():
+        which = np.flatnonzero(lengths == size)
+        value = np.zeros(len(which), np.uint32)
+        for column in range(size):
+            value = value * np.uint32(31) + data[begins[which] + column]
+        found[which] = _remainders(value, groups)
+    return found
+
+
+def _remainders(hashes: npt.NDArray[np.uint32], groups: int) -> npt.NDArray[np.int64]:
+    # Java's abs of the smallest int is that int itself, and its remainder keeps the sign; the sign goes in the end.
+    return np.abs(np.abs(hashes.astype(np.int32).astype(np.int64)) % groups)

@@ -9,8 +9,9 @@ Invariant: memory is bounded by a row group of rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO
 
 import pyarrow as pa
@@ -35,7 +36,10 @@ _MAX_EXPANSION = 8
 
 @dataclass(frozen=True, slots=True)
 class BaseFileStats:
-    """The result of a write: rows, the least and greatest record key by UTF-8 bytes (None without keys), and the ranges of columns."""
+    """The result of a write: rows, the least and greatest record key by UTF-8 bytes (None without keys), and the ranges of columns.
+
+    The greatest value of a column with NaN is NaN.
+    """
 
     rows: int
     min_key: str | None
@@ -85,6 +89,7 @@ class BaseFileWriter:
         self._codec = (codec, codec_level)
         self._writer: pq.ParquetWriter | None = None
         self._metadata: list[pq.FileMetaData] = []
+        self._with_nan: set[str] = set()
 
     @property
     def rows(self) -> int:
@@ -132,7 +137,10 @@ class BaseFileWriter:
         writer = self._opened(self._schema.empty_table())
         writer.add_key_value_metadata(self._key_value())
         writer.close()
-        return BaseFileStats(self._rows, self._min_key, self._max_key, written_ranges(self._metadata[0], self._schema))
+        ranges = written_ranges(self._metadata[0], self._schema)
+        # Parquet's bounds leave NaN out, which is greater than all numbers in Spark.
+        ranges |= {name: replace(ranges[name], max=math.nan) for name in self._with_nan}
+        return BaseFileStats(self._rows, self._min_key, self._max_key, ranges)
 
     def abandon(self) -> None:
         """Discard the file. Close or abort the stream before this writer is deleted, or Arrow still writes a footer to it."""
@@ -172,6 +180,11 @@ class BaseFileWriter:
         before = self._stream.tell()
         table = pa.concat_tables(self._pending)
         self._opened(table).write_table(table, row_group_size=self._pending_rows)
+        self._with_nan.update(
+            field.name
+            for field in self._schema
+            if pa.types.is_floating(field.type) and pc.any(pc.is_nan(table.column(field.name))).as_py()
+        )
         self._ratio = max((self._stream.tell() - before) / max(self._pending_bytes, 1), 1e-3)
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 

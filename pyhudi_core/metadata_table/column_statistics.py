@@ -1,0 +1,213 @@
+"""Records of ``column_stats`` and ``partition_stats``: from the ranges that a file's writer knows.
+
+Specification, "Column Statistics" and "Partition Statistics". A record must never claim less than its file holds, because readers omit files by
+it. Where a writer does not know a bound, the record has one outside all values of the type.
+
+Statistics of a partition are only widened: their counts are added up, and their bounds grow (``isTightBound`` is false).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.records import Records, RecordType, type_of
+from pyhudi_core.model.meta_fields import COMMIT_TIME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+
+STATS_FIELD = "ColumnStatsMetadata"
+_MOST_COLUMNS = 32
+_META = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
+_DIGITS = 15
+_HIGHEST_TEXT = "\U0010ffff" * 16
+_HIGHEST_BYTES = b"\xff" * 64
+"""These sort after every value that is not made to sort after them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How bounds of a type are kept: the wrapper's name, the type of its value, and bounds outside all values."""
+
+    wrapper: str
+    type: pa.DataType
+    lowest: object
+    highest: object
+
+
+def kind_of(column: pa.DataType) -> Kind | None:
+    """How the bounds of a column are kept; None if Hudi keeps none for its type."""
+    types = pa.types
+    if types.is_boolean(column):
+        return Kind("BooleanWrapper", pa.bool_(), False, True)
+    if types.is_signed_integer(column):
+        wide = column.bit_width == 64
+        half = 1 << (63 if wide else 31)
+        return Kind("LongWrapper" if wide else "IntWrapper", pa.int64() if wide else pa.int32(), -half, half - 1)
+    if types.is_float32(column) or types.is_float64(column):
+        # NaN is greater than all numbers in Spark.
+        return Kind("FloatWrapper" if column.bit_width == 32 else "DoubleWrapper", column, -math.inf, math.nan)
+    if types.is_string(column):
+        return Kind("StringWrapper", pa.string(), "", _HIGHEST_TEXT)
+    if types.is_binary(column):
+        return Kind("BytesWrapper", pa.binary(), b"", _HIGHEST_BYTES)
+    if types.is_date32(column):
+        return Kind("DateWrapper", pa.int32(), -(1 << 31), (1 << 31) - 1)
+    if types.is_timestamp(column) and column.unit == "us":
+        return Kind("LongWrapper", pa.int64(), -(1 << 63), (1 << 63) - 1)
+    if types.is_decimal(column) and column.scale <= _DIGITS and column.precision - column.scale <= _DIGITS:
+        most = f"{'9' * _DIGITS}.{'9' * _DIGITS}"
+        return Kind("DecimalWrapper", pa.decimal128(2 * _DIGITS, _DIGITS), Decimal(f"-{most}"), Decimal(most))
+    return None
+
+
+def indexed_columns(schema: pa.Schema) -> list[str]:
+    """The columns of a table that have statistics: three meta columns, and the first 32 of the others whose type Hudi keeps bounds for."""
+    data = [field.name for field in schema if field.name not in META_FIELDS and kind_of(field.type) is not None]
+    return [*_META, *data[:_MOST_COLUMNS]]
+
+
+def column_stats(ranges: pa.Table, partitions: Sequence[str], rows: Sequence[int], columns: Sequence[str]) -> Records:
+    """The statistics of files.
+
+    Args:
+        ranges: a row a file: ``path``, and for each column a struct of ``min``, ``max`` and ``nulls`` (`Written.ranges`), null if the file does not
+            have the column. The greatest value of a column with NaN is NaN; it is null if nobody knows whether there is one.
+        partitions: the partition path of each file.
+        rows: how many rows each file has.
+        columns: those to keep.
+    """
+    files = [path.rpartition("/")[2] for path in ranges.column("path").to_pylist()]
+    behind = [
+        names.name_hash(names.partition_name(partition)) + names.file_hash(file)
+        for partition, file in zip(partitions, files, strict=True)
+    ]
+    named = pa.table({"name": files, "behind": behind, "rows": pa.array(rows, pa.int64())})
+    parts = []
+    for column, mask in _present(ranges, columns):
+        inside = named.filter(mask)
+        bounds = _bounds(ranges.column(column).filter(mask), _one(inside.column("rows")))
+        files_of = _Subject(_one(inside.column("behind")), _one(inside.column("name")), _one(inside.column("rows")))
+        parts.append(_records(RecordType.COLUMN_STATS, column, files_of, bounds))
+    return Records.together(parts)
+
+
+def partition_stats(
+    ranges: pa.Table, partitions: Sequence[str], rows: Sequence[int], columns: Sequence[str]
+) -> Records:
+    """What files add to the statistics of their partitions. Arguments as in `column_stats`."""
+    placed = pa.table({"partition": partitions, "rows": pa.array(rows, pa.int64())})
+    parts = []
+    for column, mask in _present(ranges, columns):
+        inside = placed.filter(mask)
+        bounds = _bounds(ranges.column(column).filter(mask), _one(inside.column("rows")))
+        merged, paths, counts = _by_partition(inside, bounds)
+        hashes = pa.array([names.name_hash(names.partition_name(path)) for path in paths.to_pylist()], pa.string())
+        shown = pc.if_else(pc.equal(paths, ""), names.NON_PARTITIONED, paths)
+        parts.append(_records(RecordType.PARTITION_STATS, column, _Subject(hashes, shown, counts), merged))
+    return Records.together(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Bounds in the type in which they are kept; null where all values are null."""
+
+    kind: Kind
+    low: pa.Array
+    high: pa.Array
+    nulls: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What statistics are about: the end of the keys, the names, and how many rows there are."""
+
+    keys: pa.Array
+    names: pa.Array
+    rows: pa.Array
+
+
+def _present(ranges: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
+    """The columns of which there are ranges, and which files have them."""
+    for column in columns:
+        if column in ranges.column_names:
+            mask = _one(ranges.column(column)).is_valid()
+            if mask.true_count:
+                yield column, mask
+
+
+def _by_partition(files: pa.Table, bounds: _Bounds) -> tuple[_Bounds, pa.Array, pa.Array]:
+    """The bounds of each partition, the partitions, and how many rows each has."""
+    table = (
+        files.append_column("min", bounds.low).append_column("max", bounds.high).append_column("nulls", bounds.nulls)
+    )
+    if pa.types.is_floating(bounds.kind.type):
+        # Arrow leaves NaN out of a maximum, and here it is one.
+        table = table.append_column("nan", pc.fill_null(pc.is_nan(bounds.high), False))
+    sums = [("min", "min"), ("max", "max"), ("nulls", "sum"), ("rows", "sum")]
+    if "nan" in table.column_names:
+        sums.append(("nan", "any"))
+    found = table.group_by("partition", use_threads=False).aggregate(sums)
+    low, high, nulls, rows = (_one(found.column(f"{name}_{function}")) for name, function in sums[:4])
+    if "nan" in table.column_names:
+        high = pc.if_else(_one(found.column("nan_any")), pa.scalar(math.nan, high.type), high)
+    return _Bounds(bounds.kind, low, high, nulls), _one(found.column("partition")), rows
+
+
+def _bounds(ranges: pa.ChunkedArray, rows: pa.Array) -> _Bounds:
+    low, high, nulls = _one(ranges).flatten()
+    kind = kind_of(low.type)
+    assert kind is not None, f"{low.type} has no statistics"
+    nulls = pc.fill_null(nulls, 0)
+    empty = pc.greater_equal(nulls, rows)
+    return _Bounds(kind, _kept(low, kind, kind.lowest, empty), _kept(high, kind, kind.highest, empty), nulls)
+
+
+def _kept(bounds: pa.Array, kind: Kind, outside: object, empty: pa.Array) -> pa.Array:
+    """Bounds in their kept type, with ``outside`` where a bound is not known."""
+    values = bounds.cast(kind.type)
+    if outside == -math.inf:
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind.type), values)
+    outer = pa.scalar(outside, kind.type)
+    return pc.if_else(empty, pa.scalar(None, kind.type), pc.fill_null(values, outer))
+
+
+def _records(kind: RecordType, column: str, subject: _Subject, bounds: _Bounds) -> Records:
+    count = len(bounds.low)
+    zeros = pa.repeat(pa.scalar(0, pa.int64()), count)
+    stats = type_of(STATS_FIELD)
+    values = {
+        "fileName": subject.names,
+        "columnName": pa.repeat(column, count),
+        "minValue": _wrapped(bounds.low, bounds.kind, stats.field("minValue").type),
+        "maxValue": _wrapped(bounds.high, bounds.kind, stats.field("maxValue").type),
+        "valueCount": subject.rows,
+        "nullCount": bounds.nulls,
+        "totalSize": zeros,
+        "totalUncompressedSize": zeros,
+        "isDeleted": pa.repeat(False, count),
+        "isTightBound": pa.repeat(False, count),
+    }
+    keys = pc.binary_join_element_wise(names.name_hash(column), subject.keys, "")
+    return Records.of(keys, kind, STATS_FIELD, pa.StructArray.from_arrays(list(values.values()), fields=list(stats)))
+
+
+def _wrapped(bounds: pa.Array, kind: Kind, union: pa.DataType) -> pa.StructArray:
+    """Bounds as the branch of a union: a struct of all wrappers, of which one has a value."""
+    absent = bounds.is_null()
+    branches = []
+    for field in union:
+        if field.name == kind.wrapper:
+            branches.append(pa.StructArray.from_arrays([bounds], fields=list(field.type), mask=absent))
+        else:
+            branches.append(pa.nulls(len(bounds), field.type))
+    return pa.StructArray.from_arrays(branches, fields=list(union), mask=absent)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)

@@ -1,0 +1,105 @@
+"""The file groups of the metadata table's partitions: which records go to which, and the bytes of their files.
+
+Specification, "Metadata Table"; tried against releases 1.0 to 1.2. A key's text decides on its file group, so the number of file groups of a
+partition never changes, and each has a file from the beginning: a log with an empty list of deletes, if there are no records.
+
+A base file has no bloom filter: one block of the file answers as fast, and all releases read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.formats.hfile import HFileWriter
+from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
+from pyhudi_core.formats.log.contents import DeleteRecord, write_deletes
+from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.record_schema import SCHEMA
+from pyhudi_core.metadata_table.records import Records
+
+_STATISTICS = "col-stats"
+_DEFAULT_GROUPS = {
+    names.FILES: 1,
+    names.COLUMN_STATS: 2,
+    names.PARTITION_STATS: 1,
+    names.BLOOM_FILTERS: 4,
+    names.RECORD_INDEX: 10,
+}
+_DEFAULT_OF_EXPRESSIONS = 2
+
+
+def family(partition: str) -> str:
+    """What the file ids of a partition begin with."""
+    if partition == names.COLUMN_STATS:
+        return _STATISTICS
+    return partition.replace("_", "-")
+
+
+def file_id(partition: str, number: int) -> str:
+    """The file id of a file group: ``col-stats-0001-0``."""
+    return f"{family(partition)}-{number:04d}-0"
+
+
+def default_groups(partition: str) -> int:
+    """How many file groups a partition has if nothing is known about its size."""
+    if partition.startswith(names.SECONDARY_INDEX_PREFIX):
+        return _DEFAULT_GROUPS[names.RECORD_INDEX]
+    return _DEFAULT_GROUPS.get(partition, _DEFAULT_OF_EXPRESSIONS)
+
+
+def split(records: Records, groups: int) -> Iterator[tuple[int, Records]]:
+    """Return the records of each of so many file groups that gets some, sorted by key: its number and its records."""
+    at = _numbers(records.keys, groups)
+    gone_at = _numbers(records.gone, groups)
+    # Sorted by file group and then by the bytes of the key, as an HFile needs it.
+    order = pc.sort_indices(
+        pa.table({"group": at, "key": records.keys}), [("group", "ascending"), ("key", "ascending")]
+    )
+    ordered = records.take(order)
+    counts = {item["values"]: item["counts"] for item in pc.value_counts(at).to_pylist()}
+    begin = 0
+    for number in sorted({*counts, *gone_at.unique().to_pylist()}):
+        size = counts.get(number, 0)
+        inside = ordered.slice(begin, size)
+        gone = records.gone.filter(pc.equal(gone_at, number))
+        yield number, Records(inside.keys, inside.columns, gone)
+        begin += size
+
+
+def log_file(partition: str, requested_time: str, records: Records) -> bytes:
+    """Return the bytes of a log file: a block of records, and one of removals. The records are sorted by key."""
+    parts: list[bytes] = []
+    if len(records):
+        headers = {Header.INSTANT_TIME: requested_time, Header.SCHEMA: SCHEMA}
+        parts.append(encode_block(BlockType.HFILE_DATA, headers, _hfile(records, None)))
+    if len(records.gone):
+        deletes = (DeleteRecord(key, partition, 0, "IntWrapper") for key in records.gone.to_pylist())
+        parts.append(_delete_block(requested_time, write_deletes(deletes)))
+    return b"".join(parts)
+
+
+def first_log_file(requested_time: str) -> bytes:
+    """Return the bytes of the log file that a file group begins with."""
+    return encode_block(BlockType.DELETE, {Header.INSTANT_TIME: requested_time}, write_deletes(()))
+
+
+def base_file(file_name: str, records: Records) -> bytes:
+    """Return the bytes of a base file. The records are sorted by key."""
+    return _hfile(records, file_name)
+
+
+def _hfile(records: Records, file_name: str | None) -> bytes:
+    writer = HFileWriter(SCHEMA)
+    writer.add_batch(records.keys, records.encoded(file_name))
+    return writer.finish()
+
+
+def _delete_block(requested_time: str, content: bytes) -> bytes:
+    return encode_block(BlockType.DELETE, {Header.INSTANT_TIME: requested_time}, content)
+
+
+def _numbers(keys: pa.StringArray, groups: int) -> pa.Array:
+    return pa.array(names.file_groups_of_texts(keys, groups), pa.int64())

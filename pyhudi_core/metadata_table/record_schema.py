@@ -1,0 +1,99 @@
+"""The Avro schema of the metadata table's records, `HoodieMetadataRecord` of release 1.0.
+
+The order of fields matters for the bytes. Every text outside the meta columns is marked as a Java string: without the mark, release 1.0.2 cannot
+read the record. Release 1.1 and newer add fields; they read this schema too.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyhudi_core.model.meta_fields import META_FIELDS
+
+_NAMESPACE = "org.apache.hudi.avro.model"
+_JAVA = {"avro.java.string": "String"}
+_TEXT: dict[str, Any] = {"type": "string", **_JAVA}
+_WRAPPED: dict[str, Any] = {
+    "Boolean": "boolean",
+    "Int": "int",
+    "Long": "long",
+    "Float": "float",
+    "Double": "double",
+    "Bytes": "bytes",
+    "String": _TEXT,
+    "Date": "int",
+    "Decimal": {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15},
+    "TimeMicros": {"type": "long", "logicalType": "time-micros"},
+    "TimestampMicros": "long",
+    "LocalDate": "int",
+}
+"""The types that a bound of a column can have; each is a record with the field ``value``."""
+
+
+def _field(name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind}
+
+
+def _optional(name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": ["null", kind], "default": None}
+
+
+def _record(name: str, *fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def _statistics() -> dict[str, Any]:
+    wrappers = [_record(f"{name}Wrapper", _field("value", kind)) for name, kind in _WRAPPED.items()]
+    names = [wrapper["name"] for wrapper in wrappers]
+    return _record(
+        "HoodieMetadataColumnStats",
+        _optional("fileName", _TEXT),
+        _optional("columnName", _TEXT),
+        {"name": "minValue", "type": ["null", *wrappers], "default": None},
+        {"name": "maxValue", "type": ["null", *names], "default": None},
+        *(_optional(name, "long") for name in ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")),
+        _field("isDeleted", "boolean"),
+        {"name": "isTightBound", "type": "boolean", "default": False},
+    )
+
+
+def _location() -> dict[str, Any]:
+    return _record(
+        "HoodieRecordIndexInfo",
+        _optional("partitionName", _TEXT),
+        _optional("fileIdHighBits", "long"),
+        _optional("fileIdLowBits", "long"),
+        _optional("fileIndex", "int"),
+        _optional("fileId", _TEXT),
+        _optional("instantTime", "long"),
+        {"name": "fileIdEncoding", "type": "int", "default": 0},
+        _optional("position", "long"),
+    )
+
+
+def _schema() -> dict[str, Any]:
+    file = _record("HoodieMetadataFileInfo", _field("size", "long"), _field("isDeleted", "boolean"))
+    bloom = _record(
+        "HoodieMetadataBloomFilter",
+        _field("type", _TEXT),
+        _field("timestamp", _TEXT),
+        _field("bloomFilter", "bytes"),
+        _field("isDeleted", "boolean"),
+    )
+    record = _record(
+        "HoodieMetadataRecord",
+        *(_optional(name, "string") for name in META_FIELDS),
+        _field("key", _TEXT),
+        _field("type", "int"),
+        _field("filesystemMetadata", ["null", {"type": "map", "values": file, **_JAVA}]),
+        _optional("BloomFilterMetadata", bloom),
+        _optional("ColumnStatsMetadata", _statistics()),
+        _optional("recordIndexMetadata", _location()),
+        _optional("SecondaryIndexMetadata", _record("HoodieSecondaryIndexInfo", _field("isDeleted", "boolean"))),
+    )
+    return {**record, "namespace": _NAMESPACE}
+
+
+SCHEMA = json.dumps(_schema(), separators=(",", ":"))
+"""As JSON text."""

@@ -1,0 +1,179 @@
+"""The metadata table's records, as Arrow columns that are ready to be encoded.
+
+Specification, "Metadata Table"; the kinds of records, their keys and what their fields hold are those of release 1.0 (`names`, `record_schema`).
+Nothing here knows a file of the metadata table: `file_groups` puts records into file groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.formats.avro.columns import compile_schema
+from pyhudi_core.formats.avro.encoding import encode_records
+from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.record_schema import SCHEMA
+
+KEY = "key"
+FILES_FIELD = "filesystemMetadata"
+LOCATION_FIELD = "recordIndexMetadata"
+
+
+class RecordType(IntEnum):
+    """What a record says; the numbers are those of its field ``type``."""
+
+    PARTITION_LIST = 1
+    FILE_LIST = 2
+    COLUMN_STATS = 3
+    BLOOM_FILTER = 4
+    RECORD_INDEX = 5
+    PARTITION_STATS = 6
+    SECONDARY_INDEX = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Changes of one partition of the metadata table.
+
+    Attributes:
+        keys: of the records, one each.
+        columns: the fields of the records that are not null, by name; as long as ``keys``.
+        gone: keys whose record is removed.
+    """
+
+    keys: pa.StringArray
+    columns: Mapping[str, pa.Array]
+    gone: pa.StringArray
+
+    @classmethod
+    def of(cls, keys: pa.Array, kind: RecordType, field: str, values: pa.Array) -> Records:
+        """Records of one type, which have one field."""
+        types = pa.repeat(pa.scalar(int(kind), pa.int32()), len(keys))
+        return cls(keys.cast(pa.string()), {"type": types, field: values}, pa.array([], pa.string()))
+
+    @classmethod
+    def together(cls, parts: Iterable[Records]) -> Records:
+        """All of several changes. No key may be in two of them."""
+        found = list(parts)
+        fields = list(dict.fromkeys(name for part in found for name in part.columns))
+        columns = {name: pa.concat_arrays([part.column(name) for part in found]) for name in fields}
+        keys, gone = [part.keys for part in found], [part.gone for part in found]
+        return cls(_concat(keys), columns, _concat(gone))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def column(self, name: str) -> pa.Array:
+        """One field of all records."""
+        found = self.columns.get(name)
+        return pa.nulls(len(self), type_of(name)) if found is None else found
+
+    def take(self, rows: pa.Array) -> Records:
+        """Some of the records, in this order; without ``gone``."""
+        taken = {name: column.take(rows) for name, column in self.columns.items()}
+        return Records(self.keys.take(rows), taken, self.gone.slice(0, 0))
+
+    def slice(self, first: int, count: int) -> Records:
+        """Some consecutive records; without ``gone``."""
+        columns = {name: column.slice(first, count) for name, column in self.columns.items()}
+        return Records(self.keys.slice(first, count), columns, self.gone.slice(0, 0))
+
+    def encoded(self, file_name: str | None = None) -> pa.LargeBinaryArray:
+        """Return the Avro bytes of each record. The key is empty, as readers take it from the file; ``file_name`` is that of a base file."""
+        count = len(self)
+        columns = {KEY: pa.repeat("", count), **self.columns}
+        if file_name is not None:
+            columns["_hoodie_file_name"] = pa.repeat(file_name, count)
+        return encode_records(SCHEMA, pa.table(columns)).values()
+
+
+def partition_list(partitions: Iterable[str], dropped: Iterable[str] = ()) -> Records:
+    """The record of the partitions that a commit wrote to, and of those that are gone."""
+    listed = {names.partition_name(path): (0, False) for path in partitions}
+    listed |= {names.partition_name(path): (0, True) for path in dropped}
+    return _file_maps({names.ALL_PARTITIONS: listed}, RecordType.PARTITION_LIST)
+
+
+def file_lists(files: Mapping[str, Mapping[str, int]], removed: Mapping[str, Iterable[str]] | None = None) -> Records:
+    """The records of files that came and went.
+
+    Args:
+        files: sizes in bytes of new files by name, by partition path.
+        removed: names of files that are deleted, by partition path.
+    """
+    lists: dict[str, dict[str, tuple[int, bool]]] = {}
+    for path, sizes in files.items():
+        lists.setdefault(names.partition_name(path), {}).update((name, (size, False)) for name, size in sizes.items())
+    for path, gone in (removed or {}).items():
+        lists.setdefault(names.partition_name(path), {}).update((name, (0, True)) for name in gone)
+    return _file_maps(lists, RecordType.FILE_LIST)
+
+
+def locations(keys: pa.Array, partitions: pa.Array, file_ids: pa.Array, instant_ms: int) -> Records:
+    """The records of the record index: in which file group each record key is.
+
+    Args:
+        keys, partitions, file_ids: equally many; record key, partition path and file id of each row.
+        instant_ms: the commit's requested time, in milliseconds since 1970 in the time zone of the table's timeline.
+    """
+    count = len(keys)
+    known = file_ids.dictionary_encode()
+    bits = [_uuid_bits(text) for text in known.dictionary.to_pylist()]
+    spread = known.indices
+    raw = pa.array([high == low == -1 for high, low, _ in bits], pa.bool_()).take(spread)
+    fields = {
+        "partitionName": pc.if_else(pc.equal(partitions, ""), names.NON_PARTITIONED, partitions),
+        "fileIdHighBits": pa.array([high for high, _, _ in bits], pa.int64()).take(spread),
+        "fileIdLowBits": pa.array([low for _, low, _ in bits], pa.int64()).take(spread),
+        "fileIndex": pa.array([index for _, _, index in bits], pa.int32()).take(spread),
+        "fileId": pc.if_else(raw, file_ids.cast(pa.string()), ""),
+        "instantTime": pa.repeat(pa.scalar(instant_ms, pa.int64()), count),
+        "fileIdEncoding": raw.cast(pa.int32()),
+        "position": pa.nulls(count, pa.int64()),
+    }
+    values = pa.StructArray.from_arrays(list(fields.values()), fields=list(type_of(LOCATION_FIELD)))
+    return Records.of(keys, RecordType.RECORD_INDEX, LOCATION_FIELD, values)
+
+
+def removals(keys: pa.Array) -> Records:
+    """The change that removes the records of these keys."""
+    return Records(pa.array([], pa.string()), {}, keys.cast(pa.string()))
+
+
+def _file_maps(lists: Mapping[str, Mapping[str, tuple[int, bool]]], kind: RecordType) -> Records:
+    maps = [
+        [(name, {"size": size, "isDeleted": deleted}) for name, (size, deleted) in sorted(listed.items())]
+        for listed in lists.values()
+    ]
+    return Records.of(pa.array(list(lists), pa.string()), kind, FILES_FIELD, pa.array(maps, type_of(FILES_FIELD)))
+
+
+def _uuid_bits(file_id: str) -> tuple[int, int, int]:
+    """The two halves of a file id's UUID as signed numbers, and the number after it (-1: none); (-1, -1, -1) if it is no UUID in lower case."""
+    digits = file_id[:36].replace("-", "")
+    uuid, rest = file_id[:36], file_id[36:]
+    shaped = len(uuid) == 36 and all(uuid[at] == "-" for at in (8, 13, 18, 23)) and len(digits) == 32
+    numbered = not rest or (
+        rest[0] == "-" and rest[1:].isascii() and rest[1:].isdigit() and str(int(rest[1:])) == rest[1:]
+    )
+    if not shaped or set(digits) - set("0123456789abcdef") or not numbered or len(rest) > 10:
+        return -1, -1, -1
+    high, low = np.array([int(digits[:16], 16), int(digits[16:], 16)], np.uint64).view(np.int64).tolist()
+    return high, low, int(rest[1:]) if rest else -1
+
+
+@cache
+def type_of(field: str) -> pa.DataType:
+    """The Arrow type of a record's field."""
+    root = compile_schema(SCHEMA)
+    return root.columns[root.names.index(field)].type
+
+
+def _concat(arrays: list[pa.Array]) -> pa.StringArray:
+    return pa.concat_arrays(arrays) if arrays else pa.array([], pa.string())
