@@ -1,1 +1,4 @@
-"""Log files: their blocks (`blocks`), a reader of blocks (`reader`), the records and deletes in blocks (`contents`, `positions`)."""
+"""Log files: their blocks (`blocks`), a reader (`reader`) and a writer (`writer`) of blocks, and what is in blocks.
+
+Records and deletes are in `contents` and `deletes`, positions in `positions`.
+"""

@@ -32,8 +32,10 @@ def decode_positions(text: str) -> npt.NDArray[np.uint64]:
 
 
 def encode_positions(positions: Iterable[int]) -> str:
-    """The text for a header."""
-    return base64.b64encode(BitMap64(positions).serialize()).decode()
+    """The text for a header; runs of positions are short, as Hudi writes them."""
+    found = BitMap64(positions)
+    found.run_optimize()
+    return base64.b64encode(found.serialize()).decode()
 
 
 def _corrupt(reason: str) -> CorruptLogBlockError:

@@ -1,0 +1,175 @@
+"""Write a log file: data blocks in Parquet, Avro or HFile, and delete blocks.
+
+Specification, "Log Format". A write makes a new file, with all its blocks; nothing is ever appended to a file that exists, so storages without
+append need nothing else. Rows come first, deletes after them, as Hudi writes them.
+
+Positions of rows in the base file are a header of a block, with the base file's instant beside it. They are sorted, so the rows of the block are
+sorted by them. A block in which one row has no position has none; readers then merge by key. HFile blocks never have positions.
+
+Invariants
+- a block has at most `BLOCK_BYTES` bytes of Arrow rows;
+- blocks of one file hold rows of one schema.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.formats.avro.encoding import encode_records
+from pyhudi_core.formats.base_file import BaseFileWriter, ColumnRange
+from pyhudi_core.formats.hfile.writer import HFileWriter
+from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
+from pyhudi_core.formats.log.contents import write_rows
+from pyhudi_core.formats.log.deletes import Deletes
+from pyhudi_core.formats.log.positions import encode_positions
+
+BLOCK_BYTES = 256 << 20
+"""Hudi's ``hoodie.logfile.data.block.max.size``."""
+
+_JAVA_KEY_FIELD = "key"
+
+
+class BlockFormat(StrEnum):
+    """How rows are stored in data blocks (``hoodie.logfile.data.block.format``)."""
+
+    PARQUET = "parquet"
+    AVRO = "avro"
+    HFILE = "hfile"
+
+
+_TYPES = {
+    BlockFormat.PARQUET: BlockType.PARQUET_DATA,
+    BlockFormat.AVRO: BlockType.AVRO_DATA,
+    BlockFormat.HFILE: BlockType.HFILE_DATA,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogSchema:
+    """What all blocks of a log file say of themselves.
+
+    Attributes:
+        instant_time: the requested time of the deltacommit.
+        schema: of the rows; it begins with the meta columns.
+        avro_schema: the same as Avro text.
+        base_time: the requested time of the base file, if positions refer to one.
+    """
+
+    instant_time: str
+    schema: pa.Schema
+    avro_schema: str
+    base_time: str | None = None
+
+    def headers(self, positions: pa.Array | None) -> dict[Header, str]:
+        """The headers of a block; ``positions`` are sorted."""
+        own = {Header.INSTANT_TIME: self.instant_time, Header.SCHEMA: self.avro_schema}
+        if positions is None or self.base_time is None:
+            return own
+        return {
+            **own,
+            Header.RECORD_POSITIONS: encode_positions(positions.to_numpy()),
+            Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS: self.base_time,
+        }
+
+
+@dataclass(slots=True)
+class LogWriter:
+    """Writes the blocks of one log file to a stream; the caller opens and closes the stream.
+
+    Attributes:
+        codec: of Parquet blocks.
+        partial: the rows have some of the table's columns only.
+        rows, deletes, blocks: what was written so far.
+    """
+
+    stream: IO[bytes] | pa.NativeFile
+    of: LogSchema
+    form: BlockFormat = BlockFormat.PARQUET
+    codec: str = "snappy"
+    partial: bool = False
+    block_bytes: int = BLOCK_BYTES
+    rows: int = 0
+    deletes: int = 0
+    blocks: int = 0
+    _ranges: list[Mapping[str, ColumnRange]] = field(default_factory=list)
+
+    def write(self, rows: pa.Table, positions: pa.Array | None = None) -> None:
+        """Write rows, with one position for each or none.
+
+        Raises `UnsupportedTableError` if the table's columns do not fit into HFile blocks, `SchemaMismatchError` for values that do not fit.
+        """
+        if self.form is BlockFormat.HFILE:
+            _refuse_key_field(self.of.schema)
+            positions = None
+        if positions is not None:
+            order = pc.sort_indices(positions)
+            rows, positions = rows.take(order), positions.take(order)
+        for start, part in self._parts(rows):
+            own = None if positions is None else positions.slice(start, len(part))
+            headers = self.of.headers(own)
+            if self.partial:
+                headers[Header.IS_PARTIAL] = "true"
+            self._append(_TYPES[self.form], headers, self._content(part))
+            self.rows += len(part)
+
+    def write_deletes(self, deletes: Deletes) -> None:
+        """Write deletes, in one block or in two: those with an ordering value and those without are kept apart."""
+        for part in deletes.homogeneous():
+            self._append(BlockType.DELETE, self.of.headers(part.positions), part.encode())
+            self.deletes += len(part)
+
+    @property
+    def ranges(self) -> Mapping[str, ColumnRange]:
+        """The ranges of columns, where the writer of the rows knows them: in a file with one Parquet block and no deletes."""
+        return self._ranges[0] if len(self._ranges) == self.blocks == 1 else {}
+
+    def _parts(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        count = len(rows)
+        most = max(1, math.floor(self.block_bytes / max(1.0, rows.nbytes / max(1, count))))
+        for start in range(0, count, most):
+            yield start, rows.slice(start, most)
+
+    def _append(self, kind: BlockType, headers: Mapping[Header, str], content: bytes) -> None:
+        self.stream.write(encode_block(kind, headers, content))
+        self.blocks += 1
+
+    def _content(self, rows: pa.Table) -> bytes:
+        if self.form is BlockFormat.AVRO:
+            return write_rows(self.of.avro_schema, rows)
+        if self.form is BlockFormat.HFILE:
+            return _hfile(self.of.avro_schema, rows)
+        sink = io.BytesIO()
+        writer = BaseFileWriter(
+            sink, self.of.schema, avro_schema=self.of.avro_schema, bloom=None, codec=self.codec, row_group_rows=1 << 20
+        )
+        writer.write(rows)
+        self._ranges.append(writer.close().ranges)
+        return sink.getvalue()
+
+
+def _refuse_key_field(schema: pa.Schema) -> None:
+    if _JAVA_KEY_FIELD in schema.names:
+        raise UnsupportedTableError(
+            "Hudi takes a column that is called key for the key of an HFile, so such a table cannot have HFile blocks",
+            hint="Set hoodie.logfile.data.block.format to parquet or avro.",
+        )
+
+
+def _hfile(avro_schema: str, rows: pa.Table) -> bytes:
+    """Rows of a data table in an HFile. As Hudi does, its keys are numbers, padded with spaces; the record key is in the rows."""
+    count = len(rows)
+    width = math.ceil(math.log(count)) + 1 if count > 1 else 1
+    keys = np.char.rjust(np.arange(count).astype(str), max(width, len(str(max(0, count - 1)))))
+    writer = HFileWriter(avro_schema)
+    writer.add_batch(pa.array(keys, pa.string()), encode_records(avro_schema, rows).values())
+    return writer.finish()
