@@ -122,8 +122,10 @@ def parse_file_name(name: str) -> Instant | None:
     if word not in Action._value2member_map_:
         return None
     action = Action(word)
-    if suffix is None:
-        return Instant(begin, action, State.COMPLETED, completion)
+    if (
+        suffix is None
+    ):  # nothing completes under the pending name of a table service, so such a file is none of the timeline's
+        return Instant(begin, action, State.COMPLETED, completion) if action.completes_as is action else None
     if suffix in (State.REQUESTED.value, State.INFLIGHT.value) and completion is None:
         return Instant(begin, action, State(suffix))
     return None

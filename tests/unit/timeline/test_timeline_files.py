@@ -249,6 +249,14 @@ def test_completed_services_have_the_names_of_writes(action: str) -> None:
     assert done.file_name() == f"20260101000000000_20260101000000001.{word}"
 
 
+@pytest.mark.row("B2")
+@pytest.mark.parametrize("action", ["clustering", "compaction", "logcompaction"])
+@pytest.mark.parametrize("times", ["20260101000000000", "20260101000000000_20260101000000001"])
+def test_nothing_completes_under_the_pending_name_of_a_service(times: str, action: str) -> None:
+    """Such a file would have ended the instant for whoever counts its states, and would hold nothing for whoever reads its rows."""
+    assert parse_file_name(f"{times}.{action}") is None
+
+
 @pytest.mark.parametrize(
     "name",
     ["foo.txt", "bar.commit", "history", "20260101.unknown", "1_2.commit.requested", "1.commit.", "1..commit", ".1.commit.swp",
