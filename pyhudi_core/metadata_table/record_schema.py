@@ -95,5 +95,11 @@ def _schema() -> dict[str, Any]:
     return {**record, "namespace": _NAMESPACE}
 
 
+def _plain(record: dict[str, Any]) -> dict[str, Any]:
+    return {**record, "fields": [field for field in record["fields"] if field["name"] not in META_FIELDS]}
+
+
 SCHEMA = json.dumps(_schema(), separators=(",", ":"))
 """As JSON text."""
+PLAIN_SCHEMA = json.dumps(_plain(_schema()), separators=(",", ":"))
+"""The same without the meta columns, as commits keep it."""

@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
 from pyhudi_core.engine.grouping import runs
 from pyhudi_core.errors import DuplicateKeyError
+from pyhudi_core.formats.base_file.range_table import range_schema, range_table
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import TAG_FILE_ID, TAG_PARTITION, TAGS, Group
 from pyhudi_core.merge.law import MergeLaw
@@ -250,7 +251,7 @@ class Written:
         ranges = [pa.ipc.open_stream(pa.py_buffer(blob)).read_all() for blob in blobs]
         return cls(
             tuple(sorted(stats, key=lambda stat: stat.path)),
-            pa.concat_tables(ranges) if ranges else _range_schema(schema).empty_table(),
+            pa.concat_tables(ranges) if ranges else range_schema(schema).empty_table(),
             kept.map(_only_changes, KEY_CHANGES) if kept is not None else None,
             kept,
         )
@@ -295,27 +296,10 @@ def _only_changes(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator
         yield batch.filter(batch.column("key").is_valid()).select(KEY_CHANGES.names)
 
 
-def _range_schema(schema: pa.Schema) -> pa.Schema:
-    plain = [field for field in schema if not pa.types.is_nested(field.type)]
-    return pa.schema([("path", pa.string()), *((field.name, _range_type(field.type)) for field in plain)])
-
-
-def _range_type(kind: pa.DataType) -> pa.DataType:
-    return pa.struct([("min", kind), ("max", kind), ("nulls", pa.int64())])
-
-
 def _encoded(files: Sequence[WrittenFile], schema: pa.Schema) -> bytes:
     """The ranges of files as an Arrow stream."""
-    fields = _range_schema(schema)
-    columns = [pa.array([file.stat.path for file in files], pa.string())]
-    for field in list(fields)[1:]:
-        found = [file.ranges.get(field.name) for file in files]
-        parts = [
-            pa.array([None if known is None else getattr(known, name) for known in found], field.type[number].type)
-            for number, name in enumerate(("min", "max", "null_count"))
-        ]
-        columns.append(pa.StructArray.from_arrays(parts, fields=list(field.type)))
+    batch = range_table([file.stat.path for file in files], [file.ranges for file in files], schema)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, fields) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=fields))
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
     return sink.getvalue().to_pybytes()

@@ -1,0 +1,96 @@
+"""What a commit changes of what the metadata table says: from the files that it wrote to the records of each partition.
+
+Specification, "Metadata Table". A partition of the metadata table that a table lists has to learn of every commit, so `records_of` refuses a kind
+that it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pyhudi_core.metadata_table import column_statistics, names
+from pyhudi_core.metadata_table.records import Records, file_lists, locations, partition_list, removals
+from pyhudi_core.model.commit import WriteStat
+
+KEPT = frozenset({names.FILES, names.COLUMN_STATS, names.PARTITION_STATS, names.RECORD_INDEX})
+"""The partitions that this release keeps true."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlaces:
+    """Record keys that came into file groups, equally many of each; and keys that are in none any more."""
+
+    keys: pa.Array
+    partitions: pa.Array
+    file_ids: pa.Array
+    gone: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class CommitChanges:
+    """What a commit did to the data table.
+
+    Attributes:
+        stats: its files.
+        ranges: of the columns of its files (`Written.ranges`).
+        instant_ms: its requested time, in milliseconds since 1970 in the time zone of the timeline.
+        columns: those with statistics.
+        keys: what happened to record keys; None if the table has no record index.
+        removed: names of files that were deleted, by partition path (cleaning).
+    """
+
+    stats: tuple[WriteStat, ...]
+    ranges: pa.Table
+    instant_ms: int
+    columns: Sequence[str]
+    keys: KeyPlaces | None = None
+    removed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def records_of(changes: CommitChanges, partition: str) -> Records:
+    """The records of one partition of the metadata table. Raises ValueError for one that this release does not keep."""
+    return _MAKERS[partition](changes) if partition in _MAKERS else _unknown(partition)
+
+
+def _files(changes: CommitChanges) -> Records:
+    files: dict[str, dict[str, int]] = {}
+    for stat in changes.stats:
+        files.setdefault(stat.partition, {})[stat.path.rpartition("/")[2]] = stat.size
+    touched = sorted({*files, *changes.removed})
+    return Records.together([partition_list(touched), file_lists(files, changes.removed)])
+
+
+def _column_stats(changes: CommitChanges) -> Records:
+    return column_statistics.column_stats(*_of_files(changes))
+
+
+def _partition_stats(changes: CommitChanges) -> Records:
+    return column_statistics.partition_stats(*_of_files(changes))
+
+
+def _of_files(changes: CommitChanges) -> tuple[pa.Table, list[str], list[int], Sequence[str]]:
+    by_path = {stat.path: stat for stat in changes.stats}
+    stats = [by_path[path] for path in changes.ranges.column("path").to_pylist()]
+    return changes.ranges, [stat.partition for stat in stats], [stat.rows for stat in stats], changes.columns
+
+
+def _locations(changes: CommitChanges) -> Records:
+    keys = changes.keys
+    assert keys is not None, "the record index needs the keys that a commit changed"
+    placed = locations(keys.keys, keys.partitions, keys.file_ids, changes.instant_ms)
+    return Records.together([placed, removals(keys.gone)])
+
+
+def _unknown(partition: str) -> Records:
+    raise ValueError(f"this release does not keep {partition}")
+
+
+_MAKERS: Mapping[str, Callable[[CommitChanges], Records]] = {
+    names.FILES: _files,
+    names.COLUMN_STATS: _column_stats,
+    names.PARTITION_STATS: _partition_stats,
+    names.RECORD_INDEX: _locations,
+}

@@ -1,0 +1,99 @@
+"""What a metadata table must know from the beginning: all files of an existing table, and the ranges of their columns.
+
+Only files that a completed commit names are listed. Statistics are those of Parquet footers; base files of other formats, and logs, have none, so
+readers keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pyhudi_core.file_groups.listing import FileListing
+from pyhudi_core.file_groups.visibility import Visibility
+from pyhudi_core.formats.base_file import BaseFileReader, ColumnRange, is_parquet
+from pyhudi_core.formats.base_file.range_table import range_table
+from pyhudi_core.metadata_table.changes import CommitChanges
+from pyhudi_core.metadata_table.column_statistics import indexed_columns
+from pyhudi_core.model.commit import WriteStat
+from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
+from pyhudi_core.model.meta_fields import with_meta_fields
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.storage.base import ObjectInfo, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingTable:
+    """A table that has no metadata table yet.
+
+    Attributes:
+        storage: of the table.
+        listing: of its folders.
+        visibility: which files completed commits name.
+        schema: its columns, without meta columns.
+        executor: reads footers.
+    """
+
+    storage: Storage
+    listing: FileListing
+    visibility: Visibility
+    schema: pa.Schema
+    executor: Executor
+
+    def changes(self) -> CommitChanges:
+        """All files of the table, as if one commit had written them. Raises `CorruptBaseFileError`."""
+        columns = indexed_columns(self.schema)
+        partitions = self.listing.partitions()
+        self.listing.prepare(partitions)
+        found = [(path, info) for path in partitions for info in self.listing.files(path)]
+        stats = {stat.path: stat for path, info in found if (stat := self._stat(path, info)) is not None}
+        parquet = [path for path in stats if _has_ranges(path)]
+        known = self.executor.map(lambda path: self._ranges(path, columns), parquet)
+        rows = dict(zip(parquet, (count for count, _ in known), strict=True))
+        listed = tuple(replace(stat, rows=rows.get(path, stat.rows)) for path, stat in stats.items())
+        fields = [field for field in with_meta_fields(self.schema) if field.name in columns]
+        ranges = range_table(parquet, [found for _, found in known], pa.schema(fields))
+        return CommitChanges(listed, pa.Table.from_batches([ranges]), 0, columns)
+
+    def _stat(self, partition: str, info: ObjectInfo) -> WriteStat | None:
+        name = parse_data_file(split(info.path)[1])
+        if name is None or not self.visibility.admits(name.requested_time, info.path):
+            return None
+        return WriteStat(name.file_id, info.path, partition, size=info.size)
+
+    def _ranges(self, path: str, columns: Sequence[str]) -> tuple[int, Mapping[str, ColumnRange]]:
+        """The rows of a base file, and the ranges of its columns."""
+        with self.storage.open_input(path) as source:
+            reader = BaseFileReader(source, path)
+            groups = reader.row_group_statistics(columns)
+            counts = reader.row_group_rows
+            kinds = {field.name: field.type for field in reader.schema}
+        ranges = {
+            name: _together([group.get(name) for group in groups], counts, kinds[name])
+            for name in columns
+            if name in kinds
+        }
+        return sum(counts), ranges
+
+
+def _has_ranges(path: str) -> bool:
+    name = parse_data_file(split(path)[1])
+    return isinstance(name, BaseFileName) and is_parquet(path)
+
+
+def _together(groups: Sequence[ColumnRange | None], rows: Sequence[int], kind: pa.DataType) -> ColumnRange:
+    """The range of several row groups: a bound is unknown if that of one with values is. Nobody knows whether numbers with a point have NaN."""
+    if any(group is None or group.null_count is None for group in groups):
+        return ColumnRange(None, None, 0)
+    known = [group for group in groups if group is not None]
+    nulls = sum(group.null_count or 0 for group in known)
+    filled = [group for group, count in zip(known, rows, strict=True) if group.null_count != count]
+    low = _extreme([group.min for group in filled], min)
+    high = None if pa.types.is_floating(kind) else _extreme([group.max for group in filled], max)
+    return ColumnRange(low, high, nulls)
+
+
+def _extreme(bounds: Sequence[object], choose: Callable[..., object]) -> object:
+    return None if not bounds or any(bound is None for bound in bounds) else choose(bounds)
