@@ -30,11 +30,72 @@ class TaskInfo:
 TaskFunction = Callable[[TaskInfo, Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 
 
+@dataclass(frozen=True, slots=True)
+class KeyColumns:
+    """Columns that are a key together.
+
+    The key of one column is its value. That of several is the text ``name:value,name:value``, with ``null`` and ``empty`` where a value is missing.
+    Rows with the same key always go to the same slot. Several columns may be strings and integers only.
+    """
+
+    names: tuple[str, ...]
+    null: str
+    empty: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place for rows: a task, and the values of `SORT` from ``sort`` to ``sort + parts - 1``. A hash of the key chooses one of them."""
+
+    task: int
+    sort: int
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCounts:
+    """How many rows have each combination of values of some columns, and how many rows of all have no key."""
+
+    values: pa.RecordBatch
+    rows: tuple[int, ...]
+    without_key: int
+
+
+class Source(Protocol):
+    """Rows outside Python that cost little to read and are the same each time, so that they are read twice instead of being kept.
+
+    They are counted, then brought to their tasks as they are. They become Arrow once, for the function that follows.
+    """
+
+    def counts(self, by: Sequence[str], key: KeyColumns) -> SourceCounts:
+        """Count the rows by the columns ``by``, which hold no floating-point numbers. A row has no key if all key columns are null or empty."""
+        ...
+
+    def scattered(
+        self, values: pa.RecordBatch, slots: Sequence[Sequence[Slot]], key: KeyColumns, tasks: int
+    ) -> Dataset:
+        """Bring the rows to tasks: a row with the values of row ``i`` of ``values`` goes to one of ``slots[i]``, chosen by a hash of its key; with
+        no slots it is left out.
+
+        Within a task the rows come sorted by the column `SORT` (int64), which is added; it is -1 for values that are not there. `ORDER` (int64) is
+        added too: the order of the rows in the source.
+        """
+        ...
+
+
+ORDER = "_pyhudi_order"
+"""Column (int64) of the order of rows in a `Source`."""
+
+
 class Dataset(Protocol):
     """Rows in tasks. Nothing runs before `collect` or `persist`."""
 
     @property
     def schema(self) -> pa.Schema: ...
+
+    def source(self) -> Source | None:
+        """The same rows as a `Source`, if they are one."""
+        ...
 
     def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
         """Apply a function to each task's batches; the result has the given schema.

@@ -6,6 +6,7 @@ from typing import Any
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.local import LocalEngine
+from pyhudi_core.engine.reading import Reading
 from pyhudi_core.errors import ConfigError
 from pyhudi_core.runtime.base import Executor
 
@@ -23,3 +24,10 @@ def engine_for(data: object, executor: Executor, spark: Any = None) -> Engine:
     from pyhudi_core.engine.spark import SparkEngine  # noqa: PLC0415  (Spark is imported only where it is used)
 
     return SparkEngine(spark if spark is not None else data.sparkSession, executor)  # type: ignore[attr-defined]
+
+
+def frame_of(reading: Reading, spark: Any) -> Any:
+    """The rows as a DataFrame of a Spark session; its executors read them when it is used. Raises `ConfigError` for what is no classic session."""
+    from pyhudi_core.engine.spark_reading import frame  # noqa: PLC0415  (Spark is imported only where it is used)
+
+    return frame(reading, spark)

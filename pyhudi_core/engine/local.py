@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import Dataset, TaskFunction, TaskInfo, sorted_counts
+from pyhudi_core.engine.base import Dataset, Source, TaskFunction, TaskInfo, sorted_counts
 from pyhudi_core.errors import ConfigError, SchemaMismatchError
 from pyhudi_core.runtime.base import Executor
 
@@ -52,6 +52,9 @@ class LocalDataset:
     compute: Callable[[], list[Part]]
     _kept: list[Part] | None = field(default=None)
     _keep: bool = False
+
+    def source(self) -> Source | None:
+        return None  # the rows are here, and are Arrow already
 
     def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
         def run(item: tuple[int, Part]) -> Part:

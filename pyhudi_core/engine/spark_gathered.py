@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from pyhudi_core.engine.base import Dataset, TaskFunction, TaskInfo
+from pyhudi_core.engine.base import Dataset, Source, TaskFunction, TaskInfo
 from pyhudi_core.engine.local import LocalDataset, Part
 from pyhudi_core.engine.task_errors import driver_errors, raised_in_task
 from pyhudi_core.runtime.base import Executor
@@ -32,6 +32,9 @@ class GatheredDataset:
     @property
     def schema(self) -> pa.Schema:
         return self.local.schema
+
+    def source(self) -> Source | None:
+        return None  # the rows are here, and are Arrow already
 
     def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
         if not self.scattered:

@@ -76,10 +76,7 @@ def _text_column(batch: pa.RecordBatch, field: str) -> pa.Array:
 def _check_single(column: pa.Array, field: str) -> None:
     bad = column.null_count + (pc.sum(pc.equal(column, "")).as_py() or 0)
     if bad:
-        raise InvalidRecordKeyError(
-            f"At least {bad} of the rows have no value in the key column {field!r} (null or empty)",
-            hint="Fill in or drop these rows. Nothing was written",
-        )
+        raise without_key(bad, (field,))
 
 
 def _check_composite(columns: list[pa.Array], fields: tuple[str, ...]) -> None:
@@ -89,10 +86,20 @@ def _check_composite(columns: list[pa.Array], fields: tuple[str, ...]) -> None:
         any_present = pc.or_(any_present, column)
     bad = len(any_present) - (pc.sum(any_present).as_py() or 0)
     if bad:
-        raise InvalidRecordKeyError(
-            f"At least {bad} of the rows have no value in any of the key columns {', '.join(fields)}",
-            hint="Fill in or drop these rows; one of the columns may be null, not all. Nothing was written",
+        raise without_key(bad, fields)
+
+
+def without_key(rows: int, fields: tuple[str, ...]) -> InvalidRecordKeyError:
+    """The error for rows whose key columns are all null or empty."""
+    if len(fields) == 1:
+        return InvalidRecordKeyError(
+            f"At least {rows} of the rows have no value in the key column {fields[0]!r} (null or empty)",
+            hint="Fill in or drop these rows. Nothing was written",
         )
+    return InvalidRecordKeyError(
+        f"At least {rows} of the rows have no value in any of the key columns {', '.join(fields)}",
+        hint="Fill in or drop these rows; one of the columns may be null, not all. Nothing was written",
+    )
 
 
 def _part(column: pa.Array) -> pa.Array:

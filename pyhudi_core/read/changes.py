@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi_core.engine.choice import frame_of
+from pyhudi_core.engine.reading import Reading
 from pyhudi_core.errors import SnapshotExpiredError, at_table
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.log.blocks import BlockType, Header
@@ -229,10 +231,8 @@ class Changes:
 
     def to_spark(self, spark: Any) -> Any:
         """The changes as a DataFrame of this Spark session, read by its executors when it is used."""
-        from pyhudi_core.engine.spark_tasks import read_tasks  # noqa: PLC0415  (Spark is imported only where it is used)
-
         with at_table(self.storage.location):
-            return read_tasks(spark, self.tasks(), self.schema)
+            return frame_of(Reading(self.schema, self.tasks()), spark)
 
     def tasks(self, most_bytes: int = 0) -> list[Task]:
         """Tasks in the order of the commits: one for each changed file group, or for consecutive ones of at most ``most_bytes`` bytes."""

@@ -11,9 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi_core.engine.choice import frame_of
 from pyhudi_core.errors import at_table
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.read.engine_scan import EngineScan
 from pyhudi_core.read.merged import Merging
 from pyhudi_core.read.plan import Explanation, Step, choose_slices, may_match
 from pyhudi_core.read.read_optimized import Staleness, staleness
@@ -98,13 +100,11 @@ class Scan:
 
     def to_spark(self, spark: Any) -> Any:
         """Return the rows as a DataFrame of this Spark session; its executors read them when it is used. Raises
-        `ConfigError` as `engine.spark` does.
+        `ConfigError` for what is no classic session.
         """
-        from pyhudi_core.read.spark_scan import SparkScan  # noqa: PLC0415  (Spark is imported only where it is used)
-
         with at_table(self.storage.location):
-            parts = SparkScan(self.snapshot, self.storage, self.executor, self.rows, self.merging, self.slices())
-            return parts.frame(spark)
+            parts = EngineScan(self.snapshot, self.storage, self.executor, self.rows, self.merging, self.slices())
+            return frame_of(parts.reading(), spark)
 
     def tasks(self, most_bytes: int = 0) -> list[Task]:
         """Tasks that read the scan's slices: one for each slice, or for consecutive slices of at most ``most_bytes`` bytes together."""

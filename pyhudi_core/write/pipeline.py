@@ -24,6 +24,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.early_conflict import early_check, stopped
+from pyhudi_core.write.from_source import suits, write_from_source
 from pyhudi_core.write.handles.base import HandleSettings, OpenRuntime, runtime_opener
 from pyhudi_core.write.plan import Plan, Planner, Profile, Sizing
 from pyhudi_core.write.prepare import Prepared
@@ -60,6 +61,8 @@ class WriteJob:
         planner = self._planner()
         self.snapshot.view.prepare(self.prepared.volumes)
         tagged = self._tag(planner, open_runtime)
+        if tagged.has_tags and self.prepared.source is not None:
+            self.prepared.rows.persist()
         kept: Dataset | None = None
         try:
             if tagged.has_tags:
@@ -69,7 +72,7 @@ class WriteJob:
             profile = Profile.of(tagged, self.prepared.volumes)
             if self.operation in _INSERTING:
                 self._refuse_existing(profile)
-            return self._write(tagged.rows, self._plan(planner, profile), open_runtime)
+            return self._write(tagged, self._plan(planner, profile), open_runtime)
         finally:
             if kept is not None:
                 kept.release()
@@ -111,10 +114,14 @@ class WriteJob:
             return planner.create(profile, measure_files=self.operation not in _OVERWRITING)
         return planner.upsert(profile)
 
-    def _write(self, rows: Dataset, plan: Plan, open_runtime: OpenRuntime) -> Written:
-        routed = route(rows, plan, self.engine.cores)
-        settings = self._settings()
-        output = routed.rows.map(self._task(open_runtime, settings), WRITTEN, routed.buckets)
+    def _write(self, tagged: Tagged, plan: Plan, open_runtime: OpenRuntime) -> Written:
+        settings, source = self._settings(), self.prepared.source
+        task = self._task(open_runtime, settings)
+        if source is not None and not tagged.has_tags and suits(plan):
+            output = write_from_source(source, plan, self.engine.cores, task)
+        else:
+            routed = route(tagged.rows, plan, self.engine.cores)
+            output = routed.rows.map(task, WRITTEN, routed.buckets)
         try:
             written = Written.collect(output, settings.schema, key_changes=self.key_changes)
         except EarlyConflictError as error:

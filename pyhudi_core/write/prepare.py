@@ -1,6 +1,7 @@
 """First step of every write: bring the input to the table's schema, give each row its key and partition, and count.
 
-All errors in rows are found here, before anything is written. The input is evaluated, checked and counted once, and kept.
+All errors in rows are found here, before anything is written. The input is evaluated, checked and counted once, and kept. An input that costs
+little to read (`Source`) is counted where it is, and read again by the tasks that write; it is kept only if keys have to be looked up.
 
 A column of integers can become a column of doubles if the data has other numbers for it, so these values are looked at first. 32-bit integers become
 double without loss. 64-bit integers may lose values for good, which is an error unless an option allows it. Key and partition columns never become
@@ -15,13 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
+from pyhudi_core.engine.base import ORDER, SORT, TASK, Dataset, KeyColumns, Source, TaskInfo
 from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.index.base import TAGS
+from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.model.record_key import record_keys
+from pyhudi_core.model.record_key import EMPTY_PART, NULL_PART, record_keys, without_key
 from pyhudi_core.model.schema import cast_batch, floats_for_integers, normalise, reconcile, unfit_for_integers
 from pyhudi_core.write.plan import Volume
 
@@ -31,17 +33,43 @@ _TEXT_BYTES = 24  # assumed width of a string or a nested value
 POSITION = "_pyhudi_position"
 """Column of the position of a row in the input; of two rows with one key the later wins."""
 
-INTERNAL = (POSITION, TASK, SORT, *TAGS.names)
+INTERNAL = (POSITION, TASK, SORT, ORDER, *TAGS.names)
 """Names that columns of a table cannot have."""
 
 
 @dataclass(frozen=True, slots=True)
+class CountedSource:
+    """A source whose rows were counted.
+
+    Attributes:
+        values: the combinations of values of the partition columns.
+        partitions: the partition path of each combination.
+        key: the columns of the record key.
+        prepare: the function that makes prepared rows of the source's.
+    """
+
+    source: Source
+    values: pa.RecordBatch
+    partitions: tuple[str, ...]
+    key: KeyColumns
+    prepare: PrepareRows
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
-    """The input, checked and kept, with rows or without; ``schema`` is the table's after this write (unchanged by deletes)."""
+    """The input, checked, with rows or without.
+
+    Attributes:
+        rows: the prepared rows. They are kept, unless they have a ``source``.
+        schema: the table's after this write (unchanged by deletes).
+        volumes: how much goes to each partition.
+        source: the rows where they are; None if they are kept.
+    """
 
     rows: Dataset
     schema: pa.Schema
     volumes: dict[str, Volume]
+    source: CountedSource | None = None
 
     @property
     def total(self) -> int:
@@ -82,7 +110,7 @@ def prepare(
 
 
 def _with_schema(data: Dataset, config: TableConfig, schema: pa.Schema, table: str) -> Prepared:
-    return _run(data.map(_Prepare(config, schema, False), prepared_schema(schema)), schema, table)
+    return _run(data, PrepareRows(config, schema, False), prepared_schema(schema), schema)
 
 
 def _as_it_is(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -100,7 +128,7 @@ def prepare_keys(data: Dataset, config: TableConfig, table_schema: pa.Schema, ta
             hint="Give the key columns and the partition columns, or delete(where=...) to find rows by other columns.",
         )
     columns = pa.schema([table_schema.field(name) for name in names])
-    return _run(data.map(_Prepare(config, columns, True), prepared_schema(None)), table_schema, table)
+    return _run(data, PrepareRows(config, columns, True), prepared_schema(None), table_schema)
 
 
 def _refuse_missing(incoming: pa.Schema, table_schema: pa.Schema, table: str) -> None:
@@ -117,16 +145,55 @@ def _refuse_missing(incoming: pa.Schema, table_schema: pa.Schema, table: str) ->
         )
 
 
-def _run(rows: Dataset, schema: pa.Schema, table: str) -> Prepared:
+def _run(data: Dataset, how: PrepareRows, prepared: pa.Schema, schema: pa.Schema) -> Prepared:
+    rows = data.map(how, prepared)
+    width = sum(_width(field.type) for field in prepared)
+    source = data.source() if _same_types(data.schema, how.columns) and _counts_at_source(how) else None
+    if source is not None:
+        counted, counts = _counted(source, how)
+        return Prepared(rows, schema, _volumes(zip(counted.partitions, counts, strict=True), width), counted)
     kept = rows.persist()
     try:
-        counts = kept.count_by(PARTITION_PATH)
+        found = kept.count_by(PARTITION_PATH)
     except BaseException:
         kept.release()
         raise
-    width = sum(_width(field.type) for field in rows.schema)
-    volumes = {path or "": Volume(count, count * width) for (path,), count in counts.items()}
-    return Prepared(kept, schema, volumes)
+    return Prepared(kept, schema, _volumes(((path or "", count) for (path,), count in found.items()), width))
+
+
+def _volumes(counts: Iterable[tuple[str, int]], width: int) -> dict[str, Volume]:
+    volumes: dict[str, Volume] = {}
+    for path, count in sorted(counts):
+        volumes[path] = volumes.get(path, Volume(0, 0)) + Volume(count, count * width)
+    return volumes
+
+
+def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, tuple[int, ...]]:
+    """Count the rows by partition. Raises for keys and partition values that no row may have."""
+    config = how.config
+    key = KeyColumns(config.record_key_fields, NULL_PART, EMPTY_PART)
+    counts = source.counts(config.partition_fields, key)
+    if counts.without_key:
+        raise without_key(counts.without_key, config.record_key_fields)
+    paths = partition_paths(counts.values, config).to_pylist() if config.is_partitioned else [""] * len(counts.rows)
+    return CountedSource(source, counts.values, tuple(paths), key, how), counts.rows
+
+
+def _same_types(data: pa.Schema, columns: pa.Schema) -> bool:
+    """Whether no value is converted, so that no conversion can fail."""
+    return all(field.name in data.names and data.field(field.name).type == field.type for field in columns)
+
+
+def _counts_at_source(how: PrepareRows) -> bool:
+    """Whether keys and partition columns are plain columns of types that all engines compare alike."""
+    config, names = how.config, how.columns.names
+    fields = (*config.record_key_fields, *config.partition_fields)
+    if not config.record_key_fields or not set(fields) <= set(names):
+        return False
+    kinds = [how.columns.field(name).type for name in config.record_key_fields]
+    if any(text_problem(kind, timestamps=True) for kind in kinds):
+        return False
+    return len(kinds) == 1 or all(pa.types.is_string(kind) or pa.types.is_integer(kind) for kind in kinds)
 
 
 def _width(kind: pa.DataType) -> int:
@@ -137,7 +204,7 @@ def _width(kind: pa.DataType) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepare:
+class PrepareRows:
     """Task function: raw batches in, prepared batches out."""
 
     config: TableConfig
@@ -149,13 +216,16 @@ class _Prepare:
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            rows = cast_batch(batch, self.columns)
-            places = pa.array(np.arange(position, position + len(rows), dtype=np.int64))
-            position += len(rows)
-            own = [record_keys(rows, self.config), partition_paths(rows, self.config), places]
-            columns = own if self.keys_only else [*own, *rows.columns]
-            schema = prepared_schema(None if self.keys_only else self.columns)
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            places = pa.array(np.arange(position, position + len(batch), dtype=np.int64))
+            position += len(batch)
+            yield self.batch(batch, places)
+
+    def batch(self, batch: pa.RecordBatch, positions: pa.Array) -> pa.RecordBatch:
+        """One batch of prepared rows."""
+        rows = cast_batch(batch, self.columns)
+        own = [record_keys(rows, self.config), partition_paths(rows, self.config), positions]
+        columns = own if self.keys_only else [*own, *rows.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=prepared_schema(None if self.keys_only else self.columns))
 
 
 _ALLOW_LOSSY = "pyhudi.schema.allow.lossy.widening"

@@ -40,13 +40,15 @@ from pyhudi_core.write.handles.choice import handle_for
 from pyhudi_core.write.plan import Bucket, Plan, balance
 from pyhudi_core.write.prepare import POSITION
 
-_PART_BITS = 20
+PART_BITS = 20
+"""The lowest bits of a sort value are the part of a bucket; the others are its number."""
+
 _NOWHERE = -1
 
 
 def _bucket_of(sort: int) -> int:
     """The bucket's number in a sort value."""
-    return sort >> _PART_BITS
+    return sort >> PART_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class _Route:
             if not going.all():
                 batch, hashes, buckets = batch.filter(pa.array(going)), hashes[going], buckets[going]
             part = (hashes >> 12).astype(np.int64) % self.parts[buckets]
-            sort = pa.array((buckets << _PART_BITS) | part)
+            sort = pa.array((buckets << PART_BITS) | part)
             kept = [batch.column(name) for name in self.schema.names[:-2]]
             yield pa.RecordBatch.from_arrays([*kept, pa.array(self.task_of[buckets]), sort], schema=self.schema)
 

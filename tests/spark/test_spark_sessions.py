@@ -13,7 +13,7 @@ from support.spark_frames import frame, spark_rows
 from support.tables import ORDERS, make, orders, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.engine import spark as engine
+from pyhudi_core.engine import spark_rows as engine
 from pyhudi_core.errors import ConfigError, HudiError, SchemaMismatchError
 
 

@@ -1,8 +1,8 @@
-"""Scans as Spark DataFrames.
+"""Which files of a scan an engine may read by itself, and which this package reads in the engine's tasks.
 
-Spark's own Parquet scan, the fastest reader, reads files on a local disk whose columns have the snapshot's names and types. This package reads
-all other files in the executors: slices with logs, files from before a column was widened, files with rows of another partition, files in other
-storages, and files whose names Spark would take for patterns.
+An engine's own Parquet scan reads files on a local disk whose columns have the snapshot's names and types. This package reads
+all other files: slices with logs, files from before a column was widened, files with rows of another partition, files in other
+storages, and files whose names an engine would take for patterns.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyhudi_core.engine import spark as engine
-from pyhudi_core.engine.spark_tasks import read_tasks
+from pyhudi_core.engine.reading import EngineFiles, Reading
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader, ColumnRange, is_parquet, read_footer
 from pyhudi_core.metadata_table.names import RECORD_INDEX
@@ -34,8 +33,8 @@ _PATTERNS = frozenset("[]{}*?\\")
 
 
 @dataclass(frozen=True, slots=True)
-class SparkScan:
-    """The parts of a scan that reading on Spark needs."""
+class EngineScan:
+    """The parts of a scan that reading on an engine needs."""
 
     snapshot: Snapshot
     storage: Storage
@@ -45,20 +44,14 @@ class SparkScan:
     slices: Sequence[FileSlice]
     _known: dict[str, bool] = field(default_factory=dict, repr=False)
 
-    def frame(self, spark: Any) -> Any:
-        """Return the rows as a DataFrame of the session; its executors read them when it is used."""
-        engine.use_own_python(spark)
+    def reading(self) -> Reading:
+        """What the engine has to read."""
         native, others = self._split()
-        frames = []
-        if native:
-            frames.append(self._native(spark, native))
-        if others or not native:
-            tasks = tasks_for(self.storage, SliceReader(self.rows, self.merging), others)
-            frames.append(read_tasks(spark, tasks, self.rows.result_schema))
-        return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        tasks = tasks_for(self.storage, SliceReader(self.rows, self.merging), others)
+        return Reading(self.rows.result_schema, tasks, self._files(native) if native else None)
 
     def _split(self) -> tuple[list[FileSlice], list[FileSlice]]:
-        """The slices for Spark's own scan, and the others."""
+        """The slices for the engine's own scan, and the others."""
         local = self.storage.location
         if not local.startswith("/") or _PATTERNS & set(local) or self.rows.keys is not None:
             return [], list(self.slices)
@@ -112,25 +105,17 @@ class SparkScan:
         with self.storage.open_input(piece.path) as source:
             return read_footer(source, piece.path).schema
 
-    def _native(self, spark: Any, pieces: list[FileSlice]) -> Any:
+    def _files(self, pieces: list[FileSlice]) -> EngineFiles:
         rows = self.rows
+        among = (COMMIT_TIME, sorted(rows.changed_by)) if rows.changed_by is not None else None
+        text = rows.predicate.to_spark() if rows.predicate is not None else None
+        keep = None
+        if rows.predicate is not None and text is None:
+            keep = partial(_matching, rows.predicate.expression, rows.read_schema)
         paths = [f"{self.storage.location}/{piece.path}" for piece in pieces]
-        frame = engine.native_scan(spark, rows.read_schema, paths)
-        if rows.changed_by is not None:
-            frame = frame.where(frame[COMMIT_TIME].isin(sorted(rows.changed_by)))
-        if rows.predicate is None:
-            return frame.select(*[_quoted(name) for name in rows.columns])
-        text = rows.predicate.to_spark()
-        if text is not None:
-            return frame.where(text).select(*[_quoted(name) for name in rows.columns])
-        keep = partial(_matching, rows.predicate.expression, rows.read_schema)
-        return engine.filter_in_tasks(frame, keep, rows.columns, rows.result_schema)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+        return EngineFiles(paths, rows.read_schema, among, text, keep)
 
 
 def _matching(expression: Any, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Filter a batch that Spark gave. Spark gives timestamps in its session's zone, and conditions are made for UTC."""
+    """Filter a batch that the engine gave. It may give timestamps in its session's zone, and conditions are made for UTC."""
     return matching(conform(batch, schema), expression)

@@ -1,0 +1,39 @@
+"""What Spark's optimizer says about a DataFrame: how large it is, and whether reading it twice costs little and gives the same rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+_INNER = frozenset({"Project", "Filter", "Union", "Repartition", "RepartitionByExpression"})
+_LEAVES = frozenset({"InMemoryRelation", "LocalRelation", "Range"})
+_FILES = "HadoopFsRelation"
+
+
+def estimated_bytes(frame: DataFrame) -> int:
+    """What Spark's optimizer expects the rows to take; huge where it cannot know."""
+    return int(str(_optimized(frame).stats().sizeInBytes()))
+
+
+def reads_alike(frame: DataFrame) -> bool:
+    """Whether the rows come from files or from a cache, filtered and computed by expressions that always give the same value.
+
+    Such rows can be read twice: some columns to count them, then all. Joins, aggregates, functions in Python and other sources are not read twice.
+    """
+    names = [name.lower() for name in frame.columns]
+    return len(set(names)) == len(names) and _is_alike(_optimized(frame))
+
+
+def _optimized(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().optimizedPlan()
+
+
+def _is_alike(plan: Any) -> bool:
+    name = str(plan.nodeName())
+    if name in _INNER:
+        children = plan.children()
+        return bool(plan.deterministic()) and all(_is_alike(children.apply(n)) for n in range(children.size()))
+    if plan.getClass().getSimpleName() == "LogicalRelation":
+        return str(plan.relation().getClass().getSimpleName()) == _FILES
+    return name in _LEAVES

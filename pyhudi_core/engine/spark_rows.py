@@ -1,0 +1,252 @@
+"""Rows in Spark: mapInArrow for functions, one exchange for a shuffle.
+
+A shuffle sends each row to the task that its column names: Spark's hash of an integer decides where a row goes, so for every task an integer is
+looked up that hashes to it. Rows of a `SparkSource` are counted and brought to their tasks in the JVM, and become Arrow once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, reduce
+from operator import and_
+from typing import Any
+
+import pyarrow as pa
+from pyspark import Broadcast, StorageLevel, TaskContext
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pyhudi_core.engine import spark_types
+from pyhudi_core.engine.base import (
+    ORDER,
+    SORT,
+    Dataset,
+    KeyColumns,
+    Slot,
+    Source,
+    SourceCounts,
+    TaskFunction,
+    TaskInfo,
+    sorted_counts,
+)
+from pyhudi_core.engine.spark_plans import reads_alike
+from pyhudi_core.engine.task_errors import driver_errors, raised_in_task
+
+_TARGET = "_pyhudi_target"
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The Arrow schema in which Spark hands a DataFrame to Python; timestamps with a zone read UTC."""
+    return spark_types.to_arrow(frame.schema)
+
+
+@dataclass(slots=True)
+class _Payloads:
+    """One pickled value for each task. A broadcast is fetched once by each executor, and a task unpickles its own value only."""
+
+    broadcast: Broadcast[list[bytes]]
+    released: bool = False
+
+    @classmethod
+    def of(cls, spark: SparkSession, values: Sequence[Any]) -> _Payloads:
+        return cls(spark.sparkContext.broadcast([CloudPickleSerializer().dumps(value) for value in values]))
+
+    def release(self) -> None:
+        if not self.released:
+            self.released = True
+            self.broadcast.destroy()
+
+
+@dataclass(slots=True)
+class SparkDataset:
+    """A DataFrame and the Arrow schema that functions see. ``sent`` has the payloads of the functions that it comes from."""
+
+    frame: DataFrame
+    schema: pa.Schema
+    sent: tuple[_Payloads, ...] = ()
+
+    def source(self) -> Source | None:
+        return SparkSource(self.frame, self.schema) if reads_alike(self.frame) else None
+
+    def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
+        own = _Payloads.of(self.frame.sparkSession, payloads) if payloads else None
+        run = in_task(fn, schema, own.broadcast if own is not None else None)
+        sent = self.sent if own is None else (*self.sent, own)
+        return SparkDataset(self.frame.mapInArrow(run, spark_types.to_spark(schema)), schema, sent)
+
+    def shuffle(self, by: str, tasks: int, sort_by: str) -> Dataset:
+        salts = F.array(*[F.lit(salt) for salt in salts_for(tasks)])
+        routed = self.frame.withColumn(_TARGET, F.element_at(salts, F.col(by) + 1))
+        exchanged = routed.repartition(tasks, _TARGET).drop(_TARGET)
+        return SparkDataset(exchanged.sortWithinPartitions(sort_by), self.schema, self.sent)
+
+    def persist(self) -> Dataset:
+        return SparkDataset(self.frame.persist(StorageLevel.DISK_ONLY), self.schema, self.sent)
+
+    def release(self) -> None:
+        self.frame.unpersist()
+        for payloads in self.sent:
+            payloads.release()
+
+    def count_by(self, *columns: str) -> dict[tuple[str | None, ...], int]:
+        # The counting stays in the JVM: another function in Python would cost another worker for each core.
+        with driver_errors():
+            counts = self.frame.groupBy(*columns).count().collect()
+        return sorted_counts((tuple(row[: len(columns)]), row[len(columns)]) for row in counts)
+
+    def collect(self) -> pa.Table:
+        with driver_errors(), _no_coalescing(self.frame.sparkSession):
+            return collect_arrow(self.frame, self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSource:
+    """A DataFrame whose rows stay in the JVM until they are in their task."""
+
+    frame: DataFrame
+    schema: pa.Schema
+
+    def counts(self, by: Sequence[str], key: KeyColumns) -> SourceCounts:
+        missing = [_is_missing(self.schema.field(name)) for name in key.names]
+        without = F.sum(F.when(reduce(and_, missing), 1).otherwise(0))
+        columns = [quoted(name).alias(f"v{number}") for number, name in enumerate(by)]
+        with driver_errors():
+            found = self.frame.groupBy(*columns).agg(F.count(F.lit(1)), without).collect()
+        found = [row for row in found if row[-2]]
+        fields = [self.schema.field(name) for name in by]
+        values = [pa.array([row[number] for row in found], field.type) for number, field in enumerate(fields)]
+        return SourceCounts(
+            pa.RecordBatch.from_arrays(values, schema=pa.schema(fields)),
+            tuple(row[-2] for row in found),
+            sum(row[-1] for row in found),
+        )
+
+    def scattered(
+        self, values: pa.RecordBatch, slots: Sequence[Sequence[Slot]], key: KeyColumns, tasks: int
+    ) -> Dataset:
+        salts = salts_for(tasks)
+        lists = [
+            ([salts[slot.task] for slot in own], [slot.sort for slot in own], [slot.parts for slot in own])
+            for own in slots
+        ]
+        frame = self.frame
+        if values.num_columns:
+            kinds = [
+                f"`v{n}` {spark_types.to_spark(pa.schema([f]))[0].dataType.simpleString()}"
+                for n, f in enumerate(values.schema)
+            ]
+            known = zip(*(column.to_pylist() for column in values.columns), strict=True)
+            rows = [(*own, *places) for own, places in zip(known, lists, strict=True)]
+            places = frame.sparkSession.createDataFrame(rows, ", ".join([*kinds, *_PLACES]))
+            same = [quoted(name).eqNullSafe(F.col(f"v{n}")) for n, name in enumerate(values.schema.names)]
+            frame = frame.join(F.broadcast(places), reduce(and_, same), "left")
+            to, sort, parts = (F.col(name.split()[0]) for name in _PLACES)
+            if not all(slots):
+                frame = frame.where(to.isNull() | (F.size(to) > 0))
+        else:
+            frame = frame if slots[0] else frame.limit(0)
+            to, sort, parts = (F.array(*[F.lit(value) for value in own or [0]]) for own in lists[0])
+        hashed = F.xxhash64(_key(self.schema, key))
+        place = (F.pmod(hashed, F.size(to)) + 1).cast("int")
+        part = F.pmod(F.shiftright(hashed, 24), F.element_at(parts, place))
+        schema = pa.schema([*self.schema, (ORDER, pa.int64()), (SORT, pa.int64())])
+        routed = frame.select(
+            *[quoted(name) for name in self.schema.names],
+            F.monotonically_increasing_id().alias(ORDER),
+            F.coalesce(F.element_at(sort, place) + part, F.lit(-1)).cast("long").alias(SORT),
+            F.coalesce(F.element_at(to, place), F.lit(salts[0])).alias(_TARGET),
+        )
+        exchanged = routed.repartition(tasks, _TARGET).drop(_TARGET)
+        return SparkDataset(exchanged.sortWithinPartitions(SORT), schema)
+
+
+_PLACES = ("_pyhudi_to array<int>", "_pyhudi_sorts array<bigint>", "_pyhudi_parts array<int>")
+
+
+def quoted(name: str) -> Column:
+    """The column with exactly this name."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _is_missing(field: pa.Field) -> Column:
+    column = quoted(field.name)
+    return column.isNull() | (column == "") if pa.types.is_string(field.type) else column.isNull()
+
+
+def _key(schema: pa.Schema, key: KeyColumns) -> Column:
+    if len(key.names) == 1:
+        return quoted(key.names[0])
+    parts: list[Column] = []
+    for name in key.names:
+        text = F.coalesce(quoted(name).cast("string"), F.lit(key.null))
+        parts += [F.lit(f"{name}:"), F.when(text == "", key.empty).otherwise(text), F.lit(",")]
+    return F.concat(*parts)
+
+
+def collect_arrow(frame: DataFrame, schema: pa.Schema) -> pa.Table:
+    """All rows at the driver."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow().cast(schema)
+    batches = frame._collect_as_arrow()  # PySpark 3.5 has the same under a private name only
+    return pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)
+
+
+@contextmanager
+def _no_coalescing(spark: SparkSession) -> Iterator[None]:
+    """Keep adaptive execution from merging the tasks of a shuffle: each is there because a core is."""
+    key = "spark.sql.adaptive.coalescePartitions.enabled"
+    before = spark.conf.get(key)
+    spark.conf.set(key, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(key, str(before))
+
+
+def in_task(
+    fn: TaskFunction, schema: pa.Schema, payloads: Broadcast[list[bytes]] | None = None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function as mapInArrow takes it. ``payloads`` has one pickled value for each task."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = TaskContext.get()
+        number = task.partitionId() if task is not None else 0
+        own = CloudPickleSerializer().loads(payloads.value[number]) if payloads is not None else None
+        info = TaskInfo(number, own)
+        with raised_in_task():
+            for batch in fn(info, iter(batches)):
+                yield batch.cast(schema) if batch.schema != schema else batch
+
+    return run
+
+
+@cache
+def salts_for(tasks: int) -> tuple[int, ...]:
+    """For each task an integer that Spark's hash partitioning sends there."""
+    found: dict[int, int] = {}
+    candidate = 0
+    while len(found) < tasks:
+        found.setdefault(_spark_hash(candidate) % tasks, candidate)
+        candidate += 1
+    return tuple(found[task] for task in range(tasks))
+
+
+def _spark_hash(value: int) -> int:
+    """Spark's Murmur3 of one 32-bit integer with seed 42, as a signed integer (``org.apache.spark.sql.catalyst.expressions.Murmur3Hash``)."""
+    mask = 0xFFFFFFFF
+    k = (value * 0xCC9E2D51) & mask
+    k = ((k << 15) | (k >> 17)) & mask
+    k = (k * 0x1B873593) & mask
+    h = 42 ^ k
+    h = ((h << 13) | (h >> 19)) & mask
+    h = (h * 5 + 0xE6546B64) & mask
+    h ^= 4
+    h ^= h >> 16
+    h = (h * 0x85EBCA6B) & mask
+    h ^= h >> 13
+    h = (h * 0xC2B2AE35) & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >= 1 << 31 else h
