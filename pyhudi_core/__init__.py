@@ -25,8 +25,7 @@ from pyhudi_core.transaction.rollback_result import Rollback
 from pyhudi_core.transaction.status import CommitStatus
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.operations import commit_with_retries
-from pyhudi_core.write.result import Commit, CommitStats
-from pyhudi_core.write.staged import CommitVerdict
+from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 
 __version__ = "0.1.0"
 

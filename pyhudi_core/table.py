@@ -38,6 +38,7 @@ from pyhudi_core.transaction.status import CommitStatus, commit_status
 from pyhudi_core.write import operations
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.result import Commit
+from pyhudi_core.write.states import WriteRequest
 
 
 class HudiTable:
@@ -47,7 +48,7 @@ class HudiTable:
     process). Errors are `HudiError`; bad data raises `DataError` before anything is written.
 
     If a write has nothing to change, it makes no commit and raises no error. Its result is then false (``changed`` is False), its
-    counts are zero, and ``reason`` says why (`pyhudi_core.write.nothing`).
+    counts are zero, and ``reason`` says why (`pyhudi_core.write.states`).
     """
 
     def __init__(self, home: TableHome) -> None:
@@ -220,12 +221,11 @@ class HudiTable:
         with self._home.verb() as context:
             kind = operations.operation_type(operation)
             extra = extra_metadata or {}
-            return auto.ServicedWrite(
-                context, kind, extra, spark, reads, requirements=requirements, allow_empty=allow_empty
-            )
+            request = WriteRequest(context, kind, extra, spark, requirements, allow_empty)
+            return auto.ServicedWrite(request, reads)
 
     @property
-    def services(self) -> Mapping[str, TableService]:
+    def services(self) -> Mapping[str, TableService[Any]]:
         """The table's services by name: each has ``plan``, ``schedule``, ``execute``, ``run`` and ``take_over``."""
         return services_of(self._home.context())
 

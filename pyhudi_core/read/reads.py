@@ -93,7 +93,7 @@ def incremental(
 
 
 class Staged(Protocol):
-    """An unpublished write (``write.staged.StagedWrite``)."""
+    """An unpublished write (``write.states.Staged`` or ``Unchanged``)."""
 
     @property
     def snapshot(self) -> Snapshot: ...

@@ -86,7 +86,7 @@ class ArchivalResult(ServiceResult):
         return f"Archived {len(self.instants)} instants, {first} to {last}; merged {self.merges} times"
 
 
-class Archival(TableService):
+class Archival(TableService[ArchivalResult]):
     """Archival of one table. Hudi has no instant for it, so ``schedule`` returns None, and ``execute`` plans anew."""
 
     name = "archival"
@@ -100,9 +100,7 @@ class Archival(TableService):
         """None: Hudi knows no scheduled archival. Use `run`, from any process."""
         return
 
-    def run(
-        self, spark: Any = None, gate: Gate | None = None, extra_metadata: Mapping[str, str] | None = None
-    ) -> ArchivalResult:
+    def _run(self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None) -> ArchivalResult:
         """Archive down to ``hoodie.keep.min.commits``, whether or not there are more than ``hoodie.keep.max.commits``.
 
         The gate is asked each time before the lock is taken. Nothing of an archival holds extra metadata, and no task runs on Spark.

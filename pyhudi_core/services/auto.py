@@ -37,4 +37,4 @@ class ServicedWrite(Write):
 
     def commit(self, gate: Gate | None = None) -> Commit:
         """Publish what was written, then look after the table. Raises as `Write.commit`."""
-        return followed(self._context, super().commit(gate), self._engine)
+        return followed(self.context, super().commit(gate), self.engine)

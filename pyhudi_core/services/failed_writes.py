@@ -55,7 +55,7 @@ class FailedWritesResult(ServiceResult):
     service: ClassVar[str] = "failed_writes"
 
 
-class FailedWrites(TableService):
+class FailedWrites(TableService[FailedWritesResult]):
     """Rolls back what dead writers left."""
 
     name = "failed_writes"
@@ -84,10 +84,8 @@ class FailedWrites(TableService):
                 return scheduled
         return None
 
-    def run(
-        self, spark: Any = None, gate: Gate | None = None, extra_metadata: Mapping[str, str] | None = None
-    ) -> FailedWritesResult:
-        """Roll back all that dead writers left, and remove what they never came to announce."""
+    def _run(self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None) -> FailedWritesResult:
+        """Roll back all that dead writers left, and remove what they had not announced yet."""
         planned = self.plan()
         ask_gate(gate, self.context, "to roll failed writes back")
         rollback.repair(self.context)

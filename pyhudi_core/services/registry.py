@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyhudi_core.services.archival import Archival
 from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_core.services.service import TableService
 from pyhudi_core.transaction.context import TableContext
 
-SERVICES: tuple[type[TableService], ...] = (FailedWrites, Archival)
+SERVICES: tuple[type[TableService[Any]], ...] = (FailedWrites, Archival)
 """In the order in which they have their turn after a commit."""
 
 
-def services_of(context: TableContext) -> dict[str, TableService]:
+def services_of(context: TableContext) -> dict[str, TableService[Any]]:
     """The services of one table, by name."""
     return {kind.name: kind(context) for kind in SERVICES}

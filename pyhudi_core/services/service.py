@@ -8,6 +8,7 @@ state of its own, so any process may do any step.
   belongs to the table, not to the process.
 - `execute` carries a scheduled plan out, without the lock but for its end. It is idempotent: what a dead process has done is found or done again, and
   it ends with a completed instant that is decided as a commit is.
+- `run` does both, in the retry loop of all writes (``write/retrying.py``).
 - `take_over` finishes what processes left that are known to be dead.
 - `after_commit` is called after each commit of this process, on the engine that wrote it. The commit stands whatever happens there.
 
@@ -20,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
@@ -28,6 +29,7 @@ from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, is_time
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.write.retrying import Retries, retry
 
 Figures = Mapping[str, int | float]
 """Counts, bytes and seconds by name, for events, tables and JSON."""
@@ -104,7 +106,10 @@ class ServiceResult:
         return f"<p>{escape(str(self))}</p><table>{rows}</table>"
 
 
-class TableService(ABC):
+R = TypeVar("R", bound=ServiceResult)
+
+
+class TableService(ABC, Generic[R]):
     """One service of one table; see the module's text. ``name`` is its attribute of the table, ``summary`` what it does, in one line."""
 
     name: ClassVar[str]
@@ -129,23 +134,34 @@ class TableService(ABC):
         spark: Any = None,
         gate: Gate | None = None,
         extra_metadata: Mapping[str, str] | None = None,
-    ) -> ServiceResult:
+    ) -> R:
         """Execute a scheduled plan of any process: the one of ``instant``, or the oldest. ``spark`` is the session to run on."""
         runtime = self.context.runtime
         engine = engine_for(None, runtime.executor, spark)
         return self._execute(self._time_of(instant), Execution(engine, gate, extra_metadata or {}))
 
-    def run(
-        self, spark: Any = None, gate: Gate | None = None, extra_metadata: Mapping[str, str] | None = None
-    ) -> ServiceResult:
-        """Schedule a plan and execute it."""
+    def run(self, spark: Any = None, gate: Gate | None = None, extra_metadata: Mapping[str, str] | None = None) -> R:
+        """Schedule a plan and execute it; if another commit comes first, plan anew, as often as the table's options say.
+
+        ``gate`` and ``extra_metadata`` as in `Execution`.
+        """
+        with Retries(self.context) as retries:
+
+            def attempt() -> R:
+                retries.began()
+                return self._run(spark, gate, extra_metadata)
+
+            return retry(retries, attempt)
+
+    def _run(self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None) -> R:
+        """One attempt of `run`. It removes what it leaves, if it ends with a conflict."""
         scheduled = self.schedule()
         if scheduled is None and self.action is not None:
             return self._nothing(self.plan().why_not)
         return self.execute(scheduled, spark, gate, extra_metadata)
 
     @abstractmethod
-    def take_over(self) -> ServiceResult:
+    def take_over(self) -> R:
         """Finish what dead processes left of this service."""
 
     def after_commit(self, engine: Engine | None) -> None:
@@ -153,11 +169,11 @@ class TableService(ABC):
         return
 
     @abstractmethod
-    def _execute(self, requested_time: str | None, execution: Execution) -> ServiceResult:
+    def _execute(self, requested_time: str | None, execution: Execution) -> R:
         """Carry out the plan with this requested time; None: the oldest one."""
 
     @abstractmethod
-    def _nothing(self, why_not: str) -> ServiceResult:
+    def _nothing(self, why_not: str) -> R:
         """The result of an execution that had nothing to do."""
 
     def _time_of(self, instant: Instant | str | None) -> str | None:

@@ -74,15 +74,14 @@ def refuse_unfit(operation: OperationType, table: str, *, drops: bool) -> None:
         )
 
 
-def allowed_empty(operation: OperationType, table: str) -> bool:
-    """True; raises `InvalidOptionError` for an operation that also takes rows away that its batch does not name."""
+def refuse_empty(operation: OperationType, table: str) -> None:
+    """Raise `InvalidOptionError` for ``allow_empty`` with an operation that also removes rows that its batch does not name."""
     if operation not in _ROW_BY_ROW:
         raise InvalidOptionError(
             f"allow_empty=True does not go together with {operation}, which replaces rows that its batch does not name",
             table=table,
             hint="Begin an upsert for a commit that changes no rows.",
         )
-    return True
 
 
 def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:

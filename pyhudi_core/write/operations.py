@@ -1,19 +1,20 @@
-"""The operations of a table, each one commit: the write handle used in one go."""
+"""The operations of a table, each one commit: the write handle used in one go, with retries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.model.commit import OperationType
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write.handle import Write
+from pyhudi_core.write.handle import HandleReader, Write
 from pyhudi_core.write.result import Commit
-from pyhudi_core.write.retrying import Contest
-from pyhudi_core.write.staged import HandleReader
+from pyhudi_core.write.retrying import retry
+from pyhudi_core.write.states import WriteRequest
 
 _ALSO = {"DELETE_PARTITIONS": "DELETE_PARTITION"}
 """The names of the table's methods where Hudi has another word."""
@@ -23,7 +24,7 @@ def run(
     context: TableContext, operation: OperationType, data: object, extra: Mapping[str, str], spark: Any = None
 ) -> Commit:
     """Write a batch and commit it; plans anew when another commit comes first."""
-    with Write(context, operation, extra, spark) as write:
+    with Write(WriteRequest(context, operation, extra, spark)) as write:
         return commit_with_retries(write, partial(write.write, data))
 
 
@@ -45,18 +46,15 @@ def commit_with_retries(
 
     Raises `CommitConflictError` when planning anew would not help or there were enough attempts, and what the callables raise.
     """
-    attempt = first
-    while True:
-        try:
-            attempt()
-            if look is not None:
-                look()
-            return write.commit(gate)
-        except CommitConflictError as conflict:
-            write.give_way(conflict)
-            if lost is not None:
-                lost(conflict)
-            attempt = write.attempt
+    fillings = chain([first], repeat(write.write_again))
+
+    def attempt() -> Commit:
+        next(fillings)()
+        if look is not None:
+            look()
+        return write.commit(gate)
+
+    return retry(write.retries, attempt, write.give_up, lost)
 
 
 def delete_found(
@@ -67,28 +65,24 @@ def delete_found(
     extra: Mapping[str, str],
     spark: Any = None,
 ) -> Commit:
-    """Delete the rows that a condition finds, as of the state that it was asked on: a change of these rows meanwhile makes it look again.
+    """Delete the rows that a condition finds in one state of the table. If another commit changes these rows meanwhile, they are searched again.
 
     ``keys_of`` takes the scan of the key and partition columns and returns the rows.
     """
     columns = tuple(dict.fromkeys((*context.config.record_key_fields, *context.config.partition_fields)))
-    contest = Contest(context)
-    try:
-        while True:
-            try:
-                with Write(context, OperationType.DELETE, extra, spark, reader, contest=contest) as write:
-                    return write.write(keys_of(write.scan(columns, where))).commit()
-            except CommitConflictError as conflict:
-                contest.next_attempt(conflict)
-    finally:
-        contest.over()
+    with Write(WriteRequest(context, OperationType.DELETE, extra, spark), reader) as write:
+
+        def attempt() -> Commit:
+            return write.write(keys_of(write.scan(columns, where))).commit()
+
+        return retry(write.retries, attempt, lambda _: write.start_over())
 
 
 def delete_partitions(
     context: TableContext, partitions: Sequence[str], extra: Mapping[str, str], *, missing_ok: bool = False
 ) -> Commit:
     """Take whole partitions away in one replacecommit. Raises `PartitionNotFoundError` for one that is not there, unless ``missing_ok``."""
-    with Write(context, OperationType.DELETE_PARTITION, extra) as write:
+    with Write(WriteRequest(context, OperationType.DELETE_PARTITION, extra)) as write:
         return commit_with_retries(write, partial(write.drop, partitions, missing_ok))
 
 

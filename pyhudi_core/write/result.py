@@ -1,4 +1,4 @@
-"""What a commit did, as a value that prints well."""
+"""What a write did or would do, as values that print well."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from pyhudi_core.model.commit import CommitMetadata, OperationType, WriteStat
+from pyhudi_core.transaction.explanation import Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,18 @@ class CommitStats:
     def partitions(self) -> tuple[str, ...]:
         """Every partition that was written to or had groups taken away; sorted."""
         return tuple(sorted({stat.partition for stat in self.files} | {partition for partition, _ in self.replaced}))
+
+
+@dataclass(frozen=True, slots=True)
+class CommitVerdict:
+    """Whether a write would commit now, and why not. True or false as a condition; a conflict comes with its explanation."""
+
+    commits: bool
+    reason: str
+    explanation: Explanation | None = None
+
+    def __bool__(self) -> bool:
+        return self.commits
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,93 +1,139 @@
-"""What a write does after another commit came first: wait a little, plan anew, and after too many lost races ask to go first.
+"""The retry loop: what a write or a service does after another commit came first.
 
-Back-off with full jitter keeps contenders from marching in step; a writer that yields to a claim of somebody else (``precedence``) waits until the
-claim is gone, which costs it no attempt.
+It waits a little, plans anew from the table's present state, and after too many lost attempts reserves what it changes
+(``transaction/precedence.py``). All who commit use this one loop: the verbs of a table, handles, Dagster and table services.
+
+The waiting times are random, up to a bound that doubles with each lost attempt, so that contenders do not meet again and again. A write that
+yields to the claim of another writer waits until that claim is gone; this does not count as a lost attempt. Time and chance come from the table's
+runtime.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self, TypeVar
 
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.transaction import precedence
-from pyhudi_core.transaction.conflict import Conflict, ConflictKind, Touched
+from pyhudi_core.transaction.conflict import Conflict, ConflictKind, Touched, is_final
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.precedence import Holding
 
-NOTHING = Touched(frozenset(), frozenset())
+T = TypeVar("T")
+OnConflict = Callable[[CommitConflictError], object]
+
+_NOTHING = Touched(frozenset(), frozenset())
 _LONGEST_MS = 5_000
 _FIRST_MS = 20
 _LEAST_CLAIM_MS = 60_000
 
 
 @dataclass(slots=True)
-class Contest:
-    """The attempts of one write, however many handles they take. ``attempts`` counts those that were lost, to a commit (``lost``) or to a claim.
+class Retries:
+    """The attempts of one write or service. As a context manager it ends the claim at the end.
 
-    ``bytes_saved`` is about what lost attempts left unwritten.
+    Attributes:
+        attempts: how many ended with a conflict: with another commit (``lost``), or with the claim of another writer.
+        lost: how many of them were lost to another commit; the option ``pyhudi.commit.retries`` limits these.
+        longest_ms: the time that the longest attempt took.
+        touched: what the latest attempt changes, if it came so far.
+        claim: our own claim on it, if we made one.
+        bytes_saved: about how many bytes lost attempts left unwritten.
     """
 
     context: TableContext
     attempts: int = 0
     lost: int = 0
     longest_ms: int = 0
-    holding: Holding | None = None
-    touched: Touched | None = None
+    touched: Touched = _NOTHING
+    claim: Holding | None = None
     bytes_saved: int = 0
     _began_ms: int = 0
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def began(self) -> None:
-        """An attempt starts."""
+        """An attempt begins now."""
         self._began_ms = self.context.runtime.clock.now_ms()
 
-    def in_the_way(self, mine: Touched) -> Conflict | None:
-        """The claim of another writer that the attempt has to yield to."""
+    def claim_before(self, mine: Touched) -> Conflict | None:
+        """The claim of another writer that an attempt with these changes has to yield to."""
         self.touched = mine
-        return precedence.goes_first(self.context, mine, self.holding)
+        return precedence.goes_first(self.context, mine, self.claim)
 
-    def next_attempt(self, conflict: CommitConflictError) -> None:
-        """Wait until it makes sense to try again; raises the conflict if there have been enough attempts."""
-        mine = self.touched or NOTHING
+    def wait(self, conflict: CommitConflictError) -> None:
+        """Wait until another attempt makes sense. Raises the conflict if it never does, or if there were enough attempts."""
+        if is_final(conflict):
+            raise conflict
         took = self.context.runtime.clock.now_ms() - self._began_ms
         self.longest_ms = max(self.longest_ms, took)
         self.attempts += 1
         self.bytes_saved += conflict.bytes_saved
         if isinstance(conflict.conflict, Conflict) and conflict.conflict.kind is ConflictKind.PRECEDENCE:
-            self._claim(mine)  # before the wait, for it counts in the order of those who wait
-            self._yield_to(conflict, mine)
+            self._reserve()  # before the wait, because the time of a claim is its place in the queue
+            self._yield_to_claims(conflict)
             return
         self.lost += 1
         if self.lost > self.context.options.retry.limit:
             raise conflict
-        self._claim(mine)
+        self._reserve()
         self._sleep(min(_FIRST_MS * 2 ** (self.lost - 1), _LONGEST_MS))
 
-    def over(self) -> None:
-        """The write has committed, or will not."""
-        holding, self.holding = self.holding, None
-        if holding is not None:
-            holding.give_up(self.context)
+    def end(self) -> None:
+        """There is no further attempt: take our claim back."""
+        claim, self.claim = self.claim, None
+        if claim is not None:
+            claim.give_up(self.context)
 
-    def _claim(self, mine: Touched) -> None:
-        """Ask to go first, if it is time: also a writer that only ever yields would wait for as long as claims of others come."""
+    def _reserve(self) -> None:
+        """Claim what we change, if it is time. Writes that only yield do so too; otherwise they could wait as long as others make claims."""
         after = self.context.options.retry.reserve_after
         if 0 < after <= self.attempts:
             lasts_ms = max(_LEAST_CLAIM_MS, 3 * self.longest_ms)
-            self.holding = precedence.claim(self.context, mine, lasts_ms, self.holding)
+            self.claim = precedence.claim(self.context, self.touched, lasts_ms, self.claim)
 
-    def _yield_to(self, conflict: CommitConflictError, mine: Touched) -> None:
-        """Wait until nobody goes first any more. Raises the conflict if that takes longer than the option allows."""
+    def _yield_to_claims(self, conflict: CommitConflictError) -> None:
+        """Wait until no other writer's claim is before ours. Raises the conflict if that takes longer than the option allows."""
         clock = self.context.runtime.clock
         until = clock.monotonic() + self.context.options.retry.yield_ms / 1000
         bound_ms = _FIRST_MS
-        while self.in_the_way(mine) is not None:
+        while self.claim_before(self.touched) is not None:
             if clock.monotonic() >= until:
                 raise conflict
             self._sleep(bound_ms)
             bound_ms = min(bound_ms * 2, _LONGEST_MS)
 
     def _sleep(self, bound_ms: int) -> None:
-        """Full jitter: any time up to the bound."""
+        """Sleep for a random time up to the bound."""
         runtime = self.context.runtime
         wait_ms = runtime.ids.below(bound_ms + 1) if self.context.protections.jitter else bound_ms
         runtime.clock.sleep(wait_ms / 1000)
+
+
+def retry(
+    retries: Retries, attempt: Callable[[], T], undo: OnConflict | None = None, before_next: OnConflict | None = None
+) -> T:
+    """Call ``attempt`` until it does not end with a conflict; return what it returns.
+
+    Args:
+        retries: counts the attempts and waits between them.
+        attempt: plans, writes and commits from the table's present state.
+        undo: removes what the lost attempt left; it may raise the conflict if another attempt would be wrong.
+        before_next: called after the wait, if there is another attempt.
+
+    Raises `CommitConflictError` if no attempt makes sense any more, and what the callables raise.
+    """
+    while True:
+        try:
+            return attempt()
+        except CommitConflictError as conflict:
+            if undo is not None:
+                undo(conflict)
+            retries.wait(conflict)
+            if before_next is not None:
+                before_next(conflict)

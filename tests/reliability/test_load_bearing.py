@@ -42,7 +42,7 @@ from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.conflict import Conflict, ConflictKind
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.protections import Protections
-from pyhudi_core.write.retrying import Contest
+from pyhudi_core.write.retrying import Retries
 
 Actors = tuple[Callable[[KvWorld], Any], ...]
 SAME_GROUP: Actors = (writer(("a1", "k1.fg1")), writer(("b1", "k2.fg1")))
@@ -203,7 +203,7 @@ def contenders_part(protections: Protections) -> None:
     options = {"pyhudi.commit.reserve.after": 0}
     context = TableHome(sim.storage, sim.runtime, options, sim.lock, protections).context()
     conflict = CommitConflictError("lost", conflict=_some_conflict())
-    contests = [Contest(context) for _ in range(7)]
+    writers = [Retries(context) for _ in range(7)]
     events = [(5, 0, number) for number in range(7)]
     committed_at = -1
     while events:
@@ -213,9 +213,9 @@ def contenders_part(protections: Protections) -> None:
             continue
         before = sim.clock.monotonic()
         try:
-            contests[number].next_attempt(conflict)
+            writers[number].wait(conflict)
         except CommitConflictError:
-            raise AssertionError(f"writer {number} lost {contests[number].lost} times and gave up") from None
+            raise AssertionError(f"writer {number} lost {writers[number].lost} times and gave up") from None
         again = ends + round((sim.clock.monotonic() - before) * 1000)
         heapq.heappush(events, (again + 5, again, number))
 

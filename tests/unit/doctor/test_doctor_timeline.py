@@ -182,7 +182,7 @@ def test_a_writer_whose_heartbeat_expired_is_dead_and_repaired(location: str) ->
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))
     write = table.begin("upsert").write(orders((1, "a", 2.0)))
-    write._transaction.heartbeat.handle.cancel()
+    write._state.pending().heartbeat.handle.cancel()
     beat = Path(location, ".hoodie/.heartbeat", write.instant)
     beat.write_text("{}")
     old = beat.stat().st_mtime - 3600

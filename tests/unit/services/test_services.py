@@ -9,15 +9,16 @@ import pytest
 from support.archival import AUTOMATIC, MANUAL, filled
 from support.disk import contents, data_files, files
 from support.failing import FailingStorage
+from support.homes import context_of
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.engine.local import LocalEngine
-from pyhudi_core.errors import CommitAbortedError, HudiError, InvalidOptionError, StorageError
-from pyhudi_core.model.instant import Action
+from pyhudi_core.errors import CommitAbortedError, CommitConflictError, HudiError, InvalidOptionError, StorageError
+from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services import auto
 from pyhudi_core.services.registry import SERVICES
-from pyhudi_core.services.service import ServiceResult, TableService
+from pyhudi_core.services.service import Execution, ServicePlan, ServiceResult, TableService
 
 
 def dead_write(location: str, key: int = 1) -> str:
@@ -25,7 +26,7 @@ def dead_write(location: str, key: int = 1) -> str:
     write = reopen(make(location) if not os.path.exists(location) else hudi.open_table(location)).begin("upsert")
     write.__enter__()
     write.write(orders((key, "a", 10.0)))
-    write._transaction.heartbeat.handle.cancel()  # type: ignore[union-attr]
+    write._state.pending().heartbeat.handle.cancel()  # type: ignore[union-attr]
     expire(location, str(write.instant))
     return str(write.instant)
 
@@ -223,7 +224,7 @@ def test_after_a_commit_each_service_gets_the_engine_of_the_write(
         write.commit()
     assert [type(engine) for engine in engines] == [LocalEngine] * 4
 
-    def broken(self: TableService, engine: object) -> None:
+    def broken(self: TableService[ServiceResult], engine: object) -> None:
         raise OSError("the disk is full")
 
     monkeypatch.setattr(SERVICES[0], "after_commit", broken)
@@ -235,3 +236,55 @@ def test_after_a_commit_each_service_gets_the_engine_of_the_write(
 def test_commits_archive_through_the_hook(location: str) -> None:
     table, _ = filled(location, options=AUTOMATIC)
     assert len(table.timeline.commits) <= 5
+
+
+class Overtaken(TableService[ServiceResult]):
+    """A service that commits a row. Before each of its first commits, another writer changes the same file group."""
+
+    name, summary = "overtaken", "a service that is overtaken"
+
+    def __init__(self, table: hudi.HudiTable, times: int) -> None:
+        super().__init__(context_of(table))
+        self.table, self.left, self.attempts = table, times, 0
+
+    def plan(self) -> ServicePlan:
+        raise NotImplementedError
+
+    def schedule(self) -> None:
+        return
+
+    def take_over(self) -> ServiceResult:
+        return self._nothing("it leaves nothing")
+
+    def _execute(self, requested_time: str | None, execution: Execution) -> ServiceResult:
+        self.attempts += 1
+        with self.table.begin("upsert") as write:
+            write.write(orders((1, "a", 5.0)))
+            if self.left:
+                self.left -= 1
+                self.table.upsert(orders((2, "a", float(self.attempts))))
+            write.commit(execution.gate)
+            return ServiceResult((Instant(str(write.instant), Action.COMMIT, State.COMPLETED),))
+
+    def _nothing(self, why_not: str) -> ServiceResult:
+        return ServiceResult(why_not=why_not)
+
+
+def test_a_service_that_another_commit_overtakes_plans_anew(location: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0), (2, "a", 0.0)))
+    service = Overtaken(table, times=2)
+    done = service.run()
+    assert service.attempts == 3
+    assert [i.requested_time for i in done.instants] == [table.timeline.commits[-1].requested_time]
+    assert rows(table, "id", "price") == [(1, 5.0), (2, 2.0)]
+
+
+def test_a_service_gives_up_after_as_many_retries_as_a_write(location: str) -> None:
+    table = reopen(make(location), pyhudi__commit__retries="1")
+    table.upsert(orders((1, "a", 1.0), (2, "a", 0.0)))
+    service = Overtaken(table, times=9)
+    with pytest.raises(CommitConflictError, match="same file groups"):
+        service.run()
+    assert service.attempts == 2
+    assert rows(table, "id", "price") == [(1, 1.0), (2, 2.0)]

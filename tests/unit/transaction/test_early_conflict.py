@@ -94,14 +94,14 @@ def test_a_verb_goes_on_when_the_other_has_ended_and_tells_what_it_saved(
     table.upsert(orders((1, "a", 1.0), (2, "b", 2.0)))
     eager = reopen(table, **EARLY)
     older = table.begin("upsert").write(orders((1, "a", 5.0)))
-    real = hudi.Write.give_way
+    real = hudi.Write.give_up
 
-    def give_way(self: hudi.Write, conflict: CommitConflictError) -> None:
+    def give_up(self: hudi.Write, conflict: CommitConflictError) -> None:
         if isinstance(conflict, EarlyConflictError):
             older.commit()
         real(self, conflict)
 
-    monkeypatch.setattr(hudi.Write, "give_way", give_way)
+    monkeypatch.setattr(hudi.Write, "give_up", give_up)
     commit = eager.upsert(orders((1, "a", 9.0), (2, "b", 9.0)))
     assert commit.retries == 1
     assert commit.bytes_saved > 0
@@ -147,7 +147,7 @@ def test_the_markers_of_a_dead_writer_stop_nobody(location: str) -> None:
     table.upsert(orders((1, "a", 1.0)))
     never = reopen(table, hoodie__clean__failed__writes__policy="NEVER", **EARLY)
     dead = table.begin("upsert").write(orders((1, "a", 5.0)))
-    dead._started().heartbeat.handle.cancel()
+    dead._state.pending().heartbeat.handle.cancel()
     beat = Path(location, layout.heartbeat(str(dead.instant)))
     os.utime(beat, (1, 1))
     assert never.upsert(orders((1, "a", 9.0))).retries == 0

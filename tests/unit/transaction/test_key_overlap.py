@@ -27,7 +27,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import key_overlap
 from pyhudi_core.transaction.conflict import ConflictKind
 from pyhudi_core.transaction.key_overlap import KeyOverlap, wide_hashes, written_keys
-from pyhudi_core.write import commit_check
+from pyhudi_core.write import attempt as write_attempt
 
 pytestmark = pytest.mark.row("K7")
 
@@ -157,14 +157,14 @@ def _commit_between(
     seen = _Watched()
     busy = False
     lock = Path(write.snapshot.view.table, ".hoodie", "lock")
-    real_open, real_outside = LocalStorage.open_input, commit_check.CommitCheck.outside
+    real_open, real_outside = LocalStorage.open_input, write_attempt.CommitCheck.outside
 
     def open_input(self: LocalStorage, path: str) -> pa.NativeFile:
         if not busy:
             seen.opened.append((path, lock.exists()))
         return real_open(self, path)
 
-    def outside(self: commit_check.CommitCheck, found: Timeline) -> None:
+    def outside(self: write_attempt.CommitCheck, found: Timeline) -> None:
         nonlocal busy
         real_outside(self, found)
         if not busy and actions:
@@ -174,7 +174,7 @@ def _commit_between(
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalStorage, "open_input", open_input)
-        patched.setattr(commit_check.CommitCheck, "outside", outside)
+        patched.setattr(write_attempt.CommitCheck, "outside", outside)
         seen.commit = write.commit()
     return seen
 
@@ -200,7 +200,7 @@ def test_keys_of_late_commits_are_read_between_two_holdings_of_the_lock(
 
 def test_a_commit_ends_however_fast_others_commit(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = reopen(make(location), **FULL)
-    monkeypatch.setattr(commit_check, "ROUNDS", 2)
+    monkeypatch.setattr(write_attempt, "ROUNDS", 2)
     with table.begin("insert") as write:
         write.write(orders((1, "a", 1.0)))
         seen = _commit_between(monkeypatch, write, [_insert(table, key) for key in range(2, 9)])

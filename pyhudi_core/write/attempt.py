@@ -1,37 +1,61 @@
-"""What a write asks of the table before it commits: requirements, reads (serializable isolation), conflicts, keys.
+"""An attempt whose files are written: its check against what other writers did, and its commit.
 
-The same check runs before the lock, where it may read data files, and under the lock, where it must not: what it has not read by then makes it
-ask for another round outside (`PreparationNeeded`), a few times; after that it reads under the lock, so that a commit ends whatever others do.
-What was read outside stays true, because completed files do not change.
+Writes use it through their handle (``write/states.py``). A table service that commits (compaction, clustering) makes its own `Attempt` and publishes
+it here too, so that every commit passes the same checks.
+
+The same check runs before the lock, where it may read data files, and under the lock, where it must not. If it needs under the lock what it has not
+read before, it asks for another round outside (`PreparationNeeded`). After a few rounds it reads under the lock, so that a commit ends whatever other
+writers do. What was read outside stays true, because completed files do not change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from pyhudi_core.errors import at_table
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import concurrent
+from pyhudi_core.transaction import concurrent, markers
 from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.commit import Finished, Gate, finish
 from pyhudi_core.transaction.conflict import KeyFinding, SameKeys, Touched
 from pyhudi_core.transaction.decision import PreparationNeeded
 from pyhudi_core.transaction.key_overlap import KeyOverlap
-from pyhudi_core.transaction.read_set import refuse_changed_reads
+from pyhudi_core.transaction.read_set import Read, refuse_changed_reads
 from pyhudi_core.transaction.requirement import CommitRequirement, FileGroupAt, TableState, refuse_unmet
-from pyhudi_core.write.staged import Basis
+from pyhudi_core.write.retrying import Retries
 
 ROUNDS = 5
 """How often keys are read between two holdings of the lock, before they are read under it."""
 
 
 @dataclass(frozen=True, slots=True)
+class Basis:
+    """What a write's data was made from: the timeline that was read, and the reads."""
+
+    timeline: Timeline
+    reads: tuple[Read, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt of a write, as far as its check needs it."""
+    """One attempt whose files are all written; readers do not see them yet.
+
+    Attributes:
+        transaction: its pending instant.
+        snapshot: the state that it was planned from.
+        metadata: the commit as it would be published now.
+        touched: what it changes, for the comparison with other writes.
+        schema: the table's schema after it.
+        basis: what its data was read from, if it was; commits after that can be in conflict.
+        requirements: what must hold under the lock.
+    """
 
     transaction: Transaction
     snapshot: Snapshot
@@ -53,7 +77,7 @@ class CommitCheck:
 
     @classmethod
     def of(cls, attempt: Attempt) -> CommitCheck:
-        """The check of an attempt whose files are written."""
+        """The check of an attempt."""
         context = attempt.transaction.context
         overlap = KeyOverlap(context.storage, attempt.transaction.requested_time, attempt.metadata.stats)
         for requirement in attempt.requirements:
@@ -66,7 +90,7 @@ class CommitCheck:
         self._run(found, self._known, self.looked)
 
     def outside(self, found: Timeline) -> None:
-        """The same without the lock: reads whatever it takes. Raises `CommitError`."""
+        """The same without the lock: reads whatever it needs. Raises `CommitError`."""
         self._run(found, self.overlap.compare)
         self.looked = found
 
@@ -104,3 +128,37 @@ class CommitCheck:
             return pieces.get(file_id)
 
         return TableState(context, found, tuple(instant for instant, _ in completed), snapshot.schema, slice_of)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A published attempt, and what the protocol added to its extra metadata."""
+
+    finished: Finished
+    notes: tuple[tuple[str, str], ...]
+
+
+def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> Published:
+    """Commit an attempt: check it without the lock, then decide it under the lock. Raises as `transaction.commit.finish`; then nothing is published.
+
+    Before that, files of task attempts that the engine gave up are removed: they have a marker, but no write stat.
+    """
+    attempt = check.attempt
+    transaction, metadata = attempt.transaction, attempt.metadata
+    context = transaction.context
+    markers.remove_leaks(context, transaction.requested_time, {stat.path for stat in metadata.stats})
+    notes: dict[str, str] = {}
+
+    def encode(added: Mapping[str, str]) -> bytes:
+        notes.update(added)
+        final = replace(metadata, extra={**metadata.extra, **added})
+        action = transaction.requested.action
+        return encode_record(final.record_name(action), final.to_avro(action), sync_marker=transaction.sync_marker)
+
+    claim = retries.claim_before(attempt.touched)
+    if claim is not None:
+        raise concurrent.conflict_error(context, claim, transaction.requested_time)
+    with at_table(context.table):
+        check.outside(context.folder.load())
+        finished = finish(transaction, encode, check, gate)
+    return Published(finished, tuple(sorted(notes.items())))

@@ -1,0 +1,397 @@
+"""The states of a write, and the steps between them.
+
+    Draft --begin--> Begun --stage--> Staged or Unchanged --commit--> Committed
+      ^                |                |
+      +------undo------+----------------+
+
+- `Draft`: nothing of the write is on disk. It has no batch yet, or it has the batch of an attempt that was undone.
+- An attempt is `Begun` while its files are written. Then it is `Staged`, if it has something to commit, or `Unchanged`, if it has nothing; of such an
+  attempt nothing is left on disk.
+- `Committed`: the end. There is a commit, or the answer that there was nothing to change.
+
+Each state is a frozen value, each step is a function below, and a call that does not fit the state is refused by the state.
+
+A write that changes nothing makes no commit and is no error: its result is false and says why. This follows from the rows, for every operation. An
+empty batch of an upsert, an insert or a delete changes nothing; nor do keys that are not in the table, rows that lose against newer ones, and inserts
+that are all left out. `insert_overwrite` of no rows names no partition to replace. But `insert_overwrite_table` of no rows leaves an empty table:
+that is a commit, unless the table is empty already. Columns do not change either: a batch of which no row is written adds none. A commit without
+rows is made only if it is asked for by name (``allow_empty``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi_core.engine import engine_for
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.errors import at_table
+from pyhudi_core.file_groups.row_counts import rows_of_slices
+from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata, OperationType, WriteStat
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.schema import to_avro
+from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, begin_write, withdraw
+from pyhudi_core.transaction.commit import Gate
+from pyhudi_core.transaction.conflict import Touched
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.parties import WholeParty
+from pyhudi_core.transaction.pessimistic import WholeWrite, hold
+from pyhudi_core.transaction.requirement import CommitRequirement
+from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
+from pyhudi_core.write import checks
+from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, publish
+from pyhudi_core.write.pipeline import WriteJob
+from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
+from pyhudi_core.write.result import Commit, CommitStats
+from pyhudi_core.write.retrying import Retries
+
+_NEVER = Instant("0", Action.COMMIT, State.REQUESTED)  # of a write that has nothing to change
+_OVERWRITING = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE})
+_INSERTS = frozenset({OperationType.INSERT, OperationType.BULK_INSERT})
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """What a write was asked to do; the same for all its attempts.
+
+    Attributes:
+        extra: strings to keep in the commit.
+        spark: a session to run on; None chooses by the data.
+        requirements: what must hold under the lock.
+        allow_empty: a commit is made even if no row changes.
+    """
+
+    context: TableContext
+    operation: OperationType
+    extra: Mapping[str, str]
+    spark: Any = None
+    requirements: Sequence[CommitRequirement] = ()
+    allow_empty: bool = False
+
+    @property
+    def table(self) -> str:
+        return self.context.table
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a write brings: rows (prepared, on an engine), or paths of partitions to drop, or nothing. Rows are evaluated once for all attempts."""
+
+    prepared: Prepared | None = None
+    engine: Engine | None = None
+    partitions: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """How many rows."""
+        return self.prepared.total if self.prepared is not None else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteState:
+    """What all states have. ``lock`` is the table's lock, if this write holds it from its start to its end (pessimistic concurrency)."""
+
+    request: WriteRequest
+    batch: Batch | None = None
+    basis: Basis | None = None
+    lock: WholeWrite | None = None
+
+    @property
+    def context(self) -> TableContext:
+        """The table as this write sees it."""
+        return self.lock.context if self.lock is not None else self.request.context
+
+    def pending(self) -> Transaction | None:
+        """The instant of the write, if it has one."""
+        return None
+
+    def draft(self) -> Draft:
+        """This state, if it takes a batch. A handle takes one."""
+        raise checks.second_batch(self.request.table)
+
+    def ready(self) -> Staged | Unchanged:
+        """This state, if there is something to show of the write, and to commit."""
+        raise checks.nothing_written(self.request.table)
+
+    def staged(self) -> Staged:
+        """This state, if there are files of the write."""
+        return self.ready().staged()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft(WriteState):
+    """Nothing of the write is on disk."""
+
+    def draft(self) -> Draft:
+        """As `WriteState.draft`."""
+        if self.batch is not None:
+            raise checks.second_batch(self.request.table)
+        return self
+
+    def filled(self) -> Batch:
+        """The batch; refused if there is none."""
+        if self.batch is None:
+            raise checks.nothing_written(self.request.table)
+        return self.batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun(WriteState):
+    """An attempt whose instant is on the timeline; its files are being written, or that failed."""
+
+    transaction: Transaction
+
+    def pending(self) -> Transaction:
+        """As `WriteState.pending`."""
+        return self.transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged(WriteState):
+    """An attempt whose files are all written."""
+
+    check: CommitCheck
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.check.attempt
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.attempt.snapshot
+
+    @property
+    def requested(self) -> Instant:
+        return self.attempt.transaction.requested
+
+    @property
+    def metadata(self) -> CommitMetadata:
+        return self.attempt.metadata
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.attempt.schema
+
+    def pending(self) -> Transaction:
+        """As `WriteState.pending`."""
+        return self.attempt.transaction
+
+    def ready(self) -> Staged:
+        """As `WriteState.ready`."""
+        return self
+
+    def staged(self) -> Staged:
+        """As `WriteState.staged`."""
+        return self
+
+    def party(self, completion_time: str | None) -> WholeParty:
+        """What the write has changed, for ``table.explain_conflict``."""
+        return WholeParty.of(self.requested.requested_time, self.attempt.touched, self.metadata, completion_time)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unchanged(WriteState):
+    """An attempt that had nothing to change in ``snapshot``; nothing of it is on disk."""
+
+    snapshot: Snapshot
+    reason: str
+
+    @property
+    def requested(self) -> Instant:
+        return _NEVER
+
+    @property
+    def metadata(self) -> CommitMetadata:
+        return CommitMetadata(str(self.request.operation), (), dict(self.request.extra))
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.snapshot.schema
+
+    def ready(self) -> Unchanged:
+        """As `WriteState.ready`."""
+        return self
+
+    def staged(self) -> Staged:
+        """As `WriteState.staged`."""
+        raise checks.nothing_to_change(self.request.table, self.reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed(WriteState):
+    """The end of a write: ``commit`` is what it returned, ``end`` the attempt that was published."""
+
+    end: Staged | Unchanged
+    commit: Commit
+
+    def pending(self) -> Transaction | None:
+        """As `WriteState.pending`."""
+        return self.end.pending()
+
+    def ready(self) -> Staged | Unchanged:
+        """As `WriteState.ready`."""
+        return self.end
+
+
+def locked(draft: Draft) -> Draft:
+    """Wait for the table's lock and keep it, if the write's concurrency is pessimistic."""
+    request = draft.request
+    if draft.lock is not None or request.context.options.conflict.concurrency != "pessimistic":
+        return draft
+    return replace(draft, lock=hold(request.context, f"the whole of a write ({request.operation})"))
+
+
+def load(context: TableContext, timeline: Timeline | None = None) -> Snapshot:
+    """The table's state now, or as of a timeline."""
+    found = context.folder.load() if timeline is None else timeline
+    return build(context.storage, context.folder, context.config, found, executor=context.runtime.executor)
+
+
+def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
+    """Check rows and give each its key and partition. Raises `DataError`."""
+    request, context = draft.request, draft.context
+    engine = engine_for(data, context.runtime.executor, request.spark)
+    allow_lossy = context.options.rows.allow_lossy_widening
+    deletes = request.operation is OperationType.DELETE
+    how = prepare_keys if deletes else partial(prepare, allow_lossy=allow_lossy)
+    with at_table(context.table):
+        prepared = how(engine.dataset(data), context.config, snapshot.schema, context.table)
+    return replace(draft, batch=Batch(prepared, engine))
+
+
+def begin(draft: Draft, seen: Timeline | None = None) -> Begun:
+    """Finish what dead writers left, then put the instant of an attempt on the timeline. ``seen``: the timeline, if it was just listed."""
+    batch, context, operation = draft.filled(), draft.context, draft.request.operation
+    seen = None if repair_by_policy(context, seen) else seen
+    transaction = begin_write(context, operation.action, str(operation), seen)
+    return Begun(request=draft.request, batch=batch, basis=draft.basis, lock=draft.lock, transaction=transaction)
+
+
+def stage(begun: Begun) -> Staged | Unchanged:
+    """Write the files of an attempt from the state that it began with. If there is nothing to change, the instant is taken back."""
+    request, context, transaction = begun.request, begun.context, begun.transaction
+    batch = begun.batch or Batch()
+    snapshot = load(context, transaction.start)
+    prepared, stats = _written(begun, batch, snapshot)
+    replaced = _replaced(request.operation, snapshot, prepared, batch.partitions)
+    empty = not stats and not replaced
+    if empty and not request.allow_empty:
+        withdraw(transaction)
+        return nothing_to_change(begun, snapshot)
+    schema = snapshot.schema if empty or prepared is None else prepared.schema
+    extra = _extra(transaction, request.extra, snapshot, replaced, schema)
+    metadata = CommitMetadata(str(request.operation), stats, extra, replaced)
+    touched = _touched(metadata, request.operation, prepared, batch.partitions)
+    attempt = Attempt(transaction, snapshot, metadata, touched, schema, begun.basis, request.requirements)
+    return Staged(request=request, batch=batch, basis=begun.basis, lock=begun.lock, check=CommitCheck.of(attempt))
+
+
+def nothing_to_change(state: WriteState, snapshot: Snapshot) -> Unchanged:
+    """The end of an attempt that has nothing to change in this state of the table."""
+    reason = _reason(state.request.operation, state.batch or Batch(), by_condition=state.basis is not None)
+    return Unchanged(
+        request=state.request, batch=state.batch, basis=state.basis, lock=state.lock, snapshot=snapshot, reason=reason
+    )
+
+
+def commit(end: Staged | Unchanged, retries: Retries, gate: Gate | None) -> Committed:
+    """Publish an attempt. If it changes nothing, there is no commit, and the gate is not asked."""
+    if isinstance(end, Unchanged):
+        time = end.snapshot.completion_time
+        made = Commit.nothing(str(end.request.operation), end.reason, time, retries.attempts)
+    else:
+        published = publish(end.check, retries, gate)
+        finished, transaction, lock = published.finished, end.attempt.transaction, end.lock
+        made = Commit(
+            instant=transaction.requested_time,
+            completion_time=finished.instant.completion_time or "",
+            token=transaction.token,
+            operation=str(end.request.operation),
+            retries=retries.attempts,
+            stats=CommitStats.of(end.metadata),
+            lock_wait=lock.waited if lock else finished.lock_wait,
+            lock_held=lock.held() if lock else finished.lock_held,
+            notes=published.notes,
+            bytes_saved=retries.bytes_saved,
+        )
+    return Committed(request=end.request, batch=end.batch, basis=end.basis, lock=end.lock, end=end, commit=made)
+
+
+def undo(context: TableContext, transaction: Transaction) -> None:
+    """Remove all that an attempt has put on disk, as if it had never begun."""
+    transaction.heartbeat.handle.cancel()
+    if roll_back(context, transaction.requested_time) is None:
+        sweep_late_files(context, transaction.requested)
+    transaction.heartbeat.stop(context)
+
+
+def _written(begun: Begun, batch: Batch, snapshot: Snapshot) -> tuple[Prepared | None, tuple[WriteStat, ...]]:
+    """Write the rows; returns them as they fit the table now, and the files."""
+    prepared, engine, operation = batch.prepared, batch.engine, begun.request.operation
+    if prepared is None or engine is None or not batch.total:
+        return prepared, ()
+    table = begun.request.table
+    prepared = checks.fitted(prepared, operation, snapshot.schema, table)
+    with at_table(table):
+        return prepared, WriteJob(operation, engine, prepared, snapshot, begun.transaction).run().stats
+
+
+def _replaced(
+    operation: OperationType, snapshot: Snapshot, prepared: Prepared | None, partitions: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
+    """The file groups that the operation removes, by partition; ``partitions`` are those to drop."""
+    named: Iterable[str] = partitions
+    if operation is OperationType.INSERT_OVERWRITE_TABLE:
+        named = snapshot.view.partitions()
+    elif operation in _OVERWRITING and prepared is not None:
+        named = prepared.volumes
+    found = {partition: tuple(piece.file_id for piece in snapshot.view.slices(partition)) for partition in named}
+    return {partition: file_ids for partition, file_ids in found.items() if file_ids}
+
+
+def _touched(
+    metadata: CommitMetadata, operation: OperationType, prepared: Prepared | None, partitions: tuple[str, ...]
+) -> Touched:
+    """What the write changes, with the partitions that it replaces even if they are empty. None: the whole table."""
+    replaced: frozenset[str] | None = frozenset(partitions)
+    if operation is OperationType.INSERT_OVERWRITE_TABLE:
+        replaced = None
+    elif operation in _OVERWRITING and prepared is not None:
+        replaced = frozenset(prepared.volumes)
+    return replace(Touched.by(metadata), replaced=replaced)
+
+
+def _extra(
+    transaction: Transaction,
+    given: Mapping[str, str],
+    snapshot: Snapshot,
+    replaced: Mapping[str, tuple[str, ...]],
+    schema: pa.Schema,
+) -> dict[str, str]:
+    """The extra metadata of the commit: what was given, the token, the schema, and the rows of removed file groups if their number is known."""
+    context = transaction.context
+    removed = {partition: frozenset(file_ids) for partition, file_ids in replaced.items()}
+    slices = [piece for path in removed for piece in snapshot.view.slices(path) if piece.file_id in removed[path]]
+    rows = rows_of_slices(context, slices) if removed else None
+    counted = {} if rows is None else {ROWS_REPLACED_KEY: str(rows)}
+    return {**given, **counted, TOKEN_KEY: transaction.token, SCHEMA_KEY: to_avro(schema, context.config.name)}
+
+
+def _reason(operation: OperationType, batch: Batch, *, by_condition: bool) -> str:
+    """Why a write has nothing to change."""
+    if batch.prepared is None:
+        return "the table has none of these partitions"
+    total = batch.total
+    if not total:
+        return "no row matches the condition" if by_condition else "the batch has no rows"
+    if operation is OperationType.DELETE:
+        return f"none of the {total:,} keys is in the table"
+    if operation in _INSERTS:
+        return f"each of the {total:,} rows has a key that the table has already, or says that it is deleted"
+    return f"each of the {total:,} rows is older than the table's row, or says that a row is deleted that is not there"
