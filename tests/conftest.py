@@ -1,4 +1,8 @@
-"""What every test may use: a place for a table. How long tests may take, and which of them run in one process."""
+"""What every test may use: a place for a table. How long tests may take, and which of them run in one process.
+
+Hypothesis makes the same cases in every run, and a case may take as long as it needs: a failure can be had again, and a slow machine is none.
+`--hypothesis-profile=fresh` makes new cases (a part of `make nightly`).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 pytest.register_assert_rewrite("pyhudi_core.testing.lock_kit", "pyhudi_core.testing.storage_kit")
+
+settings.register_profile("same", deadline=None, database=None, derandomize=True)
+settings.register_profile("fresh", deadline=None, database=None, print_blob=True)
+settings.load_profile("same")
 
 HERE = Path(__file__).parent
 SLOW_TEST_S = 4 * 3600

@@ -7,6 +7,7 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from support.speed import slowness
 
 import pyhudi_core as hudi
 from pyhudi_dagster import HudiIOManager
@@ -89,9 +90,9 @@ def test_ten_thousand_keys_of_two_columns_are_read_in_moments(load, source):
         "day",
         "hour",
     )
-    started = time.monotonic()
+    started = time.process_time()
     found, kept = load(HOURS, ["day", "hour"], "2024-01-01-01:00", "2025-02-20-15:00")
-    assert time.monotonic() - started < 5  # a chain with a link for each key ends the process
+    assert time.process_time() - started < 5 * slowness()  # a chain with a link for each key ends the process
     assert sorted(found["id"].to_pylist()) == [1, 2, 3, 4, 5, 6, 7]
     assert kept["partitions"] < 12  # Arrow does not see through a list of days beside a list of hours everywhere
 

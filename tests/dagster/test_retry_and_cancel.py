@@ -2,7 +2,6 @@
 
 import signal
 import threading
-import time
 
 import dagster as dg
 import pytest
@@ -11,6 +10,7 @@ import pyhudi_dagster.events
 from pyhudi_dagster import Changes, RunEndedError, hudi_asset
 from pyhudi_dagster.identity import attempt_of
 from pyhudi_dagster.incremental import Reader, changes_since, refuse_if_consumed
+from pyhudi_dagster.interrupts import is_abandoned
 
 
 def commits(table):
@@ -100,7 +100,8 @@ def test_an_interrupt_rolls_the_write_back_and_goes_on(run, lake, orders, asset_
         try:
             yield from orders(2).to_batches()
             signal.raise_signal(signal.SIGINT)
-            time.sleep(1.5)  # the stream is still being read when the interrupt comes
+            while not is_abandoned():  # the stream is still being read when the interrupt comes
+                assert not ended.wait(0.01)
             yield from orders(3).to_batches()
         finally:
             ended.set()

@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 from dagster_pyspark import LazyPySparkResource
 from pyspark import SparkContext
+from support.waiting import until
 
 from pyhudi_dagster import HudiPartitions, hudi_asset
 
@@ -80,9 +81,13 @@ def test_a_session_that_was_there_outlives_the_run(run, days):
     assert SparkContext._active_spark_context is not None
 
 
-def test_an_interrupt_cancels_the_steps_own_spark_jobs_and_rolls_back(run, lake, days, session):
+def test_an_interrupt_cancels_the_steps_own_spark_jobs_and_rolls_back(run, lake, days, session, tmp_path):
+    began, went_on = tmp_path / "began", tmp_path / "went on"
+
     def slow(batches):
-        time.sleep(60)
+        began.touch()
+        time.sleep(100)
+        went_on.touch()
         yield from batches
 
     @hudi_asset(record_key="id")
@@ -91,21 +96,16 @@ def test_an_interrupt_cancels_the_steps_own_spark_jobs_and_rolls_back(run, lake,
         return frame.mapInArrow(slow, frame.schema)
 
     def interrupt():
-        status = session.sparkContext.statusTracker()
-        for _ in range(300):
-            if status.getActiveJobsIds():
-                break
-            time.sleep(0.05)
-        time.sleep(0.5)
+        until(began.exists)
         signal.raise_signal(signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
-    started = time.monotonic()
     with pytest.raises((KeyboardInterrupt, dg.DagsterExecutionInterruptedError)):
         run(orders)
 
-    assert time.monotonic() - started < 30
-    assert not session.sparkContext.statusTracker().getActiveJobsIds()
+    assert not went_on.exists(), "the step waited for its job"
+    until(lambda: not session.sparkContext.statusTracker().getActiveJobsIds())
+    assert not went_on.exists(), "the job ended by itself"
     timeline = lake.table("orders").timeline
     assert not list(timeline.commits)
     assert not list(timeline.pending)

@@ -72,6 +72,7 @@ print("TOLD" + json.dumps(told))
 """
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("moment", "how"),
     [

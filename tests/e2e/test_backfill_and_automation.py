@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 300
@@ -65,9 +65,7 @@ def ask(tmp_path: Path) -> Iterator[Ask]:
     """GraphQL of a ``dagster dev`` with the definitions above and the shipped instance; retried until the server answers."""
     (tmp_path / "definitions.py").write_text(DEFINITIONS)
     shutil.copy(ROOT / "dagster.yaml", tmp_path / "dagster.yaml")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     program = str(Path(sys.executable).with_name("dagster"))
     process = subprocess.Popen(
         [program, "dev", "-f", "definitions.py", "--host", "127.0.0.1", "--port", str(port)],

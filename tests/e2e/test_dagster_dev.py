@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,9 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 90
+LIMIT = 240
+pytestmark = pytest.mark.timeout(900)
 QUERY = """{
   instance { runQueuingSupported poolConfig { defaultPoolLimit poolGranularity } }
   runsOrError { ... on Runs { results { runId status } } }
@@ -80,9 +81,7 @@ def project(tmp_path: Path) -> Path:
 def served(request: pytest.FixtureRequest, project: Path) -> Iterator[tuple[int, str]]:
     """``dg dev`` or ``dagster dev`` without DAGSTER_HOME, and the id of a run that was recorded before it started."""
     run_id = run_once(project)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = {key: value for key, value in os.environ.items() if key != "DAGSTER_HOME"}
     command = [str(Path(sys.executable).with_name(request.param)), "dev", "--host", "127.0.0.1", "--port", str(port)]
     # A shell's background job ignores Ctrl-C, and its children inherit that; the server must not.

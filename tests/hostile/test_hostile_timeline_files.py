@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from support.disk import contents
 from support.doctor import examine, kinds
+from support.speed import slowness
 from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
@@ -147,12 +149,12 @@ def _many(location: str, count: int, limits: Limits) -> tuple[Any, float]:
     odd = [f"{number}_{number}_0.commit" for number in range(count // 2)]
     old = [f"2020{number:013d}_2021{number:013d}.clean" for number in range(count // 2)]
     runtime = system_runtime()
-    begun = runtime.clock.monotonic()
+    begun = time.process_time()
     storage = ManyFiles(location, odd + old)
     timeline = TimelineFolder(storage, ".hoodie/timeline").load()
     assert len(timeline) == count // 2 + 1
     report = check(TableHome(storage, runtime, {}), CheckOptions(limits=limits))
-    return report, runtime.clock.monotonic() - begun
+    return report, time.process_time() - begun
 
 
 def test_very_many_timeline_files_are_counted_and_not_listed_one_by_one(location: str) -> None:
@@ -161,7 +163,7 @@ def test_very_many_timeline_files_are_counted_and_not_listed_one_by_one(location
     assert sum(found.count for found in report.of("not_an_instant")) == 10_000
     assert len(report.findings) < 400
     assert any("older completed instants" in found.what for found in report.of("not_examined"))
-    assert seconds < 20
+    assert seconds < 20 * slowness()
 
 
 @pytest.mark.slow
@@ -169,7 +171,7 @@ def test_a_million_timeline_files_are_within_reach(location: str) -> None:
     report, seconds = _many(location, 1_000_000, Limits(instants=100))
     assert sum(found.count for found in report.of("not_an_instant")) == 500_000
     print(f"{seconds:.1f} s for a million timeline files")
-    assert seconds < 240
+    assert seconds < 240 * slowness()
 
 
 # --- what only this package writes
@@ -215,7 +217,7 @@ def test_files_that_only_look_like_the_commit_record_are_passed_over(location: s
         target=lambda: found.append(NumberedRecordStore(LocalStorage(location)).read()), daemon=True
     )
     reader.start()
-    reader.join(10)
+    reader.join(60)
     assert not reader.is_alive(), "looking for the record never ends"
     assert isinstance(found[0], Record)
     assert _write(location) == [(1, 2.0)]

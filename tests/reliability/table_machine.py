@@ -6,9 +6,8 @@ states that the table may be in: one, unless a process vanished or was not told 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
 from typing import Any
 
 from hypothesis import strategies as st
@@ -16,19 +15,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from reliability import real_table
 from reliability.crash_scenarios import setup_for, with_real_lock
 from reliability.real_table import TableSetup, TableWorld
+from reliability.table_model import Branch, Operation, State, day_of, outcomes
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import CommitStateUnknownError, DataError
+from pyhudi_core.errors import CommitStateUnknownError, DataError, LockTimeoutError
 from pyhudi_core.testing import ActorClock, Profile
 from pyhudi_core.testing.history import History
 from pyhudi_core.testing.scheduler import Decision, RunBounds
-
-Rows = dict[int, tuple[str, float]]
-State = frozenset[tuple[int, tuple[str, float]]]
-"""Rows by their key, and partition and price."""
-
-Branch = tuple[State, tuple["Operation", ...]]
-"""A state that the table may be in, and what may still be published on top of it: decided by processes that vanished."""
 
 ARCHIVING = {"hoodie.keep.min.commits": 1, "hoodie.keep.max.commits": 2, "hoodie.archive.automatic": False}
 SETUPS: dict[str, TableSetup] = {
@@ -37,6 +30,7 @@ SETUPS: dict[str, TableSetup] = {
     "object store with its lock": with_real_lock(Profile.S3),
     "disk with its lock": with_real_lock(Profile.LOCAL_POSIX),
 }
+LEASE_S = 300
 SKEWS_MS = (0, 0, 200, -300, 7_200_000, -7_200_000)
 """How far clocks are off: mostly within the bound that tables expect, or hours."""
 EVENTS = ("crash", "torn", "switch", "lost_ack", "unknown", "fail_before", "false_precondition", "stale_list", "pause")
@@ -45,46 +39,6 @@ MISHAPS = {name: 2 for name in EVENTS if name != "switch"} | {"expire_lock": 1}
 _KEYS = st.integers(0, 5)
 _ROWS = st.dictionaries(_KEYS, st.floats(0, 9, width=16), min_size=1, max_size=4)
 _VERBS = ("upsert", "upsert", "upsert", "insert", "insert_overwrite", "delete", "delete_partitions", "archive")
-
-
-@dataclass(frozen=True)
-class Operation:
-    """A verb and the rows that it is given; a key is always in the same partition."""
-
-    verb: str
-    rows: tuple[tuple[int, float], ...]
-
-    def on(self, state: State) -> State | None:
-        """The state after it; None if it has to be refused there."""
-        rows: Rows = dict(state)
-        given: Rows = {key: (day_of(key), price) for key, price in self.rows}
-        if self.verb == "insert" and rows.keys() & given.keys():
-            return None
-        if self.verb in ("upsert", "insert"):
-            rows |= given
-        elif self.verb == "delete":
-            rows = {key: row for key, row in rows.items() if key not in given}
-        elif self.verb != "archive":
-            days = {day for day, _ in given.values()}
-            rows = {key: row for key, row in rows.items() if row[0] not in days}
-            rows |= given if self.verb == "insert_overwrite" else {}
-        return frozenset(rows.items())
-
-    def run(self, table: hudi.HudiTable) -> object:
-        """Do it. Returns what the caller is told."""
-        data = real_table.orders(*((key, day_of(key), price) for key, price in self.rows))
-        if self.verb == "archive":
-            return table.archival.run()
-        if self.verb == "delete":
-            return table.delete(data.select(["id", "day"]))
-        if self.verb == "delete_partitions":
-            return table.delete_partitions(sorted({f"day={day_of(key)}" for key, _ in self.rows}))
-        return getattr(table, self.verb)(data)
-
-
-def day_of(key: int) -> str:
-    """The partition of a key."""
-    return "abc"[key % 3]
 
 
 OPERATION = st.builds(lambda verb, rows: Operation(verb, tuple(rows.items())), st.sampled_from(_VERBS), _ROWS)
@@ -123,8 +77,12 @@ class TableMachine(RuleBasedStateMachine):
     @rule(operation=OPERATION)
     def write(self, operation: Operation) -> None:
         """One process, and nothing goes wrong."""
-        told = self.run([operation], [])
-        [(outcome, error)] = told
+        [(outcome, error)] = self.run([operation], [])
+        if isinstance(error, LockTimeoutError) and self.world.scheduler.history.of("crashed"):
+            self.world.wait(
+                LEASE_S
+            )  # the lock of a process that is gone is free when its lease has ended, and not before
+            [(outcome, error)] = self.run([operation], [])
         possible = any(operation.on(state) is not None for state in self.before)
         refused = isinstance(error, DataError) or not possible
         assert outcome == "ok" or refused or max(map(abs, self.skews)) > 1, f"{outcome}: {error!r}"
@@ -289,7 +247,7 @@ class TableMachine(RuleBasedStateMachine):
             elif outcome == "crashed" or isinstance(error, CommitStateUnknownError):
                 perhaps.append(operation)
         self.before = self.states
-        self.branches = {after for branch in self.branches for after in _outcomes(branch, sure, perhaps)}
+        self.branches = {after for branch in self.branches for after in outcomes(branch, sure, perhaps)}
         assert self.branches, f"no order of {sure} fits what was there: {self.before}"
         if not perhaps and any(history.result(name) for name, operation in named if operation.verb != "archive"):
             # Whoever commits publishes what was decided before; nothing older can show up any more.
@@ -382,18 +340,3 @@ class _At:
 
     def scan(self, **given: Any) -> Any:
         return self.table.scan(as_of=self.time, **given)
-
-
-def _outcomes(branch: Branch, sure: Sequence[Operation], perhaps: Sequence[Operation]) -> Iterator[Branch]:
-    """What may come of operations in any order: all of the sure ones, and any of the others."""
-    state, decided = branch
-    others = (*decided, *perhaps)
-    for chosen in product((True, False), repeat=len(others)):
-        taken = [operation for operation, is_taken in zip(others, chosen, strict=True) if is_taken]
-        left = tuple(operation for operation, is_taken in zip(others, chosen, strict=True) if not is_taken)
-        for order in permutations([*sure, *taken]):
-            reached: State | None = state
-            for operation in order:
-                reached = None if reached is None else operation.on(reached)
-            if reached is not None:
-                yield reached, left

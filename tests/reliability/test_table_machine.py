@@ -7,11 +7,13 @@ that a slice that fails fails again (``PYHUDI_MACHINE=500 PYHUDI_MACHINE_FIRST=1
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
+from reliability.recording import record
 from reliability.table_machine import SETUPS, TableMachine
 
 from pyhudi_core.transaction.protections import Protections
@@ -44,7 +46,10 @@ def test_no_sequence_of_writes_crashes_and_accidents_breaks_a_promise() -> None:
     for number, done in enumerate(range(0, EXAMPLES, SLICE), FIRST):
         size = min(SLICE, EXAMPLES - done)
         print(f"slice {number}: {size} sequences", flush=True)
+        began = time.process_time()
         run(size, number)
+        if size == SLICE:
+            record("sequences", {f"slice {number}": {"sequences": size, "seconds": round(time.process_time() - began)}})
 
 
 NOTICED = {

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from support.speed import slowness
 
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates import ColumnStats, Predicate
@@ -119,7 +120,7 @@ def test_a_chain_of_comparisons_costs_what_a_list_does() -> None:
     for _ in range(100):
         assert not predicate.could_match({"i": ColumnStats(7_000, 8_000, 0, 5)})
         assert rows.filter(predicate.expression).num_rows == 1_000
-    assert time.process_time() - started < 3.0
+    assert time.process_time() - started < 3.0 * slowness()
 
 
 REFUSED = {

@@ -120,16 +120,17 @@ def test_a_call_that_went_well_clears_the_error() -> None:
 def test_cancel_does_not_wait_for_ever_for_a_call_that_hangs() -> None:
     """A heartbeat in a storage that does not answer must not keep a commit that stands from its caller."""
     entered, goes_on = threading.Event(), threading.Event()
+    ended: list[bool] = []
 
     def hang() -> None:
         entered.set()
-        goes_on.wait(20)
+        goes_on.wait(60)
+        ended.append(True)
 
     handle = ThreadTimer(patience_s=0.05).every(0.001, hang, "beat")
     assert entered.wait(10)
-    began = time.monotonic()
     handle.cancel()
-    assert time.monotonic() - began < 5
+    assert not ended, "it waited for the call"
     goes_on.set()
 
 
@@ -168,7 +169,8 @@ def test_the_system_clock_and_ids_are_sound() -> None:
     clock.sleep(0.01)
     clock.sleep(-1)
     assert clock.monotonic() - before >= 0.01
-    assert abs(clock.now_ms() - time.time() * 1000) < 1000
+    earlier, now, later = int(time.time() * 1000), clock.now_ms(), time.time() * 1000
+    assert earlier <= now <= later
     assert len({ids.uuid() for _ in range(100)}) == 100
     assert {ids.below(3) for _ in range(200)} == {0, 1, 2}
 

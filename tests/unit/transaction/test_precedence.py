@@ -7,11 +7,12 @@ import threading
 
 import pytest
 from support.disk import files
-from support.homes import context_of
+from support.homes import context_of, home_at, runtime_with
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError
+from pyhudi_core.runtime.system import SystemClock
 from pyhudi_core.transaction.conflict import ConflictKind, Touched
 from pyhudi_core.transaction.precedence import Claim, claim, overlap
 
@@ -53,13 +54,22 @@ def test_a_writer_that_yields_waits_and_then_gets_its_turn(location: str) -> Non
     table = make(location)
     table.upsert(orders((1, "a", 0.0)))
     done: list[hudi.Commit] = []
+    looked_in_vain = threading.Semaphore(0)
+
+    class Watched(SystemClock):
+        def sleep(self, seconds: float) -> None:
+            looked_in_vain.release()
+            super().sleep(seconds)
+
+    patient = hudi.HudiTable(home_at(location, runtime_with(clock=Watched())))
     with loser(table, 3) as write:
-        other = threading.Thread(target=lambda: done.append(reopen(table).upsert(orders((1, "a", 50.0)))))
+        other = threading.Thread(target=lambda: done.append(patient.upsert(orders((1, "a", 50.0)))))
         other.start()
-        other.join(0.3)
-        assert other.is_alive(), "it did not wait"
+        for _ in range(5):
+            assert looked_in_vain.acquire(timeout=60), "it did not wait"
+        assert not done
         write.commit()
-    other.join(30)
+    other.join(60)
     assert done[0].retries == 1
     assert rows(table, "id", "price") == [(1, 50.0)]
 

@@ -1,0 +1,24 @@
+"""Ports for servers that are told theirs."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+
+_FIRST, _END = 20_000, 32_000
+"""Below the ports that Linux gives to those that ask for any: no other test's server can get one while ours still starts."""
+
+
+def free_port() -> int:
+    """A port that nobody listens on; another process begins its search elsewhere."""
+    ports = list(range(_FIRST, _END))
+    random.Random(os.getpid()).shuffle(ports)
+    for port in ports:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("every port is taken")
