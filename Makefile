@@ -45,6 +45,7 @@ check: $(INSTALLED) ## Formatting, lint, types, the layers of the house, generat
 	$(BIN)/python scripts/coverage_table.py --check
 	$(BIN)/python scripts/nightly_parts.py
 	$(BIN)/python scripts/figures.py
+	@! git ls-files --stage | grep '^120000' || { echo "links are no part of the repository: git rm --cached them"; exit 1; }
 
 format: $(INSTALLED) ## Format the code and mend what lint can mend
 	$(BIN)/ruff format .
