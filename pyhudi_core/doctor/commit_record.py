@@ -56,7 +56,7 @@ def examine_staged(exam: Examination) -> None:
 def _read(exam: Examination, context: TableContext) -> Record | None:
     try:
         with exam.looking(_AREA, layout.COMMIT_RECORD):
-            return record_store(context.storage).read()
+            return record_store(context.root).read()
     except CorruptionError as error:
         exam.add(Kind.COMMIT_RECORD_DAMAGED, f"{describe(error)}: {error.detail or ''}"[:300], error.path)
     return None
@@ -107,7 +107,7 @@ def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> boo
 
 def _is_void(exam: Examination, context: TableContext, intent: Intent) -> bool:
     try:
-        return intent.requested_time in names_rolled_back(context, exam.timeline, intent.requested_time)
+        return intent.requested_time in names_rolled_back(context.place, exam.timeline, intent.requested_time)
     except HudiError as error:
         exam.not_examined(_AREA, f"A rollback's plan cannot be read: {describe(error)}", error.path)
         return True

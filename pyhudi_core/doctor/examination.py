@@ -89,7 +89,7 @@ class Examination:
         folder = TimelineFolder(
             self.storage, context.folder.path, context.config.history_path, clock=context.runtime.clock
         )
-        self.context = replace(context, storage=self.storage, folder=folder)
+        self.context = context.on(self.storage, folder)
 
     def add(
         self,

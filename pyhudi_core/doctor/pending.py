@@ -114,7 +114,9 @@ def _dead(exam: Examination, context: TableContext, instant: Instant, path: str)
 
 def _is_rolled_back(exam: Examination, context: TableContext, instant: Instant) -> bool:
     try:
-        return instant.requested_time in names_rolled_back(context, exam.timeline.completed, instant.requested_time)
+        return instant.requested_time in names_rolled_back(
+            context.place, exam.timeline.completed, instant.requested_time
+        )
     except HudiError as error:
         exam.not_examined(
             Area.TIMELINE,

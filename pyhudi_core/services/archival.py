@@ -240,7 +240,7 @@ def _unarchived(folder: TimelineFolder) -> Timeline:
 
 
 def _reserved(context: TableContext) -> list[str]:
-    names = (info.path.rpartition("/")[2] for info in context.storage.list(f"{layout.HEARTBEATS}/"))
+    names = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
     return [name for name in names if is_time(name)]
 
 

@@ -98,6 +98,19 @@ def build(
     return Snapshot(config, timeline, bound, from_avro(text), view, metadata, evolution)
 
 
+def metadata_file_groups(
+    storage: Storage, folder: TimelineFolder, timeline: Timeline, executor: Executor = _SERIAL
+) -> FileGroupView:
+    """The file groups of a metadata table, for the services that look after it; storage, folder and timeline are its own.
+
+    A file counts there if its instant completed: Hudi's commits do not name every file (the empty first log of a file group, for one). Rows of a
+    metadata table are records of fixed fields, so there is no schema, and no `Snapshot`.
+    """
+    history = folder.history
+    visibility = Visibility.of(timeline, None, folder.read_commit, history.exists, by_name=False, history=history)
+    return FileGroupView(StorageListing(storage, True, executor), visibility, storage.location)
+
+
 def _metadata_table(
     storage: Storage, config: TableConfig, timeline: Timeline, visibility: Visibility
 ) -> MetadataTable | None:

@@ -1,7 +1,7 @@
 """The package's calls of the storage: found in the source text, and found while running.
 
 The two sets are compared to prove that an exploration omitted no call. A call counts as a storage call if a storage verb is called on
-something named ``storage`` (or ``_storage``); `unclear_receivers` lists calls that this rule could miss.
+something named ``storage`` (or ``_storage``) or ``root``, the storage of the commit protocol; `unclear_receivers` lists calls that this rule could miss.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERBS = frozenset(
 )
 """The calls of the storage protocol."""
 _ORDINARY = frozenset({"get", "list", "put", "delete"})
-_NAMES = frozenset({"storage", "_storage"})
+_NAMES = frozenset({"storage", "_storage", "root"})
 _PACKAGE = Path(__file__).resolve().parents[1]
 _OUTSIDE = frozenset({"testing", "storage", "runtime"})
 

@@ -169,7 +169,7 @@ def next_write(world: IncidentWorld) -> str:
 def _fates(world: IncidentWorld, pending: tuple[Instant, ...]) -> tuple[Fate, ...]:
     context = world.context()
     timeline = context.folder.load()
-    named = names_rolled_back(context, timeline, "")
+    named = names_rolled_back(context.place, timeline, "")
     fates: list[Fate] = []
     for instant in pending:
         found = timeline.find(instant.requested_time, instant.action)

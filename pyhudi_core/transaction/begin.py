@@ -80,7 +80,7 @@ def reserve(context: TableContext, action: Action, seen: Timeline | None = None)
     for _ in range(_ATTEMPTS):
         requested_time, seen = _candidate(context, seen), None
         reserve_file = creating(context.protections.reservation)
-        if not reserve_file(context.storage, layout.heartbeat(requested_time), content):
+        if not reserve_file(context.root, layout.heartbeat(requested_time), content):
             continue
         beat = heartbeat.start(context, requested_time, content)
         try:
@@ -89,7 +89,8 @@ def reserve(context: TableContext, action: Action, seen: Timeline | None = None)
         except BaseException:
             beat.handle.cancel()  # nobody would end it; the file expires
             raise
-        if start.high_water_mark < requested_time or not context.protections.monotonic_times:
+        highest = max(start.high_water_mark, companions_high_water_mark(context))
+        if highest < requested_time or not context.protections.monotonic_times:
             return Transaction(context, Instant(requested_time, action, State.REQUESTED), nonce, start, beat)
         beat.stop(context)
     raise CommitAbortedError(
@@ -147,6 +148,7 @@ def withdraw(transaction: Transaction) -> None:
     """
     context, requested_time = transaction.context, transaction.requested_time
     transaction.heartbeat.handle.cancel()
+    markers.remove_at_companions(context, requested_time)
     markers.remove_leaks(context, requested_time)
     markers.remove(context.storage, requested_time)
     _withdraw(transaction)
@@ -171,11 +173,17 @@ def _candidate(context: TableContext, seen: Timeline | None) -> str:
     if not context.protections.monotonic_times:
         return context.now()
     now = format_time((context.runtime.clock.now_ms() + _skew_wait_ms(context)) // 2 * 2, utc=context.utc)
-    reserved = (info.path.rpartition("/")[2] for info in context.storage.list(f"{layout.HEARTBEATS}/"))
+    reserved = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
     timeline = context.folder.load() if seen is None else seen
-    highest = max([timeline.high_water_mark, *(name for name in reserved if is_time(name))])
+    marks = timeline.high_water_mark, companions_high_water_mark(context)
+    highest = max([*marks, *(name for name in reserved if is_time(name))])
     check_skew(context, timeline, highest)
     return _or_next(max(now, time_after(highest)) if highest else now, _EVEN)
+
+
+def companions_high_water_mark(context: TableContext) -> str:
+    """The greatest time on the timelines of the companion places, which go by the same clock; empty if there is none."""
+    return max((place.folder.load().high_water_mark for place in context.companions), default="")
 
 
 def completion_time_after(context: TableContext, highest: str) -> str:

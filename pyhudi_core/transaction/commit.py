@@ -9,7 +9,7 @@ time on the timeline, compares itself with what completed since its start, and a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyhudi_core.errors import (
@@ -25,6 +25,7 @@ from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, markers, metadata_removal
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew, completion_time_after
+from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Check, Decision, Draft, OutcomeUnknown, Terms, decide
 from pyhudi_core.transaction.freshness import load_showing, published
@@ -59,20 +60,27 @@ class Finished:
     lock_held: float
 
 
-def finish(transaction: Transaction, encode: Encode, check: Check, gate: Gate | None = None) -> Finished:
+def finish(
+    transaction: Transaction,
+    encode: Encode,
+    check: Check,
+    gate: Gate | None = None,
+    companions: Sequence[CompanionCommit] = (),
+) -> Finished:
     """Publish the transaction's completed file, or raise and publish nothing.
 
     Args:
         encode: the completed file's bytes, given what the protocol adds to the commit's extra metadata.
         check: raises `CommitError` if the commit may not stand on the timeline that was found under the lock, and `PreparationNeeded` if it has
             to read first; it does that a bounded number of times.
+        companions: commits of companion places, staged, which this decision publishes before the transaction's own.
         gate: asked under the lock, just before the decision; False, an exception or more than `GATE_LIMIT_S` gives the commit up.
 
     Raises `CommitAbortedError`, `CommitConflictError`, `LockError` (nothing published) or `CommitStateUnknownError`.
     """
     context = transaction.context
     keeper = _GateKeeper(transaction, gate)
-    finishing = _Finishing(transaction, encode, metadata_removal.notes(context.config))
+    finishing = _Finishing(transaction, encode, metadata_removal.notes(context.config), tuple(companions))
     finishing.stage()
 
     def checked(timeline: Timeline) -> None:
@@ -90,7 +98,7 @@ def finish(transaction: Transaction, encode: Encode, check: Check, gate: Gate | 
     except OutcomeUnknown as unknown:
         raise _state_unknown(transaction, unknown) from unknown.error
     completed = finishing.completed or _published(transaction, decision)
-    _clean_up(transaction, finishing.staged)
+    _clean_up(transaction, finishing)
     return Finished(completed, decision.lock_wait, decision.lock_held - keeper.seconds)
 
 
@@ -132,6 +140,7 @@ class _Finishing:
     transaction: Transaction
     encode: Encode
     notes: Mapping[str, str]
+    companions: tuple[CompanionCommit, ...] = ()
     body: bytes = b""
     completed: Instant | None = None
 
@@ -142,7 +151,7 @@ class _Finishing:
     def stage(self) -> None:
         """Write the bytes to the staging path, from which any process can publish them."""
         self.body = self.encode(self.notes)
-        self.transaction.context.storage.put(self.staged, self.body)
+        self.transaction.context.root.put(self.staged, self.body)
 
     def intent(self, timeline: Timeline) -> Draft | None:
         """What is to be decided on this timeline; None if our instant is completed. Raises `CommitAbortedError` if it was rolled back."""
@@ -156,21 +165,31 @@ class _Finishing:
         if found.keys() - self.notes.keys():
             self.notes = {**self.notes, **found}
             self.stage()
-        time = _completion_time(transaction, timeline)
-        path = folder.file(replace(transaction.requested, state=State.COMPLETED, completion_time=time))
-        publications: tuple[Publication, ...] = (Publication(path, self.staged),)
+        publications: list[Publication] = []
+        bodies: dict[str, bytes] = {}
         if found:
             # Readers that trust a metadata table must have stopped to do so before there are rows that it does not know.
-            publications = (metadata_removal.removal(), *publications)
+            publications.append(metadata_removal.removal())
+        time = _completion_time(transaction, timeline, [companion.high_water_mark() for companion in self.companions])
+        for companion in self.companions:
+            path = companion.completed_path(time)
+            publications.append(Publication(path, companion.staged))
+            bodies[path] = companion.body
+            time = completion_time_after(context, time)
+        completed = replace(transaction.requested, state=State.COMPLETED, completion_time=time)
+        path = context.place.from_root(folder.file(completed))
+        publications.append(Publication(path, self.staged))
+        bodies[path] = self.body
         intent = Intent(
             transaction.requested_time,
             time,
             str(transaction.requested.action),
-            folder.file(transaction.inflight),
+            context.place.from_root(folder.file(transaction.inflight)),
             transaction.token,
-            publications,
+            tuple(publications),
+            tuple(companion.inflight_path for companion in self.companions),
         )
-        return Draft(intent, {path: self.body})
+        return Draft(intent, bodies)
 
 
 def _properties(context: TableContext) -> dict[str, str]:
@@ -181,9 +200,10 @@ def _properties(context: TableContext) -> dict[str, str]:
     return found
 
 
-def _completion_time(transaction: Transaction, timeline: Timeline) -> str:
+def _completion_time(transaction: Transaction, timeline: Timeline, others: Sequence[str]) -> str:
+    """Above every time on the timeline, and on those of the companions."""
     context = transaction.context
-    highest = max(timeline.high_water_mark, transaction.requested_time)
+    highest = max(timeline.high_water_mark, transaction.requested_time, *others)
     check_skew(context, timeline, highest)
     watermark = context.protections.completion_watermark
     return completion_time_after(context, highest) if watermark else context.now()
@@ -194,7 +214,7 @@ def still_wanted(transaction: Transaction, timeline: Timeline) -> None:
     context = transaction.context
     found = timeline.find(transaction.requested_time, transaction.requested.action)
     gone = found is None or found.state is not State.INFLIGHT
-    if gone or transaction.requested_time in names_rolled_back(context, timeline, transaction.requested_time):
+    if gone or transaction.requested_time in names_rolled_back(context.place, timeline, transaction.requested_time):
         raise CommitAbortedError(
             "Another writer rolled this write back, because it looked dead",
             table=context.table,
@@ -233,8 +253,7 @@ def _published(transaction: Transaction, decision: Decision) -> Instant:
     if decision.published:
         return replace(transaction.requested, state=State.COMPLETED, completion_time=intent.completion_time)
     try:
-        named = published(publication.path for publication in intent.publications)
-        completed = _completed(transaction, load_showing(context, named))
+        completed = _completed(transaction, load_showing(context, published(context.place, intent)))
     except (StorageError, CorruptionError) as error:
         raise _state_unknown(transaction, OutcomeUnknown(error, decided=True)) from error
     if completed is None or not completed.is_completed:
@@ -265,13 +284,15 @@ def _state_unknown(transaction: Transaction, unknown: OutcomeUnknown) -> CommitS
     )
 
 
-def _clean_up(transaction: Transaction, staged: str) -> None:
+def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:
     """What stays behind if this fails is harmless, so a failure must not make a commit look undone."""
     context = transaction.context
     try:
         transaction.heartbeat.handle.cancel()
         markers.remove(context.storage, transaction.requested_time)
-        context.storage.delete(staged)
+        context.root.delete(finishing.staged)
+        for companion in finishing.companions:
+            companion.clean_up()
         transaction.heartbeat.stop(context)  # last: by the heartbeat the next writer finds what a crash here leaves
     except HudiError as error:
         _log.warning("could not sweep up after commit %s of %s: %s", transaction.requested_time, context.table, error)

@@ -1,8 +1,8 @@
-"""What every step of a transaction needs, as one value."""
+"""What every step of a transaction needs: the place that is changed, and the protocol by which it is changed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.model.instant import format_time
@@ -11,31 +11,101 @@ from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import TimelineFolder
+from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.transaction.protections import Protections
 
 
 @dataclass(frozen=True, slots=True)
-class TableContext:
-    """A table with the outside it lives in: storage, clock, ids, executor, timer, lock."""
+class CommitProtocol:
+    """By what a table is changed. There is one for a data table, its metadata table included.
+
+    Attributes:
+        storage: where the commit record, staged bytes, heartbeats (which reserve requested times) and claims are kept: the data table's folder.
+        runtime: clock, ids, executor, timer and process.
+        lock: the lock of all writers.
+        options: what the writer chose.
+        protections: all on, except in tests.
+    """
 
     storage: Storage
     runtime: Runtime
     lock: LockProvider
-    config: TableConfig
-    folder: TimelineFolder
     options: WriteOptions
     protections: Protections = Protections()
+
+
+@dataclass(frozen=True, slots=True)
+class TableContext:
+    """A place with its protocol. ``companions`` are the other places under the same protocol: a metadata table, or its data table."""
+
+    place: TablePlace
+    protocol: CommitProtocol
+    companions: tuple[TablePlace, ...] = ()
+
+    @property
+    def storage(self) -> Storage:
+        """The place's storage: data files, markers, timeline and properties."""
+        return self.place.storage
+
+    @property
+    def root(self) -> Storage:
+        """The protocol's storage: commit record, staged bytes, heartbeats and claims."""
+        return self.protocol.storage
+
+    @property
+    def config(self) -> TableConfig:
+        """The place's properties."""
+        return self.place.config
+
+    @property
+    def folder(self) -> TimelineFolder:
+        """The place's timeline."""
+        return self.place.folder
+
+    @property
+    def runtime(self) -> Runtime:
+        """The protocol's clock, ids, executor, timer and process."""
+        return self.protocol.runtime
+
+    @property
+    def lock(self) -> LockProvider:
+        """The protocol's lock."""
+        return self.protocol.lock
+
+    @property
+    def options(self) -> WriteOptions:
+        """The writer's options."""
+        return self.protocol.options
+
+    @property
+    def protections(self) -> Protections:
+        """The protocol's protections."""
+        return self.protocol.protections
 
     @property
     def table(self) -> str:
         """The location, for messages."""
-        return self.storage.location
+        return self.place.table
 
     @property
     def utc(self) -> bool:
         """Whether the timeline's times are in UTC."""
-        return self.config.timeline_timezone == "UTC"
+        return self.place.utc
 
     def now(self) -> str:
         """The clock's time as an instant time."""
         return format_time(self.runtime.clock.now_ms(), utc=self.utc)
+
+    def at(self, companion: TablePlace) -> TableContext:
+        """The context of one of the companions; this place is a companion there."""
+        others = tuple(place for place in self.companions if place is not companion)
+        return replace(self, place=companion, companions=(self.place, *others))
+
+    def with_lock(self, lock: LockProvider) -> TableContext:
+        """The same table with another lock."""
+        return replace(self, protocol=replace(self.protocol, lock=lock))
+
+    def on(self, storage: Storage, folder: TimelineFolder) -> TableContext:
+        """The same data table, seen through another storage (one that reads only, or that counts calls)."""
+        place = replace(self.place, storage=storage, folder=folder)
+        return replace(self, place=place, protocol=replace(self.protocol, storage=storage))

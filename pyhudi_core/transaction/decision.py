@@ -20,7 +20,7 @@ latest one and its later files are not there, and on condition that the content 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from pyhudi_core.errors import (
@@ -37,6 +37,7 @@ from pyhudi_core.transaction import lock_checks, metadata_removal
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.holding import holding_lock
+from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.transaction.publication import creating, replace_once
 from pyhudi_core.transaction.record import Intent, Publication, PublicationKind, Record, record_store, swap_settled
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
@@ -130,7 +131,7 @@ def decide(context: TableContext, build_intent: BuildIntent, check: Check, terms
         if needed is not None:
             needed.prepare()
     if decision.intent is not None:
-        record_store(context.storage).sweep()
+        record_store(context.root).sweep()
     return Decision(decision.intent, decision.published, waited, held)
 
 
@@ -143,14 +144,14 @@ class _Deciding:
     check: Check
     terms: Terms
     known: Record | None = None
-    mine: tuple[str, ...] = field(default=())
+    mine: Intent | None = None
 
     def look_ahead(self) -> None:
         """Read the record and publish what it names without the lock, so that under it one call shows that nothing changed."""
         protections = self.context.protections
         if not (protections.commit_record and protections.roll_forward):
             return
-        record = record_store(self.context.storage).read(self.known)
+        record = record_store(self.context.root).read(self.known)
         if record is not None and record is not self.known and record.intent.only_creates:
             publish_intent(self.context, record.intent)
             self.known = record
@@ -176,7 +177,7 @@ class _Deciding:
             if not self.terms.any_lock:
                 lock_checks.refuse_lost(context, lease_left_s)
             in_doubt = True
-            self.mine = tuple(publication.path for publication in draft.intent.publications)
+            self.mine = draft.intent
             if self._swap(record, draft.intent):
                 return Decision(draft.intent, self._publish(draft, looked))
         raise CommitAbortedError(
@@ -188,14 +189,14 @@ class _Deciding:
     def _latest(self) -> tuple[Record | None, Timeline]:
         """The record, with all that it names published, and the timeline as it is then."""
         context, terms = self.context, self.terms
-        record = record_store(context.storage).read(self.known) if context.protections.commit_record else None
+        record = record_store(context.root).read(self.known) if context.protections.commit_record else None
         if not terms.any_lock:
             lock_checks.refuse_foreign(context, record)
         if record is not None and record is not self.known and context.protections.roll_forward:
             publish_intent(context, record.intent)
         self.known = record
-        named = [publication.path for publication in record.intent.publications] if record is not None else []
-        return record, load_showing(context, [*terms.expected, *published([*named, *self.mine])])
+        decided = published(context.place, record.intent if record is not None else None)
+        return record, load_showing(context, [*terms.expected, *decided, *published(context.place, self.mine)])
 
     def _swap(self, record: Record | None, intent: Intent) -> bool:
         """Step 5."""
@@ -204,7 +205,7 @@ class _Deciding:
             return True
         lock = lock_checks.recorded_lock(context, record, any_lock=self.terms.any_lock)
         try:
-            return swap_settled(record_store(context.storage), record, Record(intent, lock))
+            return swap_settled(record_store(context.root), record, Record(intent, lock))
         except StorageStateUnknownError as error:
             raise OutcomeUnknown(error, decided=False) from error
 
@@ -218,7 +219,7 @@ class _Deciding:
                 for publication in draft.intent.publications:
                     if publication.kind is not PublicationKind.CREATE:
                         _change(context, draft.intent, publication, lambda: True)
-                    elif not create(context.storage, publication.path, draft.bodies[publication.path]):
+                    elif not create(context.root, publication.path, draft.bodies[publication.path]):
                         return False
                 return True
             return publish_intent(context, draft.intent)
@@ -232,7 +233,7 @@ def finish_decided(context: TableContext, record: Record) -> None:
         publish_intent(context, record.intent)
         return
     with holding_lock(context, f"publish the decision of {record.intent.requested_time}"):
-        latest = record_store(context.storage).read(record)
+        latest = record_store(context.root).read(record)
         if latest is not None:
             publish_intent(context, latest.intent)
 
@@ -250,25 +251,35 @@ def publish_intent(context: TableContext, intent: Intent) -> bool:
         if _is_there(context, publication):
             created = False
             continue
-        if context.storage.head(intent.inflight) is None:
+        if any(context.root.head(path) is None for path in (intent.inflight, *intent.companions)):
             return False  # void: rolled back, restored or archived
-        if intent.requested_time in names_rolled_back(context, context.folder.load(), intent.requested_time):
+        place = _place_of(context, intent)
+        if intent.requested_time in names_rolled_back(place, place.folder.load(), intent.requested_time):
             return False
         if publication.kind is not PublicationKind.CREATE:
             _change(context, intent, publication, partial(_is_wanted, context, intent))
             continue
         try:
-            data = context.storage.get(publication.staged)
+            data = context.root.get(publication.staged)
         except ObjectNotFoundError:
             created = False  # its writer published it and swept up between our two calls
             continue
-        created = create(context.storage, publication.path, data) and created
+        created = create(context.root, publication.path, data) and created
     return created
+
+
+def _place_of(context: TableContext, intent: Intent) -> TablePlace:
+    """The place whose timeline the decision is about; companions of it are changed with it."""
+    for place in (context.place, *context.companions):
+        if place.has(intent.inflight):
+            return place
+    prefix = intent.inflight.rpartition("/.hoodie/")[0]
+    return TablePlace.open(context.root, context.runtime.clock, prefix)
 
 
 def _is_there(context: TableContext, publication: Publication) -> bool:
     """Whether the file of a creation is there. A replacement shows only in the content."""
-    return publication.kind is PublicationKind.CREATE and context.storage.head(publication.path) is not None
+    return publication.kind is PublicationKind.CREATE and context.root.head(publication.path) is not None
 
 
 def _is_wanted(context: TableContext, intent: Intent) -> bool:
@@ -280,13 +291,13 @@ def _is_wanted(context: TableContext, intent: Intent) -> bool:
         return False
     if not context.protections.commit_record:
         return True
-    record = record_store(context.storage).read()
+    record = record_store(context.root).read()
     return record is not None and record.intent == intent
 
 
 def _change(context: TableContext, intent: Intent, publication: Publication, wanted: Callable[[], bool]) -> None:
     """Make a replacement."""
-    storage = context.storage
+    storage = context.root
     if publication.kind is PublicationKind.PROPERTIES:
         comment = f"{metadata_removal.COMMENT} {intent.completion_time} {intent.token}"
         properties_file.apply(storage, dict(publication.changes), comment, wanted)

@@ -43,13 +43,13 @@ class Heartbeat:
         """Put the file back if somebody took the reservation of a process that slept for a dead one's: without it nobody would ever find out
         that the writer of an announced instant is gone.
         """
-        if context.storage.head(self.path) is None:
-            context.storage.put(self.path, self.body)
+        if context.root.head(self.path) is None:
+            context.root.put(self.path, self.body)
 
     def stop(self, context: TableContext) -> None:
         """End it and remove the file."""
         self.handle.cancel()
-        context.storage.delete(self.path)
+        context.root.delete(self.path)
 
 
 def body(context: TableContext, nonce: str) -> bytes:
@@ -60,7 +60,7 @@ def body(context: TableContext, nonce: str) -> bytes:
 def read(context: TableContext, requested_time: str) -> bytes:
     """The body of a heartbeat; empty if there is none any more."""
     try:
-        return context.storage.get(layout.heartbeat(requested_time))
+        return context.root.get(layout.heartbeat(requested_time))
     except ObjectNotFoundError:
         return b""
 
@@ -74,9 +74,9 @@ def start(context: TableContext, requested_time: str, content: bytes) -> Heartbe
 
     def beat() -> None:
         # A rollback by somebody else removes the file; it must not come back.
-        if context.storage.head(path) is not None:
+        if context.root.head(path) is not None:
             now = clock.monotonic()
-            context.storage.put(path, content)
+            context.root.put(path, content)
             pulse.beat_s = now
 
     timer = context.runtime.timer.every(interval_s, beat, f"heartbeat {requested_time}")
@@ -92,7 +92,7 @@ def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = Fals
     if not context.protections.heartbeat_before_rollback:
         return True
     path = layout.heartbeat(instant.requested_time)
-    info = context.storage.head(path)
+    info = context.root.head(path)
     if info is None:
         return False
     limit = _limit_ms(context)
@@ -121,6 +121,6 @@ def _limit_ms(context: TableContext) -> int:
 
 def _storage_time_ms(context: TableContext) -> int:
     path = f"{layout.PRIVATE}/time/{context.runtime.ids.uuid()}"
-    written = context.storage.put(path, b"")
-    context.storage.delete(path)
+    written = context.root.put(path, b"")
+    context.root.delete(path)
     return written.modified_ms

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from pyhudi_core.errors import at_table
 from pyhudi_core.lock import AuditedLock, FileSystemLockProvider, InProcessLockProvider, StorageBasedLockProvider
 from pyhudi_core.lock.base import LockProvider
-from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.options import LockOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import TimelineFolder
-from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.context import CommitProtocol, TableContext
+from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.transaction.protections import Protections
 
 
@@ -39,17 +38,10 @@ class TableHome:
     def context(self) -> TableContext:
         """The table as it is configured now. Raises `TableError` or `ConfigError` if it cannot be used."""
         with at_table(self.storage.location):
-            properties = properties_file.read(self.storage)
-            config = TableConfig.from_properties(properties, table=self.storage.location)
-            options = WriteOptions.parse(self.options, config=config)
-        path = f".hoodie/{config.timeline_path}"
-        utc = config.timeline_timezone == "UTC"
-        folder = self._folders.get(path)
-        if folder is None:
-            folder = TimelineFolder(self.storage, path, config.history_path, utc=utc, clock=self.runtime.clock)
-            self._folders[path] = folder
+            place = TablePlace.open(self.storage, self.runtime.clock, folders=self._folders)
+            options = WriteOptions.parse(self.options, config=place.config)
         lock = self.lock or lock_provider(self.storage, self.runtime, options.lock)
-        return TableContext(self.storage, self.runtime, lock, config, folder, options, self.protections)
+        return TableContext(place, CommitProtocol(self.storage, self.runtime, lock, options, self.protections))
 
 
 def lock_provider(storage: Storage, runtime: Runtime, options: LockOptions) -> LockProvider:

@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from pyhudi_core.errors import UnsafePathError
+from pyhudi_core.model.file_names import parse_data_file, split
+from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction import layout, removal
 from pyhudi_core.transaction.context import TableContext
 
 _SERVER_TYPE = "MARKERS.type"
+
+WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
+"""The pending actions of writes; table services have others."""
 
 
 def create(storage: Storage, requested_time: str, path: str, kind: str) -> None:
@@ -63,3 +68,31 @@ def remove(storage: Storage, requested_time: str) -> None:
     """Remove an instant's markers."""
     storage.delete_many(info.path for info in storage.list(f"{layout.markers(requested_time)}/"))
     storage.remove_empty_folders(layout.markers(requested_time))
+
+
+def remove_at_companions(context: TableContext, requested_time: str) -> None:
+    """Remove what a pending write left at the companion places, as if it had never begun there. Its timeline files go last: by them a crash here is
+    found. A companion's instant that has completed stays; then the write has completed, too.
+    """
+    for place in context.companions:
+        there = context.at(place)
+        for instant in place.folder.load().pending:
+            if instant.requested_time == requested_time and instant.action in WRITES:
+                removal.delete_data_files(place.storage, files_of(there, requested_time))
+                remove(place.storage, requested_time)
+                for state in (State.INFLIGHT, State.REQUESTED):
+                    place.storage.delete(place.folder.file(Instant(requested_time, instant.action, state)))
+
+
+def files_of(context: TableContext, requested_time: str) -> list[str]:
+    """The data files of an instant: from its markers, else by the time in the names of all files."""
+    named = [path for path in announced(context.storage, requested_time) if _is_of(path, requested_time)]
+    if named:
+        return named
+    listed = (info.path for info in context.storage.list("") if not info.path.startswith(".hoodie/"))
+    return [path for path in listed if _is_of(path, requested_time)]
+
+
+def _is_of(path: str, requested_time: str) -> bool:
+    name = parse_data_file(split(path)[1])
+    return name is not None and name.requested_time == requested_time

@@ -7,7 +7,7 @@ its commit is decided as every other (``commit``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyhudi_core.errors import at_table
 from pyhudi_core.lock.base import LockProvider, LockSession, lease_left_s
@@ -76,5 +76,5 @@ def hold(context: TableContext, purpose: str) -> WholeWrite:
     with at_table(context.table):
         session = context.lock.acquire(context.options.lock.wait_ms / 1000, purpose)
     now = clock.monotonic()
-    inside = replace(context, lock=HeldLock(context.lock, session))
+    inside = context.with_lock(HeldLock(context.lock, session))
     return WholeWrite(context, inside, session, now - asked, now)

@@ -86,7 +86,7 @@ class Holding:
         """End it: the write has committed, or will not. A claim that cannot be removed ends by itself, so that must not look like a failure."""
         self.handle.cancel()
         try:
-            context.storage.delete(self.path)
+            context.root.delete(self.path)
         except StorageError as error:
             _log.warning("could not remove the claim %s of %s: %s", self.claim.name, context.table, error)
 
@@ -101,12 +101,12 @@ def claim(context: TableContext, touched: Touched, lasts_ms: int, previous: Hold
     made = Claim(name, context.runtime.process.identity(), since, now + lasts_ms, touched)
     path = f"{CLAIMS}/{name}.json"
     body = made.encode()
-    context.storage.put(path, body)
+    context.root.put(path, body)
 
     def beat() -> None:
         # Whoever removed it had a reason, so it must not come back.
-        if context.storage.head(path) is not None:
-            context.storage.put(path, body)
+        if context.root.head(path) is not None:
+            context.root.put(path, body)
 
     interval_s = context.options.heartbeat.interval_ms / 1000
     return Holding(made, path, context.runtime.timer.every(interval_s, beat, f"claim {name}"))
@@ -115,10 +115,10 @@ def claim(context: TableContext, touched: Touched, lasts_ms: int, previous: Hold
 def standing(context: TableContext) -> list[Claim]:
     """The claims that count now, first rank first; those of the dead are removed."""
     found: list[Claim] = []
-    for info in context.storage.list(f"{CLAIMS}/"):
+    for info in context.root.list(f"{CLAIMS}/"):
         made = _read(context, info)
         if made is None or _is_over(context, made, info):
-            context.storage.delete(info.path)
+            context.root.delete(info.path)
         else:
             found.append(made)
     return sorted(found, key=lambda made: made.rank)
@@ -160,7 +160,7 @@ def _read(context: TableContext, info: ObjectInfo) -> Claim | None:
     if info.size > _LARGEST:
         return None
     try:
-        data = context.storage.get(info.path)
+        data = context.root.get(info.path)
     except ObjectNotFoundError:
         return None
     return Claim.decode(info.path.rpartition("/")[2].removesuffix(".json"), data)

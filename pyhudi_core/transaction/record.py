@@ -29,6 +29,7 @@ _KEPT = 8
 _SENDS = 3
 _FORMAT = 1
 _TEXTS = ("requested_time", "completion_time", "action", "inflight", "token")
+_FIELDS = frozenset({*_TEXTS, "publications", "companions"})
 
 
 class PublicationKind(StrEnum):
@@ -85,9 +86,12 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What was decided. ``inflight`` must exist for the intent to count: a foreign rollback voids it by removing that file.
+    """What was decided; all paths begin at the root of the protocol's storage. The publications are made in their order, each after the one before
+    it is there.
 
-    The publications are made in their order, each after the one before it is there.
+    Attributes:
+        inflight: must exist for the intent to count: a foreign rollback voids it by removing that file.
+        companions: the inflight files of companion places whose commits belong to it, which must exist, too.
     """
 
     requested_time: str
@@ -96,6 +100,7 @@ class Intent:
     inflight: str
     token: str
     publications: tuple[Publication, ...]
+    companions: tuple[str, ...] = ()
 
     @property
     def only_creates(self) -> bool:
@@ -105,15 +110,18 @@ class Intent:
     def to_json(self) -> dict[str, Any]:
         """What the record stores."""
         texts = {name: getattr(self, name) for name in _TEXTS}
-        return {**texts, "publications": [publication.to_json() for publication in self.publications]}
+        found = {**texts, "publications": [publication.to_json() for publication in self.publications]}
+        return {**found, "companions": list(self.companions)} if self.companions else found
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Intent:
         """Raises `KeyError`, `TypeError` or `ValueError` for what no release has written."""
         texts = {name: found[name] for name in _TEXTS}
-        if not all(isinstance(value, str) for value in texts.values()) or found.keys() - {*_TEXTS, "publications"}:
+        companions = found.get("companions", [])
+        if not all(isinstance(value, str) for value in (*texts.values(), *companions)) or found.keys() - _FIELDS:
             raise TypeError("a field of the intent is not a text, or is unknown")
-        return cls(**texts, publications=tuple(map(Publication.from_json, found["publications"])))
+        publications = tuple(map(Publication.from_json, found["publications"]))
+        return cls(**texts, publications=publications, companions=tuple(companions))
 
 
 @dataclass(frozen=True, slots=True)

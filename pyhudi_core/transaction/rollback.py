@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
 from pyhudi_core.formats.avro.container import encode_record
-from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant, State, is_time
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, heartbeat, layout, markers, removal, temporaries
@@ -20,10 +19,10 @@ from pyhudi_core.transaction.commit import finish
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Draft, OutcomeUnknown, Terms, decide, finish_decided
 from pyhudi_core.transaction.freshness import load_showing
+from pyhudi_core.transaction.markers import WRITES
 from pyhudi_core.transaction.record import Intent, Publication, record_store
 from pyhudi_core.transaction.rollback_plans import metadata_record, names_rolled_back, plan_record, rolled_back_by
 
-_OWN_WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 _DECISIONS = 5
 
 
@@ -68,9 +67,9 @@ def _roll_back_the_unclaimed(context: TableContext) -> list[str]:
     """Roll back pending writes that keep no heartbeat, such as those of a Hudi writer with the EAGER policy; newest first, as Hudi does."""
     done: list[str] = []
     for instant in reversed(context.folder.load().pending.instants):
-        if instant.action not in _OWN_WRITES:
+        if instant.action not in _own_writes(context):
             continue
-        if context.storage.head(layout.heartbeat(instant.requested_time)) is not None:
+        if context.root.head(layout.heartbeat(instant.requested_time)) is not None:
             raise CommitAbortedError(
                 "Another writer is alive, but the EAGER policy for failed writes says that there is only one",
                 table=context.table,
@@ -94,10 +93,10 @@ def repair(context: TableContext, seen: Timeline | None = None) -> list[str]:
     done: list[str] = []
     overtaken = False
     for instant in reversed(timeline.pending.instants):
-        if instant.action in _OWN_WRITES and _is_rolled_back(context, timeline, instant):
+        if instant.action in _own_writes(context) and _is_rolled_back(context, timeline, instant):
             _forget(context, instant)
             continue
-        if instant.action in _OWN_WRITES and _is_dead(context, instant):
+        if instant.action in _own_writes(context) and _is_dead(context, instant):
             rolled_back = roll_back(context, instant.requested_time) is not None
             done.extend([instant.requested_time] if rolled_back else [])
             overtaken = overtaken or not rolled_back
@@ -109,6 +108,11 @@ def repair(context: TableContext, seen: Timeline | None = None) -> list[str]:
         _resume_the_dead(context)
     temporaries.sweep(context, everywhere=found_dead or overtaken or bool(done))
     return done
+
+
+def _own_writes(context: TableContext) -> tuple[Action, ...]:
+    """The actions that are rolled back here. The writes of a metadata table belong to those of its data table, and are removed with them."""
+    return () if context.place.prefix else WRITES
 
 
 def _resume_the_dead(context: TableContext) -> None:
@@ -129,7 +133,7 @@ def _is_dead(context: TableContext, instant: Instant) -> bool:
 
 def _is_rolled_back(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
     """Whether a completed rollback names the instant: its process died before it had removed the instant's own files."""
-    return instant.requested_time in names_rolled_back(context, timeline.completed, instant.requested_time)
+    return instant.requested_time in names_rolled_back(context.place, timeline.completed, instant.requested_time)
 
 
 def put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
@@ -142,7 +146,7 @@ def put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
     fence = _Fence(transaction, requested_time, [])
     # Before the lock: without markers the whole table is listed. Whoever executes the plan looks again.
     fence.stage(fence.find_victim(context.folder.load()))
-    pending = tuple(Instant(requested_time, action, State.INFLIGHT) for action in _OWN_WRITES)
+    pending = tuple(Instant(requested_time, action, State.INFLIGHT) for action in WRITES)
     alive = lambda: transaction.heartbeat.is_young(context)  # noqa: E731
     terms = Terms(f"roll back {requested_time}", pending, any_lock=True, seems_alive=alive)
     try:
@@ -151,7 +155,7 @@ def put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
             if decision.intent is not None:
                 fence.is_decided = context.storage.head(context.folder.file(transaction.requested)) is not None
             if decision.intent is None or fence.is_decided:
-                context.storage.delete(fence.staged)
+                context.root.delete(fence.staged)
                 return fence.announced()
     except OutcomeUnknown as unknown:
         raise unknown.error from unknown
@@ -177,7 +181,7 @@ class _Fence:
 
     def find_victim(self, timeline: Timeline) -> Instant | None:
         """The pending write; None if it has ended."""
-        writes = (i for i in timeline.pending if i.requested_time == self.victim_time and i.action in _OWN_WRITES)
+        writes = (i for i in timeline.pending if i.requested_time == self.victim_time and i.action in WRITES)
         return next(writes, None)
 
     def stage(self, victim: Instant | None) -> None:
@@ -186,12 +190,12 @@ class _Fence:
         if not self.staged:
             # Not the transaction's own name: the rollback's completed file is staged there.
             self.staged = layout.staged(self.transaction.requested_time, context.runtime.ids.uuid().replace("-", ""))
-            self.files = _files(context, self.victim_time)
+            self.files = markers.files_of(context, self.victim_time)
         self.victim = victim
         if victim is not None:
             plan = plan_record(context, victim, self.files)
             self.plan = encode_record("HoodieRollbackPlan", plan, sync_marker=self.transaction.sync_marker)
-            context.storage.put(self.staged, self.plan)
+            context.root.put(self.staged, self.plan)
 
     def intent(self, timeline: Timeline) -> Draft | None:
         """The decision to put the plan on the timeline; None if there is no write to roll back, or the plan is there."""
@@ -207,12 +211,12 @@ class _Fence:
             self.is_decided = False
         if victim is None or self.is_decided:
             return None
-        if self.victim_time in names_rolled_back(context, timeline, self.victim_time):
+        if self.victim_time in names_rolled_back(context.place, timeline, self.victim_time):
             return None
         if victim != self.victim:
             self.stage(victim)
-        path = context.folder.file(transaction.requested)
-        pending = context.folder.file(victim)
+        path = context.place.from_root(context.folder.file(transaction.requested))
+        pending = context.place.from_root(context.folder.file(victim))
         plans = (Publication(path, self.staged),)
         action = str(Action.ROLLBACK)
         intent = Intent(transaction.requested_time, "", action, pending, transaction.token, plans)
@@ -234,13 +238,14 @@ def sweep_late_files(context: TableContext, requested: Instant) -> None:
         found = context.folder.archived(timeline, requested.requested_time, requested.action)
     if found is not None:
         return  # completed after all, or the rollback has not ended: whoever ends it sweeps
-    removal.delete_data_files(context.storage, _files(context, requested.requested_time))
+    removal.delete_data_files(context.storage, markers.files_of(context, requested.requested_time))
     markers.remove(context.storage, requested.requested_time)
 
 
 def _execute(transaction: Transaction, victim: Instant) -> Instant:
     context = transaction.context
-    paths = _files(context, victim.requested_time)
+    markers.remove_at_companions(context, victim.requested_time)
+    paths = markers.files_of(context, victim.requested_time)
     removal.delete_data_files(context.storage, paths)
     metadata = metadata_record(context, victim, paths)
 
@@ -256,19 +261,19 @@ def _take_back(context: TableContext, requested_time: str) -> None:
     """Remove an unfinished rollback that has nothing left to roll back."""
     for state in (State.INFLIGHT, State.REQUESTED):
         context.storage.delete(context.folder.file(Instant(requested_time, Action.ROLLBACK, state)))
-    context.storage.delete(layout.heartbeat(requested_time))
+    context.root.delete(layout.heartbeat(requested_time))
 
 
 def resume(context: TableContext, timeline: Timeline, rollback: Instant) -> None:
     """Go on with a rollback whose process died."""
-    victim_time = rolled_back_by(context, rollback.requested_time)
+    victim_time = rolled_back_by(context.place, rollback.requested_time)
     victim = timeline.find(victim_time) if victim_time else None
     if victim_time is None or victim is None or not victim.is_pending:
         _take_back(context, rollback.requested_time)
         return
     nonce = context.runtime.ids.uuid().replace("-", "")
     body = heartbeat.body(context, nonce)
-    context.storage.put(layout.heartbeat(rollback.requested_time), body)
+    context.root.put(layout.heartbeat(rollback.requested_time), body)
     beat = heartbeat.start(context, rollback.requested_time, body)
     requested = Instant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED)
     transaction = Transaction(context, requested, nonce, timeline, beat)
@@ -281,20 +286,6 @@ def resume(context: TableContext, timeline: Timeline, rollback: Instant) -> None
         raise
 
 
-def _files(context: TableContext, requested_time: str) -> list[str]:
-    """The data files of an instant: from its markers, else by the time in the names of all files."""
-    named = [path for path in markers.announced(context.storage, requested_time) if _is_of(path, requested_time)]
-    if named:
-        return named
-    listed = (info.path for info in context.storage.list("") if not info.path.startswith(".hoodie/"))
-    return [path for path in listed if _is_of(path, requested_time)]
-
-
-def _is_of(path: str, requested_time: str) -> bool:
-    name = parse_data_file(split(path)[1])
-    return name is not None and name.requested_time == requested_time
-
-
 def _forget(context: TableContext, victim: Instant) -> None:
     """Remove the rolled-back write's own files; the completed rollback keeps its name."""
     for state in (State.INFLIGHT, State.REQUESTED):
@@ -304,9 +295,10 @@ def _forget(context: TableContext, victim: Instant) -> None:
 
 def _sweep_own(context: TableContext, requested_time: str) -> None:
     """Remove what only the process of an instant had a use for; its heartbeat last, because by that all of it is found again."""
-    markers.remove(context.storage, requested_time)
-    context.storage.delete_many(info.path for info in context.storage.list(f"{layout.STAGED}/{requested_time}-"))
-    context.storage.delete(layout.heartbeat(requested_time))
+    for place in (context.place, *context.companions):
+        markers.remove(place.storage, requested_time)
+    context.root.delete_many(info.path for info in context.root.list(f"{layout.STAGED}/{requested_time}-"))
+    context.root.delete(layout.heartbeat(requested_time))
 
 
 def sweep_late_bytes(context: TableContext, archived_until: str) -> None:
@@ -316,7 +308,7 @@ def sweep_late_bytes(context: TableContext, archived_until: str) -> None:
     """
     limit = context.options.heartbeat.expires_after_ms
     now = context.runtime.clock.now_ms()
-    for info in context.storage.list(f"{layout.STAGED}/"):
+    for info in context.root.list(f"{layout.STAGED}/"):
         time = info.path.rpartition("/")[2].partition("-")[0]
         if is_time(time) and time <= archived_until and now - info.modified_ms > limit:
             _sweep_own(context, time)
@@ -331,11 +323,13 @@ def _sweep_reservations(context: TableContext, seen: Timeline | None) -> tuple[b
     """
     found_dead = announced = False
     known = {instant.requested_time: instant for instant in (context.folder.load() if seen is None else seen)}
-    for info in context.storage.list(f"{layout.HEARTBEATS}/"):
+    for info in context.root.list(f"{layout.HEARTBEATS}/"):
         time = info.path.rpartition("/")[2]
         instant = known.get(time)
         if instant is not None and instant.is_pending:
             continue
+        if any(time == other.requested_time for place in context.companions for other in place.folder.load().pending):
+            continue  # of a companion place, which is repaired from there
         # Looked at after its death: it may have announced its instant, and even decided it, since the timeline was loaded.
         if not _is_dead(context, Instant(time, Action.COMMIT, State.REQUESTED)):
             continue
@@ -347,15 +341,15 @@ def _sweep_reservations(context: TableContext, seen: Timeline | None) -> tuple[b
         found_dead = True
         if _is_announced(context, time):
             # It had only slept. Without a heartbeat nobody would ever find out that it is gone.
-            context.storage.put(info.path, body)
+            context.root.put(info.path, body)
     return found_dead, announced
 
 
 def _is_announced(context: TableContext, time: str) -> bool:
     """Whether an instant with this requested time is pending; a plan that its process has decided and not published is published before."""
-    record = record_store(context.storage).read()
+    record = record_store(context.root).read()
     if record is not None and record.intent.requested_time == time:
         finish_decided(context, record)
-    expected = [Instant(time, action, State.INFLIGHT) for action in _OWN_WRITES]
+    expected = [Instant(time, action, State.INFLIGHT) for action in WRITES]
     expected.append(Instant(time, Action.ROLLBACK, State.REQUESTED))
     return any(instant.requested_time == time for instant in load_showing(context, expected).pending)

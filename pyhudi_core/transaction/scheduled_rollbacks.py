@@ -54,7 +54,7 @@ def execute(context: TableContext, requested_time: str, gate: Gate | None = None
     found = timeline.find(requested_time, Action.ROLLBACK)
     if found is None or not found.is_pending:
         return None
-    time = rolled_back_by(context, requested_time)
+    time = rolled_back_by(context.place, requested_time)
     victim = timeline.find(time) if time else None
     ask_gate(gate, context, f"the rollback {requested_time}")
     resume(context, timeline, found)

@@ -31,12 +31,12 @@ def commit_status(context: TableContext, token: str) -> CommitStatus:
         raise InvalidOptionError(
             f"{str(token)[:80]!r} is not a commit token", table=context.table, hint="Use commit.token."
         )
-    record = record_store(context.storage).read()
+    record = record_store(context.root).read()
     # The write's pending file stays as long as the write may be decided, so a listing without it may only be an old one.
     expected = [Instant(requested_time, action, State.INFLIGHT) for action in sorted(DATA_ACTIONS)]
     if record is not None and record.intent.token == token:
         finish_decided(context, record)
-        expected += published(publication.path for publication in record.intent.publications)
+        expected += published(context.place, record.intent)
     timeline = load_showing(context, expected)
     found = timeline.find(requested_time) or context.folder.archived(timeline, requested_time)
     if found is None:

@@ -15,14 +15,14 @@ from pyhudi_core.transaction.context import TableContext
 
 def remember(context: TableContext, requested_time: str) -> None:
     """Note that the process of an instant is dead, and may have left hidden files that are still too young to be swept."""
-    storage = context.storage
+    storage = context.root
     if storage.capabilities.temporaries:
         storage.put(f"{layout.UNSWEPT}/{requested_time}", b"")
 
 
 def sweep(context: TableContext, everywhere: bool) -> list[str]:
     """Remove temporary files that are older than a heartbeat may be; returns their paths."""
-    storage = context.storage
+    storage = context.root
     if not storage.capabilities.temporaries:
         return []
     limit = context.options.heartbeat.expires_after_ms

@@ -15,7 +15,10 @@ from support.golden import FIXTURES, queries, unpack
 
 import pyhudi_core as hudi
 from pyhudi_core.file_groups.listing import StorageListing
+from pyhudi_core.metadata_table.names import FOLDER
 from pyhudi_core.metadata_table.reader import MetadataListing, MetadataTable
+from pyhudi_core.snapshot.snapshot import metadata_file_groups
+from pyhudi_core.transaction.place import TablePlace
 
 FOLDERS = sorted(folder for folder in FIXTURES.glob("hudi-*/*") if folder.is_dir())
 NAMES = [f"{folder.parent.name}/{folder.name}" for folder in FOLDERS]
@@ -58,6 +61,26 @@ def test_the_list_of_files_is_that_of_the_storage(opened: dict[str, Opened]) -> 
                 if not info.path.endswith(".crc") and ".hoodie_partition_metadata" not in info.path
             }
             assert {info.path: info.size for info in listed.files(partition)} == there, name
+
+
+@pytest.mark.row("I1")
+def test_the_place_of_a_metadata_table_has_the_slices_that_its_readers_use(opened: dict[str, Opened]) -> None:
+    """The view that services of the metadata table plan from, and the slices that lookups read, are assembled by different code."""
+    for name, golden in opened.items():
+        context = golden.table._home.context()
+        place = TablePlace.open(context.root, context.runtime.clock, FOLDER)
+        view = metadata_file_groups(place.storage, place.folder, place.folder.load())
+        found = {
+            (piece.partition, piece.file_id, piece.base and piece.base.name.requested_time, len(piece.logs))
+            for piece in view.all_slices()
+        }
+        read = {
+            (partition, first.name.file_id, piece.base and piece.base.name.requested_time, len(piece.logs))
+            for partition in golden.metadata.partitions
+            for piece in golden.metadata.slices.pieces(partition)
+            for first in [piece.base or piece.logs[0]]
+        }
+        assert found == read, name
 
 
 @pytest.mark.row("I5")

@@ -35,7 +35,8 @@ class LaggingFolder:
 def lagging(table: hudi.HudiTable, old: Timeline, looks: int) -> tuple[TableContext, StandingClock]:
     context, clock = table._home.context(), StandingClock()
     folder: Any = LaggingFolder(context.folder, old, looks)
-    return replace(context, folder=folder, runtime=replace(context.runtime, clock=clock)), clock
+    protocol = replace(context.protocol, runtime=replace(context.runtime, clock=clock))
+    return replace(context, place=replace(context.place, folder=folder), protocol=protocol), clock
 
 
 @pytest.mark.parametrize("looks", [0, 1, 19])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -60,7 +59,7 @@ def test_a_pessimistic_write_waits_for_the_lock_as_long_as_the_option_says(locat
             return getattr(self._lock, name)
 
     context = reopen(table, hoodie__write__lock__wait_time_ms=2500)._home.context()
-    hold(replace(context, lock=Watched(context.lock)), "a test").release()
+    hold(context.with_lock(Watched(context.lock)), "a test").release()
     assert waited == [2.5]
 
 

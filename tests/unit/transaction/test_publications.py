@@ -52,7 +52,7 @@ def test_all_files_of_a_decision_are_published_in_order(location: str) -> None:
             return super().put_if_absent(path, data)
 
     storage = Watched(context.storage.location)
-    watched = replace(context, storage=storage, folder=TimelineFolder(storage, context.folder.path))
+    watched = context.on(storage, TimelineFolder(storage, context.folder.path))
     publish_intent(watched, intent)
     assert written == [publication.path for publication in intent.publications]
     assert context.storage.get(intent.publications[0].path) == b"first"

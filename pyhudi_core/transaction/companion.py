@@ -1,0 +1,104 @@
+"""The commit of a companion place: it stands or falls with the commit of a transaction.
+
+Hudi's metadata table has a deltacommit for each commit of its data table, with the same requested time. A reader must see both or none, so one
+decision publishes both completed files, the companion's first. Before the lock, `begin_companion` announces the instant on the companion's timeline,
+the caller writes the companion's files (with markers there), and `CompanionCommit.stage` writes the bytes of the completed file. Under the lock,
+``commit`` asks whether the instant is still inflight, and gives it a completion time below the transaction's own.
+
+The companion's instant has no heartbeat and no rollback of its own: who rolls the transaction's instant back, or withdraws it, first removes what
+it left at the companion places (``markers.remove_at_companions``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyhudi_core.errors import CommitAbortedError
+from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.transaction import layout, markers
+from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.freshness import load_showing
+from pyhudi_core.transaction.place import TablePlace
+from pyhudi_core.transaction.publication import creating
+
+
+@dataclass(slots=True)
+class CompanionCommit:
+    """One commit of a companion place. ``context`` is the companion's; ``body`` are the bytes of the completed file."""
+
+    transaction: Transaction
+    context: TableContext
+    inflight: Instant
+    body: bytes = b""
+
+    @property
+    def requested_time(self) -> str:
+        """The transaction's."""
+        return self.inflight.requested_time
+
+    @property
+    def staged(self) -> str:
+        """Where the bytes of the completed file wait."""
+        place = self.context.place.prefix.strip(".").replace("/", "_")
+        return f"{layout.staged(self.requested_time, self.transaction.nonce)}.{place}"
+
+    @property
+    def inflight_path(self) -> str:
+        """The inflight file, from the root."""
+        return self.context.place.from_root(self.context.folder.file(self.inflight))
+
+    def completed_path(self, completion_time: str) -> str:
+        """The completed file, from the root."""
+        completed = replace(self.inflight, state=State.COMPLETED, completion_time=completion_time)
+        return self.context.place.from_root(self.context.folder.file(completed))
+
+    def stage(self, commit: CommitMetadata) -> None:
+        """Write the bytes of the completed file to the staging path, from which any process can publish them."""
+        action = self.inflight.action
+        commit = replace(commit, extra={**commit.extra, TOKEN_KEY: self.transaction.token})
+        record = commit.to_avro(action)
+        self.body = encode_record(commit.record_name(action), record, sync_marker=self.transaction.sync_marker)
+        self.context.root.put(self.staged, self.body)
+
+    def high_water_mark(self) -> str:
+        """The greatest time on the companion's timeline; under the lock. Raises `CommitAbortedError` if our instant is not inflight there."""
+        timeline = load_showing(self.context, [self.inflight])
+        found = timeline.find(self.requested_time, self.inflight.action)
+        if found is None or found.state is not State.INFLIGHT:
+            raise CommitAbortedError(
+                "Another writer rolled back what this write had prepared in the metadata table",
+                table=self.context.table,
+                instant=self.requested_time,
+                hint="Nothing was published; write again. Give Hudi's own writers the table's lock provider.",
+            )
+        return timeline.high_water_mark
+
+    def clean_up(self) -> None:
+        """Remove what only this process needed, after the decision."""
+        markers.remove(self.context.storage, self.requested_time)
+        self.context.root.delete(self.staged)
+
+
+def begin_companion(
+    transaction: Transaction, place: TablePlace, operation: str, action: Action = Action.DELTACOMMIT
+) -> CompanionCommit:
+    """Announce an instant of the companion under the transaction's requested time. The transaction's own is announced already.
+
+    Raises `CommitAbortedError` if somebody else's files are there.
+    """
+    context = transaction.context.at(place)
+    inflight = Instant(transaction.requested_time, action, State.INFLIGHT)
+    record = {"operationType": operation, "extraMetadata": {TOKEN_KEY: transaction.token}}
+    body = encode_record("HoodieCommitMetadata", record, sync_marker=transaction.sync_marker)
+    for instant, content in ((replace(inflight, state=State.REQUESTED), b""), (inflight, body)):
+        if not creating(context.protections.inflight_once)(place.storage, place.folder.file(instant), content):
+            raise CommitAbortedError(
+                "Another writer uses the same requested time in the metadata table",
+                table=context.table,
+                instant=transaction.requested_time,
+                hint="Try again; if it recurs, give all writers of the table the same clock or lock provider.",
+            )
+    return CompanionCommit(transaction, context, inflight)
