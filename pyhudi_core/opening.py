@@ -38,7 +38,7 @@ def create_table(
     record_key: str | Sequence[str],
     partition_by: str | Sequence[str] = (),
     ordering: str | Sequence[str] | None = None,
-    table_type: str = "copy_on_write",
+    table_type: str | None = None,
     name: str | None = None,
     options: Mapping[str, object] | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -51,7 +51,8 @@ def create_table(
         record_key: the column or columns that identify a row.
         partition_by: partition columns, outermost first.
         ordering: the column or columns that decide which version of a row is newer; without them, the last write wins.
-        table_type: ``"copy_on_write"`` (this release writes no other).
+        table_type: ``"copy_on_write"`` or ``"merge_on_read"`` (``"cow"``, ``"mor"``); the default is the option ``hoodie.table.type``, or
+            copy-on-write.
         name: the table's name; the default is the last part of the location.
         options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see docs/options.md.
         storage_options: what the storage needs (region, endpoint, credentials).
@@ -72,7 +73,7 @@ def create_at(
     record_key: str | Sequence[str],
     partition_by: str | Sequence[str] = (),
     ordering: str | Sequence[str] | None = None,
-    table_type: str = "copy_on_write",
+    table_type: str | None = None,
     name: str | None = None,
 ) -> HudiTable:
     """`create_table` with an existing storage and runtime (those of the simulator, for example)."""
@@ -93,7 +94,7 @@ def create_at(
         keys,
         partitions,
         orderings,
-        _table_type(table_type),
+        _table_type(table_type or given.table_type or "copy_on_write"),
         to_avro(logical, chosen),
         hive_style=given.hive_style,
         url_encode=given.url_encode,
@@ -204,10 +205,8 @@ def _order_problem(kind: pa.DataType) -> str | None:
 def _table_type(word: str) -> TableType:
     found = _TYPES.get(str(word).lower())
     if found is None:
-        raise InvalidOptionError(f"table_type={word!r} is unknown", hint='Use "copy_on_write" (or "cow").')
-    if found is TableType.MERGE_ON_READ:
         raise InvalidOptionError(
-            "Merge-on-read tables are not written by this release", hint='Use table_type="copy_on_write".'
+            f"table_type={word!r} is unknown", hint='Use "copy_on_write" (or "cow"), or "merge_on_read" (or "mor").'
         )
     return found
 

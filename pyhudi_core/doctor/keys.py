@@ -20,8 +20,8 @@ from pyhudi_core.errors import CorruptionError, HudiError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.key_hash import hash_keys
+from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.model.meta_fields import RECORD_KEY, with_meta_fields
-from pyhudi_core.read.merged import Merging, merged_batches
 from pyhudi_core.snapshot.snapshot import Snapshot
 
 _AREA = Area.KEYS

@@ -1,5 +1,8 @@
 """The simple index: find the file group of a key by reading the key columns of a partition's base files (specification, "Indexes", SIMPLE).
 
+In merge-on-read tables a key is in the base file of its file group, because inserts go to base files. Other writers (Flink) may insert into logs;
+logs whose commits say so are read too. A key that logs deleted is still found, so that it comes back into the same file group.
+
 Rows are brought together by partition (and by a hash of the key, for parallelism), so that each file's keys are read once a slot; files whose key
 range cannot hold any of a slot's keys are passed over by their footers. A task knows the files of its own slots only.
 """
@@ -16,29 +19,45 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
 from pyhudi_core.engine.grouping import runs
-from pyhudi_core.errors import UnsupportedTableError
-from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import TAGS, Tagged
+from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.storage.base import Storage
 
 NOT_FOUND = -1
 
 
+def no_logs(_piece: FileSlice) -> tuple[LogFile, ...]:
+    """No log of a slice holds new keys."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFiles:
+    """The files of one file group that hold its keys: the base file, and the logs that may hold new keys."""
+
+    base: str | None
+    logs: tuple[LogFile, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class IndexedPartition:
-    """A partition to look into: file ids, and the path of the base file of each."""
+    """A partition to look into: file ids, and the files of each."""
 
     path: str
     file_ids: tuple[str, ...]
-    files: tuple[str, ...]
+    files: tuple[IndexedFiles, ...]
 
     @classmethod
-    def of(cls, partition: str, slices: tuple[FileSlice, ...]) -> IndexedPartition:
+    def of(
+        cls, partition: str, slices: tuple[FileSlice, ...], logs: Callable[[FileSlice], tuple[LogFile, ...]] = no_logs
+    ) -> IndexedPartition:
         """From the newest slices of the partition."""
-        return cls(partition, tuple(piece.file_id for piece in slices), tuple(_base_path(piece) for piece in slices))
+        files = (IndexedFiles(None if piece.base is None else piece.base.path, logs(piece)) for piece in slices)
+        return cls(partition, tuple(piece.file_id for piece in slices), tuple(files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +68,13 @@ class SimpleIndex:
         slices: the newest slices of a partition; asked for the partitions of the batch only.
         open_storage: opens the table's storage inside a task.
         tasks: how many tasks to use.
+        logs: the logs of a slice that may hold keys which its base file does not hold.
     """
 
     slices: Callable[[str], tuple[FileSlice, ...]]
     open_storage: Callable[[], Storage]
     tasks: int
+    logs: Callable[[FileSlice], tuple[LogFile, ...]] = no_logs
 
     def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
         """As `Index.tag`. A partition with one file group needs no look-up, unless the answer has to be exact."""
@@ -64,7 +85,7 @@ class SimpleIndex:
             if len(found) == 1 and partition not in exact:
                 whole[partition] = found[0].file_id
             elif found:
-                searched.append(IndexedPartition.of(partition, found))
+                searched.append(IndexedPartition.of(partition, found, self.logs))
         return Tagged(self._search(rows, searched) if searched else rows, whole)
 
     def _search(self, rows: Dataset, searched: list[IndexedPartition]) -> Dataset:
@@ -118,36 +139,62 @@ class _Find:
 
 
 def _tags(storage: Storage, partition: IndexedPartition, keys: pa.ChunkedArray) -> list[pa.Array]:
-    found = look_up(storage, partition.files, keys)
+    found, positions = look_up(storage, partition.files, keys)
     places = pa.array(found, mask=found == NOT_FOUND)
     own = pa.array([partition.path]).take(pa.array(np.zeros(len(found), np.int32), mask=found == NOT_FOUND))
-    return [own, pa.array(partition.file_ids, pa.string()).take(places), pa.nulls(len(found), pa.int64())]
+    file_ids = pa.array(partition.file_ids, pa.string()).take(places)
+    return [own, file_ids, pa.array(positions, pa.int64(), mask=positions == NOT_FOUND)]
 
 
-def look_up(storage: Storage, files: tuple[str, ...], keys: pa.ChunkedArray) -> npt.NDArray[np.int32]:
-    """For each key the number of the file that holds it, or `NOT_FOUND`."""
+def look_up(
+    storage: Storage, files: tuple[IndexedFiles, ...], keys: pa.ChunkedArray
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """For each key the number of the files that hold it and its position in the base file; `NOT_FOUND` for what is not there."""
     encoded = keys.combine_chunks().dictionary_encode()
     unique = encoded.dictionary
-    low, high = pc.min_max(unique).as_py().values()
     found = np.full(len(unique), NOT_FOUND, np.int32)
-    for number, path in enumerate(files):
-        with storage.open_input(path) as source:
-            reader = BaseFileReader(source, path, columns=[RECORD_KEY])
-            footer = reader.footer()
-            lowest, highest = footer.sure_min_key, footer.sure_max_key
-            if (highest is not None and highest < low) or (lowest is not None and lowest > high):
-                continue
-            for batch in reader.iter_batches():
-                places = pc.index_in(batch.column(0), value_set=unique).drop_null().to_numpy()
-                found[places] = number
-    return found[encoded.indices.to_numpy()]
+    positions = np.full(len(unique), NOT_FOUND, np.int64)
+    for number, files_of_group in enumerate(files):
+        if files_of_group.base is not None:
+            _look_into_base(storage, files_of_group.base, unique, number, found, positions)
+        if files_of_group.logs:
+            known = pc.is_in(unique, value_set=_keys_in_logs(storage, files_of_group.logs))
+            found[known.to_numpy(zero_copy_only=False) & (found == NOT_FOUND)] = number
+    places = encoded.indices.to_numpy()
+    return found[places], positions[places]
 
 
-def _base_path(piece: FileSlice) -> str:
-    if piece.base is None:
-        raise UnsupportedTableError(
-            "The simple index finds keys in base files, and this file group has log files only",
-            path=piece.path,
-            hint="Write to the table with Hudi, or compact it first. Nothing was changed.",
-        )
-    return piece.base.path
+def _look_into_base(
+    storage: Storage,
+    path: str,
+    unique: pa.Array,
+    number: int,
+    found: npt.NDArray[np.int32],
+    positions: npt.NDArray[np.int64],
+) -> None:
+    low, high = pc.min_max(unique).as_py().values()
+    with storage.open_input(path) as source:
+        reader = BaseFileReader(source, path, columns=[RECORD_KEY])
+        footer = reader.footer()
+        lowest, highest = footer.sure_min_key, footer.sure_max_key
+        if (highest is not None and highest < low) or (lowest is not None and lowest > high):
+            return
+        first = 0
+        for batch in reader.iter_batches():
+            here = pc.index_in(batch.column(0), value_set=unique)
+            places = here.drop_null().to_numpy()
+            found[places] = number
+            positions[places] = first + np.flatnonzero(here.is_valid().to_numpy(zero_copy_only=False))
+            first += len(batch)
+
+
+def _keys_in_logs(storage: Storage, logs: tuple[LogFile, ...]) -> pa.Array:
+    """The keys of all rows in the logs, also of those that are deleted there."""
+    times = frozenset(log.name.requested_time for log in logs)
+    columns = LogColumns(pa.schema([(RECORD_KEY, pa.string())]), (), lambda batch: batch.column(RECORD_KEY))
+    entries = LogScan(storage, logs, times.__contains__).entries(columns)
+    return (
+        pa.array([], pa.string())
+        if entries is None
+        else entries.keys.filter(pa.array(~entries.listed)).combine_chunks()
+    )

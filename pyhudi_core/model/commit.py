@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action
+from pyhudi_core.model.properties import TableType
 
 SCHEMA_KEY = "schema"
 ROWS_REPLACED_KEY = "pyhudi.rows_replaced"
@@ -29,10 +31,11 @@ class OperationType(StrEnum):
     INSERT_OVERWRITE_TABLE = "INSERT_OVERWRITE_TABLE"
     DELETE_PARTITION = "DELETE_PARTITION"
 
-    @property
-    def action(self) -> Action:
-        """The timeline action on a copy-on-write table."""
-        return Action.REPLACECOMMIT if self in _REPLACING else Action.COMMIT
+    def action_on(self, table_type: TableType) -> Action:
+        """The timeline action of the operation, which depends on the type of the table."""
+        if self in _REPLACING:
+            return Action.REPLACECOMMIT
+        return Action.DELTACOMMIT if table_type is TableType.MERGE_ON_READ else Action.COMMIT
 
 
 _REPLACING = frozenset(
@@ -60,8 +63,11 @@ class WriteStat:
     change_logs: tuple[str, ...] = ()
 
     def to_avro(self) -> dict[str, Any]:
-        """Return the fields of ``HoodieWriteStat``, filled as Hudi's copy-on-write handles fill them."""
+        """Return the fields of ``HoodieWriteStat``, filled as Hudi's handles fill them."""
+        name = split(self.path)[1]
+        log = isinstance(parse_data_file(name), LogFileName)
         return {
+            **({"logVersion": 1, "logOffset": 0, "baseFile": "", "logFiles": [name]} if log else {}),
             "fileId": self.file_id,
             "path": self.path,
             "prevCommit": self.prev_commit,

@@ -21,7 +21,7 @@ from pyhudi_core.options.registry import Value, find_option, read_options
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """How base files are made: their sizes in bytes, their row groups, their bloom filters."""
+    """How data files are made: sizes of base files in bytes, their row groups, their bloom filters; the blocks of log files."""
 
     max_size: int
     small_limit: int
@@ -32,6 +32,8 @@ class FileOptions:
     bloom_entries: int
     bloom_fpp: float
     bloom_max_entries: int
+    log_block_format: str
+    record_positions: bool
 
     def __post_init__(self) -> None:
         if self.small_limit > self.max_size:

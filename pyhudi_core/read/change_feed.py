@@ -8,13 +8,13 @@ from pyhudi_core.errors import SnapshotExpiredError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
+from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
 from pyhudi_core.model.instant import Instant, time_before
 from pyhudi_core.model.properties import CdcMode
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, as_text
 from pyhudi_core.read.changes import ChangeReader, Changes, GroupChange
-from pyhudi_core.read.merged import Merging
 from pyhudi_core.read.retention import refuse_cleaned_change
 from pyhudi_core.read.snapshots import Columns, archived_between, make_scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build

@@ -26,12 +26,12 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.log.blocks import BlockType, Header
 from pyhudi_core.formats.log.contents import read_records
 from pyhudi_core.formats.log.reader import LogReader
+from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY, with_meta_fields
 from pyhudi_core.model.schema import conform
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.read.differences import differing
-from pyhudi_core.read.merged import Merging
 from pyhudi_core.read.pairing import GroupState, Pairs, paired
 from pyhudi_core.read.row_filter import RowFilter
 from pyhudi_core.read.tasks import Task, tasks_for

@@ -17,11 +17,11 @@ import pyarrow as pa
 from pyhudi_core.engine.reading import EngineFiles, Reading
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader, ColumnRange, is_parquet, read_footer
+from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table.names import RECORD_INDEX
 from pyhudi_core.model.meta_fields import COMMIT_TIME, META_SCHEMA
 from pyhudi_core.model.schema import conform, from_avro
 from pyhudi_core.predicates.arrow import matching
-from pyhudi_core.read.merged import Merging
 from pyhudi_core.read.partition_values import constants_of
 from pyhudi_core.read.row_filter import RowFilter, SliceReader
 from pyhudi_core.read.tasks import tasks_for

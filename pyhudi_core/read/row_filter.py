@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from pyhudi_core.errors import ObjectNotFoundError, SnapshotExpiredError, at_table
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.model.internal_schema import in_file
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
 from pyhudi_core.model.schema import conform
 from pyhudi_core.predicates import Condition
 from pyhudi_core.predicates.arrow import matching
-from pyhudi_core.read.merged import Merging, merged_batches
 from pyhudi_core.read.partition_values import constants_of, with_constants
 from pyhudi_core.read.plan import choose_row_groups
 from pyhudi_core.storage.base import Storage

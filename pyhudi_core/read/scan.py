@@ -15,8 +15,8 @@ from pyhudi_core.engine.choice import frame_of
 from pyhudi_core.errors import at_table
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.read.engine_scan import EngineScan
-from pyhudi_core.read.merged import Merging
 from pyhudi_core.read.plan import Explanation, Step, choose_slices, may_match
 from pyhudi_core.read.read_optimized import Staleness, staleness
 from pyhudi_core.read.row_filter import RowFilter, SliceReader

@@ -39,8 +39,10 @@ class EarlyCheck:
     def refuse(self, storage: Storage, clock: Clock, partition: str, file_id: str) -> None:
         """Raise `EarlyConflictError` if a rival has announced the file group. Called when our own marker is there."""
         group = join(partition, file_id)
+        names = (group, join(partition, f".{file_id}"))  # those of log files begin with a dot
         for rival in self.rivals:
-            if storage.list(f"{layout.markers(rival)}/{group}_") and self._counts(storage, clock, rival):
+            announced = any(storage.list(f"{layout.markers(rival)}/{name}_") for name in names)
+            if announced and self._counts(storage, clock, rival):
                 raise EarlyConflictError(
                     f"The write {rival}, which began earlier, is rewriting the same file group",
                     path=group,

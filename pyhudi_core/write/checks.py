@@ -5,6 +5,7 @@ All of this is checked before anything is written, and each refusal says what to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -25,6 +26,7 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.prepare import Prepared
 
 _NAMED = 5
+_BUCKET_NUMBER = re.compile(r"0{4}[0-9]{4}-")
 _OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY)
 
 
@@ -88,8 +90,6 @@ def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
     """Raise `UnsupportedTableError` if the table has a feature that writes here would break, and `CommitConflictError` while it is restored."""
     refuse_pending_restore(context, snapshot.timeline)
     config = context.config
-    if config.table_type is not TableType.COPY_ON_WRITE:
-        _refuse(context, "merge-on-read file groups (hoodie.table.type=MERGE_ON_READ)")
     if config.merge_mode is MergeMode.CUSTOM:
         _refuse(context, "a custom record merger (hoodie.record.merge.mode=CUSTOM)")
     if config.base_file_format != "PARQUET":
@@ -102,8 +102,20 @@ def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
         _refuse(context, "columns that are told apart by number (hoodie.schema.on.read.enable)")
     if not config.populate_meta_fields:
         _refuse(context, "no meta columns (hoodie.populate.meta.fields=false)")
+    if config.table_type is TableType.MERGE_ON_READ:
+        _refuse_bucket_index(context, snapshot)
     if config.keygenerator_type is KeyGenerator.COMPLEX and len(config.record_key_fields) == 1:
         _refuse_newer_keys(context, snapshot, config.record_key_fields[0])
+
+
+def _refuse_bucket_index(context: TableContext, snapshot: Snapshot) -> None:
+    """A new file group would have no bucket number, which Hudi's bucket index fails on; the newest commit shows what file ids look like."""
+    for instant in reversed(snapshot.visibility.commits):
+        stats = snapshot.visibility.read_commit(instant).stats
+        if stats:
+            if all(_BUCKET_NUMBER.match(stat.file_id) for stat in stats):
+                _refuse(context, "file groups with bucket numbers (a bucket index)")
+            return
 
 
 def _refuse_newer_keys(context: TableContext, snapshot: Snapshot, field: str) -> None:

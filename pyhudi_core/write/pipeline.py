@@ -9,15 +9,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
 from pyhudi_core.errors import DuplicateKeyError, EarlyConflictError
+from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.formats.bloom import BloomSizing
+from pyhudi_core.formats.log.writer import BlockFormat
 from pyhudi_core.index.base import TAG_FILE_ID, Index, Tagged
 from pyhudi_core.index.simple import SimpleIndex
+from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.commit import OperationType
+from pyhudi_core.model.instant import Action
 from pyhudi_core.model.meta_fields import with_meta_fields
+from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -25,7 +31,7 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.early_conflict import early_check, stopped
 from pyhudi_core.write.from_source import suits, write_from_source
-from pyhudi_core.write.handles.base import HandleSettings, OpenRuntime, runtime_opener
+from pyhudi_core.write.handles.base import HandleSettings, KnownKeys, LogSettings, OpenRuntime, runtime_opener
 from pyhudi_core.write.plan import Plan, Planner, Profile, Sizing
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.tasks import WRITTEN, WriteTask, Written, route
@@ -36,7 +42,13 @@ _INSERTING = frozenset({OperationType.INSERT, OperationType.BULK_INSERT})
 
 def index_of(snapshot: Snapshot, open_storage: Callable[[], Storage], tasks: int) -> Index:
     """The index that tags the rows of a write to this table."""
-    return SimpleIndex(snapshot.view.slices, open_storage, tasks)
+
+    def with_new_keys(piece: FileSlice) -> tuple[LogFile, ...]:
+        """The logs whose commit says that rows were inserted, or is archived."""
+        stats = ((log, snapshot.view.visibility.stat(log.name.requested_time, log.path)) for log in piece.logs)
+        return tuple(log for log, stat in stats if stat is None or stat.inserts)
+
+    return SimpleIndex(snapshot.view.slices, open_storage, tasks, with_new_keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +90,37 @@ class WriteJob:
                 kept.release()
 
     def _tag(self, planner: Planner, open_runtime: OpenRuntime) -> Tagged:
-        """Ask the index. Inserts must know whether a key is there; an upsert of few rows must not, where there is one file group."""
+        """Ask the index. Inserts must know whether a key is there; an upsert of few rows must not, where there is one file group.
+
+        In a merge-on-read table every write must know: only keys that are there may go to logs.
+        """
         rows, volumes = self.prepared.rows, self.prepared.volumes
         if self.operation in _OVERWRITING:
             return Tagged(rows)
-        exact = set(volumes) if self.operation in _INSERTING else set()
-        if self.operation is OperationType.UPSERT:
+        exact = set(volumes) if self.operation in _INSERTING or self._merges_on_read else set()
+        if self.operation is OperationType.UPSERT and not self._merges_on_read:
             exact = {path for path, volume in volumes.items() if not planner.is_small(path, volume)}
         index = index_of(self.snapshot, _StorageOpener(open_runtime), self.engine.cores)
         tagged = index.tag(rows, volumes.keys(), exact)
         if self.operation in _INSERTING and self.options.rows.drop_duplicates and tagged.has_tags:
-            return Tagged(tagged.rows.map(_only_new, tagged.rows.schema))
+            with_logs = frozenset(piece.file_id for path in volumes for piece in self._slices(path) if piece.logs)
+            return Tagged(tagged.rows.map(_OnlyNew(with_logs), tagged.rows.schema))
         return tagged
 
+    @property
+    def _merges_on_read(self) -> bool:
+        return self.snapshot.config.table_type is TableType.MERGE_ON_READ
+
+    def _slices(self, partition: str) -> tuple[FileSlice, ...]:
+        return self.snapshot.view.slices(partition)
+
     def _refuse_existing(self, profile: Profile) -> None:
-        """Inserts: no key may be there already."""
-        if profile.tagged_rows:
+        """Inserts: no key may be there already. Where logs may have deleted it, the append handle looks."""
+        with_logs = {piece.group for path, _ in profile.tagged for piece in self._slices(path) if piece.logs}
+        rows = sum(volume.rows for group, volume in profile.tagged.items() if group not in with_logs)
+        if rows:
             raise DuplicateKeyError(
-                f"{profile.tagged_rows} rows of the batch have a record key that the table has already",
+                f"{rows} rows of the batch have a record key that the table has already",
                 table=self.transaction.context.table,
                 hint="Nothing was published. Upsert them, or set hoodie.datasource.write.insert.drop.duplicates=true.",
             )
@@ -104,7 +129,10 @@ class WriteJob:
         files = self.options.files
         sizing = Sizing(files.max_size, files.small_limit, files.record_size_estimate)
         ids = self.transaction.context.runtime.ids
-        return Planner(sizing, lambda: f"{ids.uuid()}-0", self.snapshot.view.slices)
+        # A pending compaction works on the slices that it was planned from, so no base file of them is rewritten beside it.
+        compactions = {Action.COMPACTION, Action.LOGCOMPACTION}
+        fills = not any(instant.action in compactions for instant in self.snapshot.timeline.pending)
+        return Planner(sizing, lambda: f"{ids.uuid()}-0", self._slices, self._merges_on_read, fills)
 
     def _plan(self, planner: Planner, profile: Profile) -> Plan:
         self.snapshot.view.prepare(sorted({partition for partition, _ in profile.tagged}))
@@ -143,7 +171,6 @@ class WriteJob:
         deletes = self.operation is OperationType.DELETE
         return HandleSettings(
             requested_time=self.transaction.requested_time,
-            table_type=config.table_type,
             schema=with_meta_fields(schema),
             avro_schema=to_avro(schema, config.name, meta_fields=True),
             codec=files.compression,
@@ -154,8 +181,16 @@ class WriteJob:
             ordering=() if deletes else ordering_of(config),
             deletes=deletes,
             salt=self.transaction.context.protections.salt,
+            logs=self._log_settings() if self._merges_on_read else None,
             early=early_check(self.transaction.context, self.transaction.start, self.transaction.requested_time),
         )
+
+    def _log_settings(self) -> LogSettings:
+        files, known = self.options.files, KnownKeys.UPDATE
+        if self.operation in _INSERTING:
+            known = KnownKeys.SKIP if self.options.rows.drop_duplicates else KnownKeys.REFUSE
+        merging = Merging(self.snapshot.config, self.snapshot.evolution)
+        return LogSettings(merging, BlockFormat(files.log_block_format), files.record_positions, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +203,14 @@ class _StorageOpener:
         return self.open_runtime().storage
 
 
-def _only_new(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield batch.filter(batch.column(TAG_FILE_ID).is_null())
+@dataclass(frozen=True, slots=True)
+class _OnlyNew:
+    """Task function: leaves rows out whose key is in a file group, unless the group's logs may have deleted it (``with_logs``: file ids)."""
+
+    with_logs: frozenset[str]
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        maybe = pa.array(sorted(self.with_logs), pa.string())
+        for batch in batches:
+            found = batch.column(TAG_FILE_ID)
+            yield batch.filter(pc.or_(found.is_null(), pc.is_in(found, value_set=maybe)))

@@ -87,6 +87,7 @@ class Bucket:
         expected: how much work it is, to balance tasks.
         parts: the rows come in so many parts, one after the other, which bounds a task's memory.
         new_partition: its partition has no file group yet.
+        appends: the rows go to a log file on top of the slice, and the base file is not rewritten (merge-on-read).
     """
 
     number: int
@@ -97,6 +98,7 @@ class Bucket:
     expected: int
     parts: int = 1
     new_partition: bool = False
+    appends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class Plan:
     @property
     def rewritten_bytes(self) -> int:
         """The bytes of the files that are rewritten."""
-        return sum(bucket.base.size for bucket in self.buckets if bucket.base is not None)
+        return sum(bucket.base.size for bucket in self.buckets if bucket.base is not None and not bucket.appends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +132,16 @@ class Planner:
         sizing: how large files become.
         new_id: makes file ids.
         slices: the newest slices of a partition; asked for the partitions that rows go to.
+        merge_on_read: known keys are appended to logs; a partition's smallest file group takes new keys if it has no logs, as in Hudi. Its base
+            file is rewritten, since an index that reads base files would not find new keys in logs.
+        fills: small file groups take new keys.
     """
 
     sizing: Sizing
     new_id: Callable[[], str]
     slices: Callable[[str], tuple[FileSlice, ...]]
+    merge_on_read: bool = False
+    fills: bool = True
     _buckets: list[Bucket] = field(default_factory=list)
     _groups: dict[Group, int] = field(default_factory=dict)
     _inserts: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
@@ -153,7 +160,8 @@ class Planner:
         return self._plan()
 
     def create(self, profile: Profile, *, measure_files: bool) -> Plan:
-        """All rows to new groups. ``measure_files``: what a row takes is told by the files of its partition."""
+        """New rows to new groups, tagged ones to theirs. ``measure_files``: what a row takes is told by the files of its partition."""
+        self._to_groups(profile)
         for partition, volume in profile.new.items():
             found = self.slices(partition)
             size = self._row_size(volume, found if measure_files else ())
@@ -191,7 +199,8 @@ class Planner:
             return self._make(partition, volume.rows, size, new_partition=True)
         chosen: list[tuple[int, float]] = []
         left = float(volume.rows)
-        for piece in sorted(found, key=lambda piece: -self._room(piece)):
+        small = sorted(found, key=lambda piece: -self._room(piece))
+        for piece in small[:1] if self.merge_on_read else small:
             room = self._room(piece)
             if left <= 0 or room < size:
                 break
@@ -210,17 +219,21 @@ class Planner:
         """The bucket of a group that also takes new rows."""
         number = self._groups.get(piece.group)
         if number is None:
-            return self._existing(piece, rows)
+            number = self._existing(piece, 0)
         bucket = self._buckets[number]
-        self._buckets[number] = replace(bucket, expected=bucket.expected + rows)
+        self._buckets[number] = replace(bucket, expected=bucket.expected + rows, appends=False)
         return number
 
     def _room(self, piece: FileSlice) -> int:
+        if not self.fills or piece.base is None or piece.logs:
+            return 0
         return self.sizing.target - piece.size if piece.size < self.sizing.small else 0
 
     def _existing(self, piece: FileSlice, rows: int) -> int:
         number = len(self._buckets)
-        return self._add(Bucket(number, piece.partition, piece.file_id, piece, self._room(piece), piece.size + rows))
+        size = 0 if self.merge_on_read else piece.size
+        room, appends = self._room(piece), self.merge_on_read
+        return self._add(Bucket(number, piece.partition, piece.file_id, piece, room, size + rows, appends=appends))
 
     def _new(self, partition: str, rows: int, *, new_partition: bool) -> int:
         parts = max(1, math.ceil(rows / _PART_ROWS))

@@ -269,7 +269,7 @@ def begin(draft: Draft, seen: Timeline | None = None) -> Begun:
     """Finish what dead writers left, then put the instant of an attempt on the timeline. ``seen``: the timeline, if it was just listed."""
     batch, context, operation = draft.filled(), draft.context, draft.request.operation
     seen = None if repair_by_policy(context, seen) else seen
-    transaction = begin_write(context, operation.action, str(operation), seen)
+    transaction = begin_write(context, operation.action_on(context.config.table_type), str(operation), seen)
     return Begun(request=draft.request, batch=batch, basis=draft.basis, lock=draft.lock, transaction=transaction)
 
 

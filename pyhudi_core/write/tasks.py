@@ -24,7 +24,7 @@ from pyhudi_core.engine.grouping import runs
 from pyhudi_core.errors import DuplicateKeyError
 from pyhudi_core.formats.base_file.range_table import range_schema, range_table
 from pyhudi_core.formats.key_hash import hash_keys
-from pyhudi_core.index.base import TAG_FILE_ID, TAG_PARTITION, TAGS, Group
+from pyhudi_core.index.base import TAG_FILE_ID, TAG_PARTITION, TAG_POSITION, TAGS, Group
 from pyhudi_core.merge.law import MergeLaw
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
@@ -63,7 +63,8 @@ def route(rows: Dataset, plan: Plan, cores: int) -> Routed:
     """Shuffle rows to their buckets; each task gets its buckets one after the other."""
     tasks = max(1, min(len(plan.buckets), cores))
     placed = balance(plan.buckets, tasks)
-    kept = [field for field in rows.schema if field.name not in TAGS.names]
+    dropped = set(TAGS.names) - ({TAG_POSITION} if any(bucket.appends for bucket in plan.buckets) else set())
+    kept = [field for field in rows.schema if field.name not in dropped]
     schema = pa.schema([*kept, (TASK, pa.int32()), (SORT, pa.int64())])
     parts = np.array([bucket.parts for bucket in plan.buckets] or [1], np.int64)
     task_of = np.array([placed[number] for number in range(len(plan.buckets))] or [0], np.int32)

@@ -87,7 +87,7 @@ def job(
     """The write job of one batch, to be run by hand; what it wrote is rolled back in the end."""
     context = table._home.context()
     engine = engine_for(data, context.runtime.executor, spark)
-    transaction = begin_write(context, operation.action, str(operation))
+    transaction = begin_write(context, operation.action_on(context.config.table_type), str(operation))
     snapshot = build(context.storage, context.folder, context.config, transaction.start)
     how = prepare_keys if operation is OperationType.DELETE else prepare
     prepared = how(engine.dataset(data), context.config, snapshot.schema, context.table)

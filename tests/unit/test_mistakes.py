@@ -102,8 +102,10 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "partition that is no name": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", [1]),  # type: ignore[list-item]
     "no key": lambda location: hudi.create_table(f"{location}-2", ORDERS, ()),
     "schema that is none": lambda location: hudi.create_table(f"{location}-2", ["id"], "id"),
-    "type that is no word": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", table_type=None),  # type: ignore[arg-type]
-    "merge-on-read": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", table_type="mor"),
+    "type that is no word": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", table_type=7),  # type: ignore[arg-type]
+    "type that is another one in the options": lambda location: hudi.create_table(
+        f"{location}-2", ORDERS, "id", table_type="cow", options={"hoodie.table.type": "MERGE_ON_READ"}
+    ),
 }
 
 

@@ -90,6 +90,73 @@ def _found(scan: Any) -> Rows:
     return {(key, day): (price, ts) for key, day, price, ts in rows(scan, "id", "day", "price", "ts")}
 
 
+def _model_of_logs(state: Rows, dead: Rows, name: str, given_: Any, ordered: bool) -> Rows | type[Exception]:
+    """The same for merge-on-read; ``dead`` has deleted rows that logs still know: with an ordering column, older rows of their keys lose."""
+    plain = _model(state, name, given_, ordered)
+    if isinstance(plain, type):
+        return plain
+    known = {key: value for key, value in dead.items() if key not in state}
+    days = {day for _, day, *_ in given_} if name == "insert_overwrite" else set()
+    if name == "insert_overwrite_table":
+        dead.clear()
+    for key in [key for key in dead if key[1] in days or (name == "delete_partitions" and key[1] in given_)]:
+        del dead[key]
+    if name in ("upsert", "insert", "bulk_insert") and ordered:
+        plain = _merged({**state, **known}, given_, ordered)
+        plain = {
+            key: value
+            for key, value in plain.items()
+            if key in state or key not in known or _came_back(key, given_, known)
+        }
+    if name in ("delete", "delete_where"):
+        dead.update({key: value for key, value in state.items() if key not in plain})
+    return plain
+
+
+def _came_back(key: tuple[int, str], batch: list[tuple[Any, ...]], known: Rows) -> bool:
+    return any((row[0], row[1]) == key and _rank(row[3]) >= _rank(known[key][1]) for row in batch)
+
+
+@pytest.mark.row("C2", "D2")
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(_OPERATION, min_size=1, max_size=8), st.booleans(), st.sampled_from(["parquet", "avro", "hfile"]))
+def test_a_merge_on_read_table_holds_what_a_dictionary_holds(
+    operations: list[tuple[str, Any]], ordered: bool, block: str
+) -> None:
+    clock = StandingClock()
+    storage = MemoryStorage("memory://model", MemoryBucket(), clock)
+    options = {**OPTIONS, "hoodie.logfile.data.block.format": block}
+    home = home_at(storage, runtime_with(clock=clock), options)
+    table = make_at(home, ordering="ts" if ordered else None, table_type="mor")
+    state: Rows = {}
+    dead: Rows = {}
+    states: list[tuple[str, Rows]] = []
+    for name, whole in operations:
+        days = {day for _, day in state}
+        given_ = [day for day in whole if day in days] if name == "delete_partitions" else whole
+        if not given_:
+            continue
+        expected = _model_of_logs(state, dead, name, given_, ordered)
+        if isinstance(expected, type):
+            with pytest.raises(expected):
+                _run(table, name, given_)
+            continue
+        commit = _run(table, name, given_)
+        assert commit or state == expected, "what changes no row makes no commit"
+        state = expected
+        if commit.completion_time:
+            states.append((commit.completion_time, state))
+        scanned = table.scan().to_arrow()
+        assert _found(scanned) == state
+        assert scanned.num_rows == len(state), "no key is there twice"
+    for time, then in states:
+        assert _found(table.scan(as_of=time)) == then
+    assert not table.timeline.pending.instants
+    assert table.check().ok
+    actions = {str(instant.action) for instant in table.timeline.commits}
+    assert actions <= {"deltacommit", "replacecommit"}
+
+
 @pytest.mark.row("C1", "C3", "D1", "D3", "D4", "J1", "J2")
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_OPERATION, min_size=1, max_size=7), st.booleans())

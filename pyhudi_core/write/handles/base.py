@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
@@ -18,8 +19,10 @@ import pyarrow.compute as pc
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.formats.base_file import ColumnRange
 from pyhudi_core.formats.bloom import BloomSizing
+from pyhudi_core.formats.log.writer import BlockFormat
+from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import WriteStat
-from pyhudi_core.model.properties import TableType
+from pyhudi_core.model.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from pyhudi_core.runtime.base import Clock, Ids, Runtime
 from pyhudi_core.runtime.clock import RandomIds, SystemClock
 from pyhudi_core.storage.base import Storage, StorageSpec
@@ -54,6 +57,31 @@ def _open(spec: StorageSpec) -> TaskRuntime:
     return TaskRuntime(storage_from_spec(spec), RandomIds(), SystemClock())
 
 
+class KnownKeys(StrEnum):
+    """What rows mean whose key is in a file group already: new versions, an error, or nothing (they are left out)."""
+
+    UPDATE = "update"
+    REFUSE = "refuse"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """How the log files of a write are made.
+
+    Attributes:
+        merging: how a slice is read with its logs.
+        form: of data blocks.
+        positions: blocks say where the old versions of rows are in the base file.
+        known: what rows with a living key mean.
+    """
+
+    merging: Merging
+    form: BlockFormat
+    positions: bool
+    known: KnownKeys = KnownKeys.UPDATE
+
+
 @dataclass(frozen=True, slots=True)
 class HandleSettings:
     """What all files of a write have in common.
@@ -64,10 +92,10 @@ class HandleSettings:
         ordering: columns of event-time ordering; empty for commit time.
         deletes: the rows are keys to delete.
         early: looks for other writers of a file group, if that was asked for.
+        logs: how log files are written; None for a table that has none.
     """
 
     requested_time: str
-    table_type: TableType
     schema: pa.Schema
     avro_schema: str
     codec: str
@@ -79,6 +107,7 @@ class HandleSettings:
     deletes: bool = False
     salt: bool = True
     early: EarlyCheck | None = None
+    logs: LogSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +162,20 @@ class HandleContext:
         """Keys are not in the file group any more."""
         if self.changes is not None:
             self.changes.append(KeyChange(partition, file_id, keys, deleted=True))
+
+
+def stamped(context: HandleContext, rows: pa.Table, partition: str, file_name: str) -> pa.Table:
+    """Rows with key and data columns, with their meta columns in front; in the schema of the files."""
+    settings, count = context.settings, len(rows)
+    meta = {
+        COMMIT_TIME: pa.repeat(settings.requested_time, count),
+        COMMIT_SEQNO: context.next_numbers(count),
+        RECORD_KEY: rows.column(RECORD_KEY),
+        PARTITION_PATH: pa.repeat(partition, count),
+        FILE_NAME: pa.repeat(file_name, count),
+    }
+    data = [rows.column(field.name) for field in settings.schema if field.name not in meta]
+    return pa.Table.from_arrays([*(meta[name] for name in META_FIELDS), *data], schema=settings.schema)
 
 
 class WriteHandle(Protocol):

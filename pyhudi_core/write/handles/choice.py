@@ -1,9 +1,9 @@
-"""Which handle writes a file group: chosen by the table's type and by the file group's newest slice."""
+"""Which handle writes a file group: chosen by the plan and by the file group's newest slice."""
 
 from __future__ import annotations
 
 from pyhudi_core.errors import UnsupportedTableError
-from pyhudi_core.model.properties import TableType
+from pyhudi_core.write.handles.append import AppendHandle
 from pyhudi_core.write.handles.base import HandleContext, WriteHandle
 from pyhudi_core.write.handles.create import CreateHandle
 from pyhudi_core.write.handles.merge import MergeHandle
@@ -12,10 +12,10 @@ from pyhudi_core.write.plan import Bucket
 
 def handle_for(context: HandleContext, bucket: Bucket) -> WriteHandle:
     """The handle of a bucket. Raises `UnsupportedTableError` for a slice that this release does not write on."""
-    if context.settings.table_type is not TableType.COPY_ON_WRITE:
-        raise _unsupported("merge-on-read file groups (hoodie.table.type=MERGE_ON_READ)", bucket)
     if bucket.base is None:
         return CreateHandle(context, bucket)
+    if bucket.appends:
+        return AppendHandle(context, bucket, bucket.base)
     if bucket.base.base is None or bucket.base.logs:
         raise _unsupported("a file group with log files", bucket)
     return MergeHandle(context, bucket, bucket.base.base)

@@ -14,11 +14,11 @@ from pyhudi_core.formats.base_file import BaseFileFooter, BaseFileWriter
 from pyhudi_core.formats.bloom import BloomBuilder
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import PARTITION_METAFILE, TOKEN_BOUND, BaseFileName, join, write_token
-from pyhudi_core.model.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from pyhudi_core.model.meta_fields import FILE_NAME, RECORD_KEY
 from pyhudi_core.runtime.base import Ids
 from pyhudi_core.storage.base import OutputFile
 from pyhudi_core.transaction import markers
-from pyhudi_core.write.handles.base import HandleContext, TaskRuntime, WrittenFile
+from pyhudi_core.write.handles.base import HandleContext, TaskRuntime, WrittenFile, stamped
 
 
 @dataclass(slots=True)
@@ -81,17 +81,7 @@ class NewFile:
 
     def stamp(self, rows: pa.Table) -> pa.Table:
         """Give changed or new rows (with key and data columns) their meta columns; the partition is that of the file."""
-        settings = self.context.settings
-        count = len(rows)
-        meta = {
-            COMMIT_TIME: pa.repeat(settings.requested_time, count),
-            COMMIT_SEQNO: self.context.next_numbers(count),
-            RECORD_KEY: rows.column(RECORD_KEY),
-            PARTITION_PATH: pa.repeat(self.partition, count),
-            FILE_NAME: pa.repeat(str(self.name), count),
-        }
-        data = [rows.column(field.name) for field in settings.schema if field.name not in meta]
-        return pa.Table.from_arrays([*(meta[name] for name in META_FIELDS), *data], schema=settings.schema)
+        return stamped(self.context, rows, self.partition, str(self.name))
 
     def insert(self, rows: pa.Table) -> None:
         """Write new rows."""

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from pyhudi_core.engine import Dataset, LocalEngine, TaskFunction
 from pyhudi_core.engine.local import LocalDataset
-from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.formats.base_file import BaseFileWriter
 from pyhudi_core.formats.bloom import BloomFilter
+from pyhudi_core.formats.log.writer import LogSchema, LogWriter
 from pyhudi_core.index.base import TAGS
-from pyhudi_core.index.simple import NOT_FOUND, SimpleIndex, look_up
+from pyhudi_core.index.simple import NOT_FOUND, IndexedFiles, SimpleIndex, look_up
 from pyhudi_core.model.file_names import BaseFileName, LogFileName
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pyhudi_core.model.schema import to_avro
@@ -72,7 +72,7 @@ def storage() -> Watched:
 @pytest.mark.row("I10")
 def test_keys_get_the_number_of_their_file(storage: Watched) -> None:
     keys = pa.chunked_array([["b", "zz"], ["n", "b", "\U0001f600"]])
-    assert look_up(storage, ("p/one", "p/two"), keys).tolist() == [0, NOT_FOUND, 1, 0, 1]
+    assert look_up(storage, (IndexedFiles("p/one"), IndexedFiles("p/two")), keys)[0].tolist() == [0, NOT_FOUND, 1, 0, 1]
 
 
 def test_a_range_in_javas_order_of_strings_hides_no_key() -> None:
@@ -80,7 +80,7 @@ def test_a_range_in_javas_order_of_strings_hides_no_key() -> None:
     # Java compares UTF-16: for it U+FFEE is the highest of these keys, though it is lower as a code point.
     _write(made, "p/java", ["a", "\U0001f600", "\uffee"], key_range=("a", "\uffee"))
     keys = pa.chunked_array([["\U0001f600", "\uffee", "b"]])
-    assert look_up(made, ("p/java",), keys).tolist() == [0, 0, NOT_FOUND]
+    assert look_up(made, (IndexedFiles("p/java"),), keys)[0].tolist() == [0, 0, NOT_FOUND]
 
 
 def _path(partition: str, file_id: str) -> str:
@@ -182,13 +182,20 @@ def test_a_task_gets_the_files_of_its_own_partitions_only() -> None:
     assert [sorted(payload) for payload in given_to if isinstance(payload, dict)] == [[0, 3], [1, 4], [2, 5]]
 
 
-def test_a_file_group_with_logs_only_is_refused_by_name() -> None:
+def test_keys_that_another_writer_inserted_into_logs_are_found() -> None:
+    storage = Watched()
+    output = storage.open_output("p/.f_1.log.1_0-0-0")
+    rows = pa.table({field.name: pa.array(["new"], field.type) for field in with_meta_fields(pa.schema([]))})
+    LogWriter(output.stream, LogSchema("1", rows.schema, to_avro(rows.schema, "row"))).write(rows)
+    output.close()
+    _write(storage, "p/one", ["a", "b"])
     log = LogFile("p", LogFileName("f", "1", 1, "0-0-0"), 1)
-    slices = (FileSlice(None, logs=(log,)), _slice("p", "g"))
-    rows = LocalEngine(SerialExecutor(), 1).dataset(_rows(["a"], ["p"]))
-    with pytest.raises(UnsupportedTableError, match="log files only") as caught:
-        SimpleIndex(lambda _: slices, Watched, 1).tag(rows, {"p"}, set())
-    assert caught.value.path == log.path
+    keys = pa.chunked_array([["new", "a", "old"]])
+    files = (IndexedFiles(None, (log,)), IndexedFiles("p/one"))
+    found, positions = look_up(storage, files, keys)
+    assert found.tolist() == [0, 1, NOT_FOUND]
+    assert positions.tolist()[0] == NOT_FOUND
+    assert positions.tolist()[1] != NOT_FOUND
 
 
 def test_only_the_key_column_is_read(storage: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +209,7 @@ def test_only_the_key_column_is_read(storage: Watched, monkeypatch: pytest.Monke
         real(self, source, path, columns)  # type: ignore[arg-type]
 
     monkeypatch.setattr(base_file.BaseFileReader, "__init__", watching)
-    look_up(storage, ("p/one",), pa.chunked_array([["a"]]))
+    look_up(storage, (IndexedFiles("p/one"),), pa.chunked_array([["a"]]))
     assert asked == [[RECORD_KEY]]
 
 
@@ -217,5 +224,5 @@ def test_files_whose_range_holds_no_key_are_not_read_further(storage: Watched, m
         return real(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(base_file.BaseFileReader, "iter_batches", watching)
-    look_up(storage, ("p/one", "p/two"), pa.chunked_array([["n"]]))
+    look_up(storage, (IndexedFiles("p/one"), IndexedFiles("p/two")), pa.chunked_array([["n"]]))
     assert len(read) == 1

@@ -1,6 +1,7 @@
-"""Read one file slice that has logs: its base rows with the logs laid over them, filtered as the scan wants it.
+"""Read one file slice that has logs: its base rows with the logs laid over them.
 
-Statistics of the base file prune nothing here: a base row that does not match may be replaced by a row that does, and the other way round.
+Readers use it, and writers that must know which keys a slice with logs holds. Statistics of the base file prune nothing here: a base row that does
+not match may be replaced by a row that does, and the other way round.
 Memory is bounded by the slice's logs in the wanted columns, and a batch of base rows.
 """
 

@@ -1,0 +1,212 @@
+"""Merge-on-read tables that we write: new keys go to base files, known ones to logs, and every reader sees the rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.golden import unpack
+from support.tables import ORDERS, make, orders, reopen, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import CommitConflictError, DuplicateKeyError, UnsupportedTableError
+from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock
+from pyhudi_core.formats.log.positions import decode_positions
+from pyhudi_core.formats.log.reader import LogReader
+from pyhudi_core.model.commit import WriteStat
+
+
+@pytest.fixture
+def table(location: str) -> hudi.HudiTable:
+    """Three rows in one partition, written by one commit."""
+    made = make(location, table_type="MERGE_ON_READ", ordering="ts")
+    made.upsert(orders((1, "a", 1.0, 10), (2, "a", 2.0, 10), (3, "a", 3.0, 10)))
+    return made
+
+
+def last_stats(table: hudi.HudiTable) -> list[WriteStat]:
+    return list(table.commit_metadata(table.timeline.commits[-1]).stats)
+
+
+def blocks(table: hudi.HudiTable, path: str) -> list[LogBlock]:
+    storage = table._home.storage
+    with storage.open_input(path) as source:
+        return list(LogReader(source, path).blocks())
+
+
+@pytest.mark.row("C2", "H5", "H8")
+def test_updates_go_to_a_log_file_of_their_own_with_positions(table: hudi.HudiTable) -> None:
+    base = last_stats(table)[0]
+    commit = table.upsert(orders((3, "a", 33.0, 11), (1, "a", 11.0, 12)))
+    [stat] = last_stats(table)
+    assert commit.stats.rows_updated == stat.rows == stat.updates == 2
+    assert (stat.file_id, stat.inserts, stat.deletes, stat.prev_commit) == (base.file_id, 0, 0, commit.instant)
+    assert Path(stat.path).name.startswith(f".{base.file_id}_{commit.instant}.log.1_")
+    [block] = blocks(table, stat.path)
+    assert block.type is BlockType.PARQUET_DATA
+    assert decode_positions(block.headers[Header.RECORD_POSITIONS]).tolist() == [0, 2]
+    assert block.headers[Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS] in base.path
+    assert rows(table, "id", "price") == [(1, 11.0), (2, 2.0), (3, 33.0)]
+    assert rows(table.scan(mode="read_optimized"), "id", "price") == [(1, 1.0), (2, 2.0), (3, 3.0)]
+
+
+@pytest.mark.row("C2")
+def test_a_commit_of_logs_says_what_hudi_says(table: hudi.HudiTable) -> None:
+    commit = table.upsert(orders((1, "a", 11.0, 12)))
+    raw = table.commit_metadata(table.timeline.commits[-1]).raw
+    [stat] = raw["partitionToWriteStats"]["day=a"]
+    name = Path(stat["path"]).name
+    expected = {"logVersion": 1, "logOffset": 0, "baseFile": "", "logFiles": [name], "prevCommit": commit.instant}
+    counts = {"numWrites": 1, "numUpdateWrites": 1, "numInserts": 0, "numDeletes": 0, "prevBaseFile": None}
+    assert {key: stat[key] for key in expected | counts} == expected | counts
+    assert raw["operationType"] == "UPSERT"
+
+
+def test_new_keys_fill_the_small_file_group_until_it_has_logs(table: hudi.HudiTable) -> None:
+    table.upsert(orders((1, "a", 11.0, 12), (4, "a", 4.0, 1)))
+    [stat] = last_stats(table)
+    assert (stat.path.endswith(".parquet"), stat.updates, stat.inserts) == (True, 1, 1)
+    table.upsert(orders((1, "a", 12.0, 13)))
+    table.upsert(orders((1, "a", 13.0, 14), (5, "a", 5.0, 1)))
+    kinds = sorted((stat.path.endswith(".parquet"), stat.updates, stat.inserts) for stat in last_stats(table))
+    assert kinds == [(False, 1, 0), (True, 0, 1)]
+    assert rows(table, "id", "price") == [(1, 13.0), (2, 2.0), (3, 3.0), (4, 4.0), (5, 5.0)]
+    assert len(table.snapshot().view.all_slices()) == 2
+
+
+@pytest.mark.row("G1")
+def test_deletes_are_a_block_with_the_ordering_values_of_their_rows(table: hudi.HudiTable) -> None:
+    commit = table.delete(pa.table({"id": [2, 3, 99], "day": ["a", "a", "a"]}))
+    [stat] = last_stats(table)
+    assert (commit.stats.rows_deleted, stat.rows, stat.deletes) == (2, 0, 2)
+    assert [block.type for block in blocks(table, stat.path)] == [BlockType.DELETE]
+    table.upsert(orders((2, "a", 20.0, 5)))
+    assert rows(table, "id", "price") == [(1, 1.0)], "a late row does not bring the deleted row back"
+    table.upsert(orders((2, "a", 21.0, 10)))
+    assert rows(table, "id", "price") == [(1, 1.0), (2, 21.0)]
+
+
+def test_a_delete_of_deleted_keys_makes_no_commit(table: hudi.HudiTable) -> None:
+    keys = pa.table({"id": [2], "day": ["a"]})
+    assert table.delete(keys)
+    assert not table.delete(keys)
+    assert len(table.timeline.commits) == 2
+
+
+def test_rows_that_say_they_are_deleted_go_to_a_delete_block(location: str) -> None:
+    schema = pa.schema([*ORDERS, ("_hoodie_is_deleted", pa.bool_())])
+    made = make(location, schema, table_type="mor", ordering="ts")
+
+    def batch(*values: tuple[int, int, bool]) -> pa.Table:
+        plain = orders(*((key, "a", 1.0, ts) for key, ts, _ in values))
+        return plain.append_column("_hoodie_is_deleted", pa.array([gone for _, _, gone in values]))
+
+    made.upsert(batch((1, 5, False), (2, 5, False), (3, 5, False)))
+    made.upsert(batch((1, 6, True), (2, 4, True), (3, 9, False)))
+    [stat] = last_stats(made)
+    assert [block.type for block in blocks(made, stat.path)] == [BlockType.PARQUET_DATA, BlockType.DELETE]
+    assert rows(made, "id", "ts") == [(2, 5), (3, 9)]
+
+
+def test_an_insert_finds_out_which_keys_the_logs_have_deleted(table: hudi.HudiTable) -> None:
+    table.delete(pa.table({"id": [2], "day": ["a"]}))
+    with pytest.raises(DuplicateKeyError, match="1 rows"):
+        table.insert(orders((1, "a", 5.0, 20), (2, "a", 5.0, 20)))
+    table.insert(orders((2, "a", 5.0, 20), (7, "a", 7.0, 20)))
+    assert rows(table, "id", "price") == [(1, 1.0), (2, 5.0), (3, 3.0), (7, 7.0)]
+    skipping = reopen(table, hoodie__datasource__write__insert__drop__duplicates="true")
+    table.delete(pa.table({"id": [3], "day": ["a"]}))
+    skipping.insert(orders((1, "a", 0.0, 99), (3, "a", 3.5, 99)))
+    assert rows(table, "id", "price") == [(1, 1.0), (2, 5.0), (3, 3.5), (7, 7.0)]
+
+
+@pytest.mark.row("G3", "G4", "G5")
+@pytest.mark.parametrize("block", ["parquet", "avro", "hfile"])
+def test_each_block_format_is_written_on_request(table: hudi.HudiTable, block: str) -> None:
+    other = reopen(table, hoodie__logfile__data__block__format=block)
+    other.upsert(orders((1, "a", 1.5, 11), (3, "a", 3.5, 11)))
+    [stat] = last_stats(table)
+    assert [found.type.name for found in blocks(table, stat.path)] == [f"{block.upper()}_DATA"]
+    assert rows(table, "id", "price") == [(1, 1.5), (2, 2.0), (3, 3.5)]
+
+
+def test_positions_can_be_left_out(table: hudi.HudiTable) -> None:
+    reopen(table, hoodie__write__record__positions="false").upsert(orders((1, "a", 1.5, 11)))
+    [stat] = last_stats(table)
+    assert set(blocks(table, stat.path)[0].headers) == {Header.INSTANT_TIME, Header.SCHEMA}
+
+
+def test_incremental_reads_and_changes_see_the_rows_of_logs(table: hudi.HudiTable) -> None:
+    first = table.timeline.commits[-1].completion_time
+    table.upsert(orders((1, "a", 1.5, 11)))
+    table.delete(pa.table({"id": [2], "day": ["a"]}))
+    assert rows(table.incremental(after=first), "id", "price") == [(1, 1.5)]
+    found = table.changes(after=first).to_arrow().to_pylist()
+    assert len(found) == 2
+    assert rows(table.scan(as_of=first), "id", "price") == [(1, 1.0), (2, 2.0), (3, 3.0)]
+
+
+@pytest.mark.row("D3")
+def test_overwriting_and_dropping_partitions_replaces_groups_with_their_logs(table: hudi.HudiTable) -> None:
+    table.upsert(orders((1, "a", 1.5, 11), (9, "b", 9.0, 1)))
+    table.upsert(orders((1, "a", 1.6, 12)))
+    table.insert_overwrite(orders((5, "a", 5.0, 1)))
+    assert rows(table, "id", "price") == [(5, 5.0), (9, 9.0)]
+    table.delete_partitions(["day=b"])
+    assert rows(table, "id", "price") == [(5, 5.0)]
+    table.insert_overwrite_table(orders((6, "c", 6.0, 1)))
+    assert rows(table, "id", "price") == [(6, 6.0)]
+    assert str(table.timeline.commits[-1].action) == "replacecommit"
+    assert table.check().ok
+
+
+def test_two_writers_of_one_file_group_conflict_although_both_only_append(table: hudi.HudiTable) -> None:
+    with table.begin("upsert") as slow:
+        slow.write(orders((1, "a", 1.5, 11)))
+        table.upsert(orders((2, "a", 2.5, 11)))
+        with pytest.raises(CommitConflictError, match="file groups"):
+            slow.commit()
+    assert rows(table, "id", "price") == [(1, 1.0), (2, 2.5), (3, 3.0)]
+
+
+def test_a_rollback_removes_the_log_files_of_a_write(table: hudi.HudiTable) -> None:
+    storage = table._home.storage
+    before = {info.path for info in storage.list("")}
+    with table.begin("upsert") as write:
+        write.write(orders((1, "a", 1.5, 11)))
+        assert rows(write.staged(), "id", "price") == [(1, 1.5)]
+        new = {info.path for info in storage.list("")} - before
+        assert any(".log.1_" in path and path.endswith(".marker.CREATE") for path in new)
+    left = {info.path for info in storage.list("")} - before
+    assert not [path for path in left if ".log." in path]
+    assert rows(table, "id", "price") == [(1, 1.0), (2, 2.0), (3, 3.0)]
+
+
+def test_a_bucket_index_of_hudi_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    made = hudi.open_table(unpack("hudi-1.0.2/mor_bucket", tmp_path))
+    before = {path.name for path in tmp_path.rglob("*")}
+    with pytest.raises(UnsupportedTableError, match="bucket"):
+        made.upsert(made.scan(columns=made.schema.names).to_arrow())
+    assert {path.name for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("name", ["mor_avro", "mor_event_delete", "mor_commit_time_parquet_log"])
+def test_a_table_of_hudi_is_continued(tmp_path: Path, name: str) -> None:
+    made = hudi.open_table(unpack(f"hudi-1.0.2/{name}", tmp_path))
+    before = (
+        made.scan(columns=made.schema.names)
+        .to_arrow()
+        .sort_by([(key, "ascending") for key in made.config.record_key_fields])
+    )
+    groups = {piece.group for piece in made.snapshot().view.all_slices()}
+    made.upsert(before)
+    after = (
+        made.scan(columns=made.schema.names)
+        .to_arrow()
+        .sort_by([(key, "ascending") for key in made.config.record_key_fields])
+    )
+    assert after.to_pylist() == before.to_pylist()
+    assert {piece.group for piece in made.snapshot().view.all_slices()} == groups, "no key went to another file group"
+    times = set(made.scan().to_arrow().column("_hoodie_commit_time").to_pylist())
+    assert times == {made.timeline.commits[-1].requested_time}
