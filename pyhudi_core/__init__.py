@@ -10,6 +10,7 @@ from pyhudi_core.opening import check_table, create_table, open_table
 from pyhudi_core.options import options_for_open
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.sizes import Size, TableSize
+from pyhudi_core.services.service import ServicePlan, ServiceResult, TableService
 from pyhudi_core.services.transactions import held_transactions, transaction_watermark, transactions
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline.active import Timeline
@@ -48,9 +49,12 @@ __all__ = [
     "Rollback",
     "Scan",
     "SchemaIs",
+    "ServicePlan",
+    "ServiceResult",
     "Size",
     "State",
     "TableConfig",
+    "TableService",
     "TableSize",
     "Timeline",
     "Write",

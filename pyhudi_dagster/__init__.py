@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pyhudi_dagster.partitions import HudiPartitions as HudiPartitions
     from pyhudi_dagster.partitions import chunked as chunked
     from pyhudi_dagster.resource import HudiLakeResource as HudiLakeResource
+    from pyhudi_dagster.services import ServiceState as ServiceState
+    from pyhudi_dagster.services import service_states as service_states
     from pyhudi_dagster.settings import HudiWrite as HudiWrite
     from pyhudi_dagster.spark_session import SparkResource as SparkResource
     from pyhudi_dagster.translator import HudiTableDefinition as HudiTableDefinition
@@ -48,6 +50,7 @@ _HOMES = {
     "HudiTranslator": "translator",
     "HudiWrite": "settings",
     "RunEndedError": "errors",
+    "ServiceState": "services",
     "SparkResource": "spark_session",
     "TableMismatchError": "errors",
     "checked_definitions": "definition_check",
@@ -57,6 +60,7 @@ _HOMES = {
     "hudi_asset": "assets",
     "hudi_metadata": "info",
     "known_size": "events",
+    "service_states": "services",
 }
 
 __all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604

@@ -27,7 +27,6 @@ from pyhudi_dagster.writer import Written
 
 _log = logging.getLogger(__name__)
 _EVENTS_READ = 20
-_SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
 _DATA_ACTIONS = frozenset({hudi.Action.COMMIT, hudi.Action.DELTACOMMIT, hudi.Action.REPLACECOMMIT})
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 Entries = dict[str, Any]
@@ -91,7 +90,7 @@ def commit_event(
     if past.metadata.is_empty:
         return _observation(info, table, past, {})
     described = _Described(info, Written(table, past, adopted=True), known, is_own=False)
-    if past.metadata.operation in _SERVICES:
+    if not past.metadata.changes_rows:
         return _observation(info, table, past, described.of_service())
     entries = described.last()
     return dg.AssetMaterialization(asset_key=info.key, metadata=entries, tags=data_tags(past))

@@ -21,7 +21,6 @@ from pyhudi_dagster.runner import Step
 from pyhudi_dagster.settings import HudiWrite
 
 _NAMED = 5
-_BEGUN_AS = {"delete_partitions": "delete_partition"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +189,8 @@ def _commit(
             raise _foreign_error(table, info, step, foreign)
 
     gated = step.with_gates(*(partial(incremental.refuse_if_consumed, each) for each in changes))
-    operation = _BEGUN_AS.get(request.operation, request.operation)
-    begun = table.begin(operation, extra_metadata=_extra(table, request, step, changes), allow_empty=allow_empty)
+    extra = _extra(table, request, step, changes)
+    begun = table.begin(request.operation, extra_metadata=extra, allow_empty=allow_empty)
     made = runner.publish(gated, table, begun, lambda: fill(begun), look)
     if not made.commit:
         return None
