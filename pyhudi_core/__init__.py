@@ -5,6 +5,7 @@ from pyhudi_core.doctor import Limits
 from pyhudi_core.errors import HudiError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opening import check_table, create_table, open_table
 from pyhudi_core.options import options_for_open
@@ -45,6 +46,7 @@ __all__ = [
     "LatestInstantIs",
     "Limits",
     "NoCommitAfter",
+    "OperationType",
     "PropertyIs",
     "Rollback",
     "Scan",

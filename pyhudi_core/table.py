@@ -11,8 +11,9 @@ from pyhudi_core import doctor
 from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
 from pyhudi_core.engine import engine_for
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.model.commit import CommitMetadata, OperationType
+from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.read import change_feed, lookups, reads, sizes

@@ -9,14 +9,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from pyhudi_core.model.operation import OPERATIONS, OperationType  # noqa: E402
 from pyhudi_core.transaction.conflict_matrix import (  # noqa: E402
     MATRIX,
     MEANING,
     NOTES,
-    OPERATIONS,
     Condition,
     Line,
-    Operation,
     Verdict,
     line_of,
 )
@@ -85,7 +84,7 @@ def _name(condition: Condition) -> str:
 
 
 def _overview() -> list[str]:
-    names = [str(operation).replace("_", " ") for operation in OPERATIONS]
+    names = [operation.word.replace("_", " ") for operation in OPERATIONS]
     rows = ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     for operation, name in zip(OPERATIONS, names, strict=True):
         cells = (_LETTERS[line_of(operation, other).of(operation)] for other in OPERATIONS)
@@ -99,7 +98,7 @@ def _lines() -> list[str]:
     for line in MATRIX:
         conditions = ", ".join(_name(condition) for condition in line.conditions) or "-"
         notes = ", ".join(str(numbers[note]) for note in line.notes)
-        rows.append(f"| {line.first}, {line.second} | {conditions} | {_fate(line)} | {notes} |")
+        rows.append(f"| {line.first.word}, {line.second.word} | {conditions} | {_fate(line)} | {notes} |")
     return rows
 
 
@@ -109,8 +108,8 @@ def _fate(line: Line) -> str:
     return f"{_of(line, line.first)}; {_of(line, line.second)}"
 
 
-def _of(line: Line, operation: Operation) -> str:
-    return f"{operation}: {line.of(operation)}"
+def _of(line: Line, operation: OperationType) -> str:
+    return f"{operation.word}: {line.of(operation)}"
 
 
 def main() -> None:

@@ -8,42 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action
-from pyhudi_core.model.properties import TableType
+from pyhudi_core.model.operation import SERVICE_OPERATIONS
 
 SCHEMA_KEY = "schema"
 ROWS_REPLACED_KEY = "pyhudi.rows_replaced"
 """Where a commit that takes file groups away keeps how many rows they had, in its extra metadata."""
-
-
-class OperationType(StrEnum):
-    """``operationType`` of a commit. Hudi fails on a word that it does not know."""
-
-    INSERT = "INSERT"
-    UPSERT = "UPSERT"
-    BULK_INSERT = "BULK_INSERT"
-    DELETE = "DELETE"
-    INSERT_OVERWRITE = "INSERT_OVERWRITE"
-    INSERT_OVERWRITE_TABLE = "INSERT_OVERWRITE_TABLE"
-    DELETE_PARTITION = "DELETE_PARTITION"
-
-    def action_on(self, table_type: TableType) -> Action:
-        """The timeline action of the operation, which depends on the type of the table."""
-        if self in _REPLACING:
-            return Action.REPLACECOMMIT
-        return Action.DELTACOMMIT if table_type is TableType.MERGE_ON_READ else Action.COMMIT
-
-
-_REPLACING = frozenset(
-    {OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE, OperationType.DELETE_PARTITION}
-)
-
-SERVICE_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
-"""Operations whose commits do not define the table's schema."""
 
 
 @dataclass(frozen=True, slots=True)

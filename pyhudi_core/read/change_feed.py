@@ -9,8 +9,9 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.merge.merged_slice import Merging
-from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
+from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant, time_before
+from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import CdcMode
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, as_text

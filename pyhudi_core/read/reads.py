@@ -10,8 +10,9 @@ import pyarrow as pa
 from pyhudi_core.file_groups.listing import FixedListing
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
-from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
+from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant, State, time_after
+from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.read.bounds import TimePoint, as_text
 from pyhudi_core.read.lookups import SemiJoinOn, joined, located
 from pyhudi_core.read.read_optimized import refuse_pending_deletes, without_logs

@@ -19,9 +19,10 @@ from typing import Any, ClassVar
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
 from pyhudi_core.formats.avro.container import decode_record
-from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
+from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, is_time
+from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.services.archival_limits import (
     ArchivalPlan,

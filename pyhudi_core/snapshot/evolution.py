@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from pyhudi_core.file_groups.visibility import Visibility
-from pyhudi_core.model.commit import SERVICE_OPERATIONS
 from pyhudi_core.model.internal_schema import Evolution, Version, parse_version, parse_versions
+from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.storage.base import Storage
 
 _KEY = "latest_schema"

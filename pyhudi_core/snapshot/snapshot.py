@@ -17,8 +17,8 @@ from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.metadata_table.names import FILES, FOLDER
 from pyhudi_core.metadata_table.reader import MetadataListing, MetadataTable
-from pyhudi_core.model.commit import SERVICE_OPERATIONS
 from pyhudi_core.model.internal_schema import Evolution
+from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import from_avro
 from pyhudi_core.runtime.base import Executor

@@ -20,8 +20,9 @@ from pyhudi_core.doctor import CheckOptions, CheckReport, Incident, Limits, chec
 from pyhudi_core.errors import HudiError, LimitExceededError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.metadata_table.names import FOLDER
-from pyhudi_core.model.commit import CommitMetadata, OperationType
+from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.testing.exploring import Bounds, Report, explore

@@ -21,8 +21,9 @@ from html import escape
 
 from pyhudi_core.errors import CorruptAvroError, CorruptTimelineError, ObjectNotFoundError
 from pyhudi_core.formats.avro.container import decode_record
-from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
+from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, parse_file_name
+from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.history import History

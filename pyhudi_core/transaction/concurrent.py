@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, CorruptTimelineError, ObjectNotFoundError
 from pyhudi_core.formats.avro.container import decode_record
-from pyhudi_core.model.commit import SERVICE_OPERATIONS
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State
+from pyhudi_core.model.operation import SERVICE_OPERATIONS, OperationType
 from pyhudi_core.model.schema import from_avro
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.conflict import (
@@ -23,7 +23,7 @@ from pyhudi_core.transaction.conflict import (
     find_conflict,
     not_compared,
 )
-from pyhudi_core.transaction.conflict_matrix import Operation, Verdict, operation_of
+from pyhudi_core.transaction.conflict_matrix import Verdict
 from pyhudi_core.transaction.conflict_strategies import STRATEGIES
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.explanation import of_conflict
@@ -61,7 +61,7 @@ def pending_restores(timeline: Timeline) -> tuple[Instant, ...]:
 def refuse_pending_restore(context: TableContext, found: Timeline) -> None:
     """Raise `CommitConflictError` if a restore is pending; asked before anything is written."""
     for restore in pending_restores(found):
-        conflict = Conflict(ConflictKind.OPERATION, restore, operation=Operation.RESTORE, verdict=Verdict.ABORT)
+        conflict = Conflict(ConflictKind.OPERATION, restore, operation=OperationType.RESTORE, verdict=Verdict.ABORT)
         raise conflict_error(context, conflict, None)
 
 
@@ -134,7 +134,7 @@ def _other_schema(concurrent: Concurrent, schema: pa.Schema) -> Conflict | None:
     """The newest requested time says what a table's columns are, so of two writes at one time neither may say other ones than the other."""
     for instant, commit in concurrent.completed:
         if commit.schema and commit.operation not in SERVICE_OPERATIONS and from_avro(commit.schema) != schema:
-            return Conflict(ConflictKind.SCHEMA, instant, operation=operation_of(commit.operation))
+            return Conflict(ConflictKind.SCHEMA, instant, operation=OperationType.of(commit.operation))
     return None
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pyhudi_core.errors import CommitConflictError
-from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
+from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.transaction.conflict_matrix import Condition, Line, Operation, Verdict, line_of, operation_of
+from pyhudi_core.model.operation import SERVICE_OPERATIONS, OperationType
+from pyhudi_core.transaction.conflict_matrix import Condition, Line, Verdict, line_of
 from pyhudi_core.transaction.conflict_strategies import SIMPLE, Group, Strategy
 
 _SHOWN = 3
@@ -72,7 +73,7 @@ class Touched:
     file_groups: frozenset[Group]
     inserted: frozenset[str]
     replaced: frozenset[str] | None = frozenset()
-    operation: Operation = Operation.UNKNOWN
+    operation: OperationType = OperationType.UNKNOWN
     appended: frozenset[Group] = frozenset()
 
     @classmethod
@@ -83,7 +84,7 @@ class Touched:
         groups = frozenset(commit.file_groups())
         rewritten = {(stat.partition, stat.file_id) for stat in commit.stats if not _is_log(stat.path)}
         rewritten |= {(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}
-        operation = operation_of(commit.operation)
+        operation = OperationType.of(commit.operation)
         return cls(groups, inserted, frozenset(commit.replaced), operation, groups - rewritten)
 
     @property
@@ -111,7 +112,7 @@ class Conflict:
     instant: Instant
     file_groups: tuple[Group, ...] = ()
     partitions: tuple[str, ...] = ()
-    operation: Operation = Operation.UNKNOWN
+    operation: OperationType = OperationType.UNKNOWN
     verdict: Verdict = Verdict.REPLAN
     line: Line | None = None
     keys: tuple[tuple[str, str], ...] = ()
@@ -196,7 +197,7 @@ def _apart_from_keys(mine: Touched, concurrent: Concurrent, strategy: Strategy) 
     for instant, commit in concurrent.completed:
         yield from against(mine, instant, Touched.by(commit), strategy)
     for instant in concurrent.others:
-        nothing = Touched(frozenset(), frozenset(), frozenset(), operation_of(instant.action))
+        nothing = Touched(frozenset(), frozenset(), frozenset(), OperationType.of(instant.action))
         yield from against(mine, instant, nothing, strategy)
     for instant, touched in concurrent.writers:
         yield from against(mine, instant, touched, strategy)
@@ -243,7 +244,7 @@ def _rewritten(mine: Touched, theirs: Touched, strategy: Strategy) -> frozenset[
 
 
 def _against_plan(mine: Touched, plan: Instant, groups: frozenset[Group], strategy: Strategy) -> Iterator[Conflict]:
-    operation = operation_of(plan.action)
+    operation = OperationType.of(plan.action)
     line = line_of(mine.operation, operation)
     shared = strategy.shared(mine.file_groups, groups)
     always = Condition.ALWAYS in line.conditions

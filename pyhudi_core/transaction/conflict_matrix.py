@@ -16,56 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-
-class Operation(StrEnum):
-    """The operation of an instant, as far as it matters for conflicts with other instants."""
-
-    INSERT = "insert"
-    BULK_INSERT = "bulk_insert"
-    UPSERT = "upsert"
-    DELETE = "delete"
-    INSERT_OVERWRITE = "insert_overwrite"
-    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
-    DELETE_PARTITIONS = "delete_partitions"
-    COMPACTION = "compaction"
-    LOG_COMPACTION = "log_compaction"
-    CLUSTERING = "clustering"
-    CLEAN = "clean"
-    ARCHIVAL = "archival"
-    INDEXING = "indexing"
-    ROLLBACK = "rollback"
-    SAVEPOINT = "savepoint"
-    RESTORE = "restore"
-    UNKNOWN = "unknown"
-    """Any other operation, for example one of a newer writer."""
-
-    @property
-    def is_writer(self) -> bool:
-        """Whether it changes rows; the others are table services."""
-        return self in WRITERS
-
-
-OPERATIONS = tuple(operation for operation in Operation if operation is not Operation.UNKNOWN)
-WRITERS = frozenset(OPERATIONS[:7])
-
-_WORDS = {
-    **{operation.value: operation for operation in OPERATIONS},
-    "delete_partition": Operation.DELETE_PARTITIONS,
-    "insert_prepped": Operation.INSERT,
-    "upsert_prepped": Operation.UPSERT,
-    "bulk_insert_prepped": Operation.BULK_INSERT,
-    "delete_prepped": Operation.DELETE,
-    "compact": Operation.COMPACTION,
-    "log_compact": Operation.LOG_COMPACTION,
-    "logcompaction": Operation.LOG_COMPACTION,
-    "cluster": Operation.CLUSTERING,
-    "index": Operation.INDEXING,
-}
-
-
-def operation_of(word: str | None) -> Operation:
-    """The operation for a commit's ``operationType``, an action of the timeline or a word of the public API."""
-    return _WORDS.get((word or "").lower(), Operation.UNKNOWN)
+from pyhudi_core.model.operation import OperationType
 
 
 class Verdict(StrEnum):
@@ -118,8 +69,8 @@ NOTES: Mapping[str, str] = {
 class Line:
     """One pair. ``first_later`` is the verdict for ``first`` if it commits after ``second`` and one of the conditions holds."""
 
-    first: Operation
-    second: Operation
+    first: OperationType
+    second: OperationType
     first_later: Verdict
     second_later: Verdict
     conditions: tuple[Condition, ...]
@@ -130,7 +81,7 @@ class Line:
         """The pair's verdict: the harder of the two."""
         return max(self.first_later, self.second_later, key=list(Verdict).index)
 
-    def of(self, later: Operation) -> Verdict:
+    def of(self, later: OperationType) -> Verdict:
         """The verdict for the one that commits later."""
         return self.first_later if later is self.first else self.second_later
 
@@ -141,12 +92,12 @@ class Line:
 
     def __str__(self) -> str:
         if not self.conditions:
-            return f"{self.first} and {self.second} commute"
+            return f"{self.first.word} and {self.second.word} commute"
         when = " or ".join(MEANING[condition] for condition in self.conditions)
         if self.first_later is self.second_later:
-            return f"{self.first} and {self.second}: {self.verdict} of the later one if {when}"
-        fates = f"{self.first_later} of {self.first}, {self.second_later} of {self.second}"
-        return f"{self.first} and {self.second}: {fates}, whichever is later, if {when}"
+            return f"{self.first.word} and {self.second.word}: {self.verdict} of the later one if {when}"
+        fates = f"{self.first_later} of {self.first.word}, {self.second_later} of {self.second.word}"
+        return f"{self.first.word} and {self.second.word}: {fates}, whichever is later, if {when}"
 
 
 _TABLE = """
@@ -156,13 +107,13 @@ insert                 upsert                 replan    replan    group + key   
 insert                 delete                 replan    replan    group                     no_new_key
 insert                 insert_overwrite       replan    replan    group + key + partition   replaced
 insert                 insert_overwrite_table replan    replan    group + key + partition   replaced
-insert                 delete_partitions      replan    replan    group + partition         no_new_key replaced
-insert                 compaction             replan    abort     rewritten                 slices
-insert                 log_compaction         replan    abort     rewritten                 slices
-insert                 clustering             replan    abort     group + plan              plan_first
+insert                 delete_partition       replan    replan    group + partition         no_new_key replaced
+insert                 compact                replan    abort     rewritten                 slices
+insert                 log_compact            replan    abort     rewritten                 slices
+insert                 cluster                replan    abort     group + plan              plan_first
 insert                 clean                  commutes  commutes  -                         -
-insert                 archival               commutes  commutes  -                         -
-insert                 indexing               commutes  commutes  -                         -
+insert                 archive                commutes  commutes  -                         -
+insert                 index                  commutes  commutes  -                         -
 insert                 rollback               abort     replan    plan                      -
 insert                 savepoint              commutes  commutes  -                         -
 insert                 restore                abort     replan    always                    -
@@ -171,13 +122,13 @@ bulk_insert            upsert                 replan    replan    group + key   
 bulk_insert            delete                 replan    replan    group                     no_new_key
 bulk_insert            insert_overwrite       replan    replan    group + key + partition   replaced
 bulk_insert            insert_overwrite_table replan    replan    group + key + partition   replaced
-bulk_insert            delete_partitions      replan    replan    group + partition         no_new_key replaced
-bulk_insert            compaction             replan    abort     rewritten                 slices
-bulk_insert            log_compaction         replan    abort     rewritten                 slices
-bulk_insert            clustering             replan    abort     group + plan              plan_first
+bulk_insert            delete_partition       replan    replan    group + partition         no_new_key replaced
+bulk_insert            compact                replan    abort     rewritten                 slices
+bulk_insert            log_compact            replan    abort     rewritten                 slices
+bulk_insert            cluster                replan    abort     group + plan              plan_first
 bulk_insert            clean                  commutes  commutes  -                         -
-bulk_insert            archival               commutes  commutes  -                         -
-bulk_insert            indexing               commutes  commutes  -                         -
+bulk_insert            archive                commutes  commutes  -                         -
+bulk_insert            index                  commutes  commutes  -                         -
 bulk_insert            rollback               abort     replan    plan                      -
 bulk_insert            savepoint              commutes  commutes  -                         -
 bulk_insert            restore                abort     replan    always                    -
@@ -185,101 +136,101 @@ upsert                 upsert                 replan    replan    group + key   
 upsert                 delete                 replan    replan    group                     no_new_key
 upsert                 insert_overwrite       replan    replan    group + key + partition   replaced
 upsert                 insert_overwrite_table replan    replan    group + key + partition   replaced
-upsert                 delete_partitions      replan    replan    group + partition         no_new_key replaced
-upsert                 compaction             replan    abort     rewritten                 slices
-upsert                 log_compaction         replan    abort     rewritten                 slices
-upsert                 clustering             replan    abort     group + plan              plan_first
+upsert                 delete_partition       replan    replan    group + partition         no_new_key replaced
+upsert                 compact                replan    abort     rewritten                 slices
+upsert                 log_compact            replan    abort     rewritten                 slices
+upsert                 cluster                replan    abort     group + plan              plan_first
 upsert                 clean                  commutes  commutes  -                         -
-upsert                 archival               commutes  commutes  -                         -
-upsert                 indexing               commutes  commutes  -                         -
+upsert                 archive                commutes  commutes  -                         -
+upsert                 index                  commutes  commutes  -                         -
 upsert                 rollback               abort     replan    plan                      -
 upsert                 savepoint              commutes  commutes  -                         -
 upsert                 restore                abort     replan    always                    -
 delete                 delete                 replan    replan    group                     no_new_key
 delete                 insert_overwrite       replan    replan    group + partition         no_new_key replaced
 delete                 insert_overwrite_table replan    replan    group + partition         no_new_key replaced
-delete                 delete_partitions      replan    replan    group + partition         no_new_key replaced
-delete                 compaction             replan    abort     rewritten                 slices
-delete                 log_compaction         replan    abort     rewritten                 slices
-delete                 clustering             replan    abort     group + plan              plan_first
+delete                 delete_partition       replan    replan    group + partition         no_new_key replaced
+delete                 compact                replan    abort     rewritten                 slices
+delete                 log_compact            replan    abort     rewritten                 slices
+delete                 cluster                replan    abort     group + plan              plan_first
 delete                 clean                  commutes  commutes  -                         -
-delete                 archival               commutes  commutes  -                         -
-delete                 indexing               commutes  commutes  -                         -
+delete                 archive                commutes  commutes  -                         -
+delete                 index                  commutes  commutes  -                         -
 delete                 rollback               abort     replan    plan                      -
 delete                 savepoint              commutes  commutes  -                         -
 delete                 restore                abort     replan    always                    -
 insert_overwrite       insert_overwrite       replan    replan    group + key + partition   replaced
 insert_overwrite       insert_overwrite_table replan    replan    group + key + partition   replaced
-insert_overwrite       delete_partitions      replan    replan    group + partition         no_new_key replaced
-insert_overwrite       compaction             commutes  commutes  -                         whole_groups
-insert_overwrite       log_compaction         commutes  commutes  -                         whole_groups
-insert_overwrite       clustering             replan    abort     group + partition + plan  plan_first replaced
+insert_overwrite       delete_partition       replan    replan    group + partition         no_new_key replaced
+insert_overwrite       compact                commutes  commutes  -                         whole_groups
+insert_overwrite       log_compact            commutes  commutes  -                         whole_groups
+insert_overwrite       cluster                replan    abort     group + partition + plan  plan_first replaced
 insert_overwrite       clean                  commutes  commutes  -                         -
-insert_overwrite       archival               commutes  commutes  -                         -
-insert_overwrite       indexing               commutes  commutes  -                         -
+insert_overwrite       archive                commutes  commutes  -                         -
+insert_overwrite       index                  commutes  commutes  -                         -
 insert_overwrite       rollback               abort     replan    plan                      -
 insert_overwrite       savepoint              commutes  commutes  -                         -
 insert_overwrite       restore                abort     replan    always                    -
 insert_overwrite_table insert_overwrite_table replan    replan    group + key + partition   replaced
-insert_overwrite_table delete_partitions      replan    replan    group + partition         no_new_key replaced
-insert_overwrite_table compaction             commutes  commutes  -                         whole_groups
-insert_overwrite_table log_compaction         commutes  commutes  -                         whole_groups
-insert_overwrite_table clustering             replan    abort     group + partition + plan  plan_first replaced
+insert_overwrite_table delete_partition       replan    replan    group + partition         no_new_key replaced
+insert_overwrite_table compact                commutes  commutes  -                         whole_groups
+insert_overwrite_table log_compact            commutes  commutes  -                         whole_groups
+insert_overwrite_table cluster                replan    abort     group + partition + plan  plan_first replaced
 insert_overwrite_table clean                  commutes  commutes  -                         -
-insert_overwrite_table archival               commutes  commutes  -                         -
-insert_overwrite_table indexing               commutes  commutes  -                         -
+insert_overwrite_table archive                commutes  commutes  -                         -
+insert_overwrite_table index                  commutes  commutes  -                         -
 insert_overwrite_table rollback               abort     replan    plan                      -
 insert_overwrite_table savepoint              commutes  commutes  -                         -
 insert_overwrite_table restore                abort     replan    always                    -
-delete_partitions      delete_partitions      replan    replan    group + partition         no_new_key replaced
-delete_partitions      compaction             commutes  commutes  -                         whole_groups
-delete_partitions      log_compaction         commutes  commutes  -                         whole_groups
-delete_partitions      clustering             replan    abort     group + partition + plan  plan_first replaced
-delete_partitions      clean                  commutes  commutes  -                         -
-delete_partitions      archival               commutes  commutes  -                         -
-delete_partitions      indexing               commutes  commutes  -                         -
-delete_partitions      rollback               abort     replan    plan                      -
-delete_partitions      savepoint              commutes  commutes  -                         -
-delete_partitions      restore                abort     replan    always                    -
-compaction             compaction             abort     abort     plan                      -
-compaction             log_compaction         abort     abort     plan                      -
-compaction             clustering             abort     abort     plan                      -
-compaction             clean                  commutes  commutes  -                         -
-compaction             archival               commutes  commutes  -                         -
-compaction             indexing               commutes  commutes  -                         -
-compaction             rollback               abort     replan    plan                      -
-compaction             savepoint              commutes  commutes  -                         -
-compaction             restore                abort     replan    always                    -
-log_compaction         log_compaction         abort     abort     plan                      -
-log_compaction         clustering             abort     abort     plan                      -
-log_compaction         clean                  commutes  commutes  -                         -
-log_compaction         archival               commutes  commutes  -                         -
-log_compaction         indexing               commutes  commutes  -                         -
-log_compaction         rollback               abort     replan    plan                      -
-log_compaction         savepoint              commutes  commutes  -                         -
-log_compaction         restore                abort     replan    always                    -
-clustering             clustering             abort     abort     plan                      -
-clustering             clean                  commutes  commutes  -                         -
-clustering             archival               commutes  commutes  -                         -
-clustering             indexing               commutes  commutes  -                         -
-clustering             rollback               abort     replan    plan                      -
-clustering             savepoint              commutes  commutes  -                         -
-clustering             restore                abort     replan    always                    -
+delete_partition       delete_partition       replan    replan    group + partition         no_new_key replaced
+delete_partition       compact                commutes  commutes  -                         whole_groups
+delete_partition       log_compact            commutes  commutes  -                         whole_groups
+delete_partition       cluster                replan    abort     group + partition + plan  plan_first replaced
+delete_partition       clean                  commutes  commutes  -                         -
+delete_partition       archive                commutes  commutes  -                         -
+delete_partition       index                  commutes  commutes  -                         -
+delete_partition       rollback               abort     replan    plan                      -
+delete_partition       savepoint              commutes  commutes  -                         -
+delete_partition       restore                abort     replan    always                    -
+compact                compact                abort     abort     plan                      -
+compact                log_compact            abort     abort     plan                      -
+compact                cluster                abort     abort     plan                      -
+compact                clean                  commutes  commutes  -                         -
+compact                archive                commutes  commutes  -                         -
+compact                index                  commutes  commutes  -                         -
+compact                rollback               abort     replan    plan                      -
+compact                savepoint              commutes  commutes  -                         -
+compact                restore                abort     replan    always                    -
+log_compact            log_compact            abort     abort     plan                      -
+log_compact            cluster                abort     abort     plan                      -
+log_compact            clean                  commutes  commutes  -                         -
+log_compact            archive                commutes  commutes  -                         -
+log_compact            index                  commutes  commutes  -                         -
+log_compact            rollback               abort     replan    plan                      -
+log_compact            savepoint              commutes  commutes  -                         -
+log_compact            restore                abort     replan    always                    -
+cluster                cluster                abort     abort     plan                      -
+cluster                clean                  commutes  commutes  -                         -
+cluster                archive                commutes  commutes  -                         -
+cluster                index                  commutes  commutes  -                         -
+cluster                rollback               abort     replan    plan                      -
+cluster                savepoint              commutes  commutes  -                         -
+cluster                restore                abort     replan    always                    -
 clean                  clean                  commutes  commutes  -                         -
-clean                  archival               commutes  commutes  -                         -
-clean                  indexing               commutes  commutes  -                         -
+clean                  archive                commutes  commutes  -                         -
+clean                  index                  commutes  commutes  -                         -
 clean                  rollback               commutes  commutes  -                         -
 clean                  savepoint              replan    replan    plan                      kept
 clean                  restore                abort     replan    always                    restored
-archival               archival               replan    replan    always                    -
-archival               indexing               commutes  commutes  -                         -
-archival               rollback               commutes  commutes  -                         -
-archival               savepoint              commutes  commutes  -                         -
-archival               restore                abort     replan    always                    -
-indexing               indexing               abort     abort     plan                      one_index
-indexing               rollback               abort     replan    plan                      undone
-indexing               savepoint              commutes  commutes  -                         -
-indexing               restore                abort     replan    always                    restored
+archive                archive                replan    replan    always                    -
+archive                index                  commutes  commutes  -                         -
+archive                rollback               commutes  commutes  -                         -
+archive                savepoint              commutes  commutes  -                         -
+archive                restore                abort     replan    always                    -
+index                  index                  abort     abort     plan                      one_index
+index                  rollback               abort     replan    plan                      undone
+index                  savepoint              commutes  commutes  -                         -
+index                  restore                abort     replan    always                    restored
 rollback               rollback               replan    replan    plan                      -
 rollback               savepoint              commutes  commutes  -                         -
 rollback               restore                abort     replan    always                    -
@@ -295,7 +246,7 @@ def _parse(text: str) -> Line:
     codes = [word for word in rest if word not in ("+", "-")]
     conditions = tuple(Condition(word) for word in codes if word in Condition._value2member_map_)
     notes = tuple(word for word in codes if word in NOTES)
-    return Line(Operation(first), Operation(second), Verdict(one), Verdict(other), conditions, notes)
+    return Line(OperationType.of(first), OperationType.of(second), Verdict(one), Verdict(other), conditions, notes)
 
 
 MATRIX: tuple[Line, ...] = tuple(_parse(text) for text in _TABLE.strip().splitlines())
@@ -303,7 +254,7 @@ MATRIX: tuple[Line, ...] = tuple(_parse(text) for text in _TABLE.strip().splitli
 _BY_PAIR = {pair: line for line in MATRIX for pair in ((line.first, line.second), (line.second, line.first))}
 
 
-def line_of(one: Operation, other: Operation) -> Line:
+def line_of(one: OperationType, other: OperationType) -> Line:
     """The line of a pair; for what is not one of the sixteen, one that always bites: whoever is later is planned anew from what it left."""
     known = _BY_PAIR.get((one, other))
     return known or Line(one, other, Verdict.REPLAN, Verdict.REPLAN, (Condition.ALWAYS,))

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pyhudi_core.errors import EarlyConflictError
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant, State, is_time
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout, markers
 from pyhudi_core.transaction.conflict import Conflict, ConflictKind, Touched
-from pyhudi_core.transaction.conflict_matrix import operation_of
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.explanation import of_conflict
 
@@ -87,7 +87,7 @@ def stopped(
         info = context.storage.head(path)
         written += info.size if info is not None else 0
     conflict = Conflict(ConflictKind.EARLY, _unknown(rival), ((partition, file_id),), (partition,))
-    mine = Touched(frozenset({(partition, file_id)}), frozenset(), frozenset(), operation_of(operation))
+    mine = Touched(frozenset({(partition, file_id)}), frozenset(), frozenset(), OperationType.of(operation))
     saved = max(0, round(planned_bytes) - written)
     error = EarlyConflictError(
         f"{found.message}; this one stopped after {written:,} bytes and left about {saved:,} unwritten",

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.transaction.conflict import Conflict, ConflictKind, Touched
-from pyhudi_core.transaction.conflict_matrix import Line, Operation, Verdict, line_of
+from pyhudi_core.transaction.conflict_matrix import Line, Verdict, line_of
 from pyhudi_core.transaction.conflict_strategies import Group
 
 _MOST = 20
@@ -28,13 +29,13 @@ class Party:
     """One of the two: when it was requested, what it does, and what it has touched. ``completion_time`` is None while it is pending."""
 
     requested_time: str
-    operation: Operation
+    operation: OperationType
     touched: Touched
     completion_time: str | None = None
 
     def __str__(self) -> str:
         state = f"completed {self.completion_time}" if self.completion_time else "pending"
-        return f"{self.operation} {self.requested_time} ({state})"
+        return f"{self.operation.word} {self.requested_time} ({state})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State, is_time
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.conflict import Concurrent, Conflict, Touched, against, find_conflict, not_compared
-from pyhudi_core.transaction.conflict_matrix import Operation, operation_of
 from pyhudi_core.transaction.conflict_strategies import STRATEGIES
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.explanation import Explanation, Party, explained
@@ -82,18 +82,18 @@ def _of_instant(context: TableContext, instant: Instant) -> WholeParty:
     if instant.is_pending and instant.action in DATA_ACTIONS:
         touched = announced_by(context, instant)
         return WholeParty(Party(time, touched.operation, touched))
-    operation = operation_of(instant.action)
+    operation = OperationType.of(instant.action)
     nothing = Touched(frozenset(), frozenset(), frozenset(), operation)
     return WholeParty(Party(time, operation, nothing, instant.completion_time))
 
 
 def _replacing(touched: Touched) -> Touched:
     """With the partitions that it replaced; a commit names only those that were not empty."""
-    if touched.operation is Operation.INSERT_OVERWRITE_TABLE:
+    if touched.operation is OperationType.INSERT_OVERWRITE_TABLE:
         return replace(touched, replaced=None)
-    if touched.operation is Operation.INSERT_OVERWRITE:
+    if touched.operation is OperationType.INSERT_OVERWRITE:
         return replace(touched, replaced=touched.inserted | (touched.replaced or frozenset()))
-    return touched if touched.operation is Operation.DELETE_PARTITIONS else replace(touched, replaced=frozenset())
+    return touched if touched.operation is OperationType.DELETE_PARTITION else replace(touched, replaced=frozenset())
 
 
 def _conflict(context: TableContext, later: WholeParty, earlier: WholeParty) -> Conflict | None:
@@ -104,7 +104,7 @@ def _conflict(context: TableContext, later: WholeParty, earlier: WholeParty) -> 
         return conflict
     if earlier.commit is None:
         both = touched.inserted & earlier.party.touched.inserted
-        pending = CommitMetadata(earlier.party.operation.upper(), tuple(WriteStat("", "", p, inserts=1) for p in both))
+        pending = CommitMetadata(earlier.party.operation, tuple(WriteStat("", "", p, inserts=1) for p in both))
         return find_conflict(touched, Concurrent(((instant, pending),)), strategy=strategy)
     stats = later.commit.stats if later.commit else ()
     overlap = KeyOverlap(context.storage, later.party.requested_time, stats)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from pyhudi_core.model.commit import SERVICE_OPERATIONS, CommitMetadata
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.concurrent import conflict_error, since
 from pyhudi_core.transaction.conflict import Concurrent, Conflict, ConflictKind

@@ -7,10 +7,10 @@ from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant, State
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, markers
 from pyhudi_core.transaction.conflict import Touched
-from pyhudi_core.transaction.conflict_matrix import Operation, operation_of
 from pyhudi_core.transaction.context import TableContext
 
 _CREATE = "CREATE"
@@ -42,14 +42,14 @@ def announced_by(context: TableContext, instant: Instant) -> Touched:
     return Touched(frozenset(groups), frozenset(inserted), frozenset(), operation, frozenset(appended))
 
 
-def pending_operation(context: TableContext, instant: Instant) -> Operation:
+def pending_operation(context: TableContext, instant: Instant) -> OperationType:
     """What a pending instant is doing: its action, or for a write what its inflight file says."""
     if instant.action not in DATA_ACTIONS:
-        return operation_of(instant.action)
+        return OperationType.of(instant.action)
     path = context.folder.file(Instant(instant.requested_time, instant.action, State.INFLIGHT))
     try:
         data = context.storage.get(path)
         commit = CommitMetadata.from_avro(decode_record(data, "HoodieCommitMetadata", path=path) if data else {})
     except (ObjectNotFoundError, CorruptionError):
-        return Operation.UNKNOWN
-    return operation_of(commit.operation)
+        return OperationType.UNKNOWN
+    return OperationType.of(commit.operation)

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.formats.base_file import read_footer
-from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, OperationType
+from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.properties import KeyGenerator, MergeMode, TableConfig, TableType
 from pyhudi_core.model.safe_path import is_safe

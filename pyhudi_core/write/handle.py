@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError
-from pyhudi_core.model.commit import CommitMetadata, OperationType
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate

@@ -8,16 +8,13 @@ from itertools import chain, repeat
 from typing import Any
 
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
-from pyhudi_core.model.commit import OperationType
+from pyhudi_core.model.operation import OPERATIONS, OperationType
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.handle import HandleReader, Write
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.retrying import retry
 from pyhudi_core.write.states import WriteRequest
-
-_ALSO = {"DELETE_PARTITIONS": "DELETE_PARTITION"}
-"""The names of the table's methods where Hudi has another word."""
 
 
 def run(
@@ -88,9 +85,8 @@ def delete_partitions(
 
 def operation_type(name: str) -> OperationType:
     """The operation that a word such as ``"upsert"`` names; ``"delete_partitions"`` is Hudi's DELETE_PARTITION."""
-    word = name.strip().upper()
-    try:
-        return OperationType[_ALSO.get(word, word)]
-    except KeyError:
-        known = ", ".join(item.lower() for item in OperationType)
-        raise InvalidOptionError(f"{name!r} is not an operation", hint=f"Choose one of: {known}.") from None
+    found = OperationType.of(name)
+    if not found.is_writer or name.strip().lower() not in (found.word, f"{found.word}s"):
+        known = ", ".join(operation.word for operation in OPERATIONS if operation.is_writer)
+        raise InvalidOptionError(f"{name!r} is not an operation", hint=f"Choose one of: {known}.")
+    return found

@@ -20,9 +20,9 @@ from pyhudi_core.index.base import TAG_FILE_ID, Index, Tagged
 from pyhudi_core.index.simple import SimpleIndex
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.merge.record_merger import ordering_of
-from pyhudi_core.model.commit import OperationType
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.meta_fields import with_meta_fields
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.options import WriteOptions

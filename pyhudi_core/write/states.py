@@ -31,8 +31,9 @@ from pyhudi_core.engine import engine_for
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import at_table
 from pyhudi_core.file_groups.row_counts import rows_of_slices
-from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata, OperationType, WriteStat
+from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.formats.avro.container import encode_record
-from pyhudi_core.model.commit import CommitMetadata, OperationType, WriteStat
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opening import create_at
 from pyhudi_core.testing import Image, Profile, SimOptions, SimWorld
 from pyhudi_core.timeline.active import Timeline

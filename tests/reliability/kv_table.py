@@ -20,9 +20,10 @@ import pyarrow as pa
 
 from pyhudi_core.errors import CommitError, HudiError
 from pyhudi_core.formats.avro.container import encode_record
-from pyhudi_core.model.commit import CommitMetadata, OperationType, WriteStat
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, join
 from pyhudi_core.model.instant import Action
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opening import create_at
 from pyhudi_core.snapshot.snapshot import build
 from pyhudi_core.testing import Bounds, History, Profile, SimClock, SimOptions, SimWorld

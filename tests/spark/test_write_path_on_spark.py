@@ -16,7 +16,7 @@ from support.tables import make, orders, rows
 
 from pyhudi_core.engine import TaskInfo
 from pyhudi_core.engine import spark as engine
-from pyhudi_core.model.commit import OperationType
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.runtime.executors import SerialExecutor
 
 META = ("_hoodie_record_key", "_hoodie_partition_path")

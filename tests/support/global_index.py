@@ -14,8 +14,8 @@ import pytest
 import pyhudi_core as hudi
 from pyhudi_core.engine import Dataset, TaskInfo, engine_for
 from pyhudi_core.index.base import TAGS, Group, Tagged
-from pyhudi_core.model.commit import OperationType
 from pyhudi_core.model.meta_fields import FILE_NAME, IS_DELETED, PARTITION_PATH, RECORD_KEY
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.snapshot.snapshot import build
 from pyhudi_core.transaction.begin import begin_write
 from pyhudi_core.transaction.rollback import roll_back

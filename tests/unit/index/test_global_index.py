@@ -10,7 +10,7 @@ from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CorruptionError
-from pyhudi_core.model.commit import OperationType
+from pyhudi_core.model.operation import OperationType
 
 META = ("_hoodie_record_key", "_hoodie_partition_path")
 

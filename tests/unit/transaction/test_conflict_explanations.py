@@ -10,10 +10,11 @@ from support.tables import make, orders, reopen
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.archival import archive
 from pyhudi_core.services.archival_limits import ArchivalRules
 from pyhudi_core.transaction.conflict import ConflictKind
-from pyhudi_core.transaction.conflict_matrix import Operation, Verdict, line_of
+from pyhudi_core.transaction.conflict_matrix import Verdict, line_of
 
 FULL = {"hoodie__parquet__small__file__limit": 0}
 
@@ -34,7 +35,7 @@ def test_a_staged_write_and_a_commit_that_came_first(table: hudi.HudiTable) -> N
         assert found.verdict is Verdict.REPLAN
         assert not found
         assert found.kind is ConflictKind.FILE_GROUP
-        assert found.line is line_of(Operation.UPSERT, Operation.UPSERT)
+        assert found.line is line_of(OperationType.UPSERT, OperationType.UPSERT)
         assert found.shared_groups == (("day=a", other.stats.files[0].file_id),)
         assert found.shared_partitions == ("day=a",)
         assert (found.mine.requested_time, found.theirs.requested_time) == (write.instant, other.instant)
@@ -132,7 +133,7 @@ def test_a_pending_write_of_another_process_is_known_by_its_markers(table: hudi.
         third.write(orders((5, "c", 6.0)))
         found = table.explain_conflict(write, str(other.instant))
         assert found.verdict is Verdict.REPLAN
-        assert found.theirs.operation is Operation.UPSERT
+        assert found.theirs.operation is OperationType.UPSERT
         assert found.theirs.completion_time is None
         assert table.explain_conflict(write, str(third.instant))
 

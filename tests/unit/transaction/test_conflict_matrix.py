@@ -12,24 +12,14 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.operation import OPERATIONS, WRITERS, OperationType
 from pyhudi_core.transaction.conflict import Concurrent, ConflictKind, Touched, find_conflict
-from pyhudi_core.transaction.conflict_matrix import (
-    MATRIX,
-    NOTES,
-    OPERATIONS,
-    WRITERS,
-    Condition,
-    Line,
-    Operation,
-    Verdict,
-    line_of,
-    operation_of,
-)
+from pyhudi_core.transaction.conflict_matrix import MATRIX, NOTES, Condition, Line, Verdict, line_of
 
 pytestmark = pytest.mark.row("K5")
 
-INSERTING = WRITERS - {Operation.DELETE, Operation.DELETE_PARTITIONS}
-REPLACING = {Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE, Operation.DELETE_PARTITIONS}
+INSERTING = WRITERS - {OperationType.DELETE, OperationType.DELETE_PARTITION}
+REPLACING = {OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE, OperationType.DELETE_PARTITION}
 
 
 def test_every_pair_of_the_sixteen_operations_has_one_line() -> None:
@@ -54,49 +44,32 @@ def test_a_line_has_conditions_exactly_when_somebody_loses() -> None:
 
 
 def test_what_is_not_one_of_the_sixteen_conflicts_with_everything() -> None:
-    for operation in (*OPERATIONS, Operation.UNKNOWN):
-        line = line_of(operation, Operation.UNKNOWN)
+    for operation in (*OPERATIONS, OperationType.UNKNOWN):
+        line = line_of(operation, OperationType.UNKNOWN)
         assert line.conditions == (Condition.ALWAYS,)
         assert line.of(operation) is not Verdict.COMMUTES
-    assert operation_of("BUCKET_RESCALE") is operation_of(None) is Operation.UNKNOWN
-    nothing = Touched(frozenset(), frozenset(), operation=Operation.DELETE)
+    assert OperationType.of("BUCKET_RESCALE") is OperationType.of(None) is OperationType.UNKNOWN
+    nothing = Touched(frozenset(), frozenset(), operation=OperationType.DELETE)
     theirs = CommitMetadata("BUCKET_RESCALE")
     found = find_conflict(nothing, Concurrent(((Instant("2", Action.COMMIT, State.COMPLETED, "3"), theirs),)))
     assert found is not None
     assert found.kind is ConflictKind.OPERATION
 
 
-def test_hudis_words_are_understood() -> None:
-    words = {
-        "UPSERT": "upsert",
-        "UPSERT_PREPPED": "upsert",
-        "BULK_INSERT_PREPPED": "bulk_insert",
-        "CLUSTER": "clustering",
-    }
-    words |= {"DELETE_PARTITION": "delete_partitions", "COMPACT": "compaction", "LOG_COMPACT": "log_compaction"}
-    assert {word: str(operation_of(word)) for word in words} == words
-    assert operation_of(Action.LOGCOMPACTION) is Operation.LOG_COMPACTION
-    assert {operation_of(action) for action in (Action.CLEAN, Action.RESTORE, Action.INDEXING)} == {
-        Operation.CLEAN,
-        Operation.RESTORE,
-        Operation.INDEXING,
-    }
-
-
-def _specified(one: Operation, other: Operation) -> set[Condition] | None:
+def _specified(one: OperationType, other: OperationType) -> set[Condition] | None:
     """What the specification says stands between a pair; None where it says nothing."""
     pair = {one, other}
     if pair <= WRITERS:
         return {Condition.SAME_GROUP, Condition.SAME_KEY}
-    if pair & WRITERS and pair & {Operation.COMPACTION, Operation.LOG_COMPACTION}:
+    if pair & WRITERS and pair & {OperationType.COMPACT, OperationType.LOG_COMPACT}:
         return {Condition.PLAN_OVERLAP}
-    if pair & WRITERS and Operation.CLUSTERING in pair:
+    if pair & WRITERS and OperationType.CLUSTER in pair:
         return {Condition.SAME_GROUP}
-    if Operation.CLEAN in pair and not pair & WRITERS:
+    if OperationType.CLEAN in pair and not pair & WRITERS:
         return set()
-    if Operation.INDEXING in pair:
+    if OperationType.INDEX in pair:
         return set()
-    if pair == {Operation.COMPACTION, Operation.CLUSTERING}:
+    if pair == {OperationType.COMPACT, OperationType.CLUSTER}:
         return {Condition.PLAN_OVERLAP}
     return None
 
@@ -113,16 +86,16 @@ def test_every_departure_from_the_specification_says_why_and_nothing_else_does()
 
 
 def test_a_line_reads_as_a_sentence() -> None:
-    assert str(line_of(Operation.UPSERT, Operation.CLEAN)) == "upsert and clean commute"
-    text = str(line_of(Operation.CLUSTERING, Operation.UPSERT))
-    assert "replan of upsert, abort of clustering" in text
+    assert str(line_of(OperationType.UPSERT, OperationType.CLEAN)) == "upsert and clean commute"
+    text = str(line_of(OperationType.CLUSTER, OperationType.UPSERT))
+    assert "replan of upsert, abort of cluster" in text
     assert "same file group" in text
 
 
 # --- the table does what the lines say: two handles on one table, in both orders
 
 BASE = orders((1, "a", 1.0), (2, "b", 2.0))
-WORDS = {operation: str(operation) for operation in WRITERS} | {Operation.DELETE_PARTITIONS: "delete_partition"}
+WORDS = {operation: str(operation) for operation in WRITERS} | {OperationType.DELETE_PARTITION: "delete_partition"}
 
 
 def _full(table: hudi.HudiTable) -> hudi.HudiTable:
@@ -130,36 +103,36 @@ def _full(table: hudi.HudiTable) -> hudi.HudiTable:
     return reopen(table, hoodie__parquet__small__file__limit=0)
 
 
-def _write(table: hudi.HudiTable, operation: Operation, *rows: tuple[object, ...]) -> hudi.Write:
+def _write(table: hudi.HudiTable, operation: OperationType, *rows: tuple[object, ...]) -> hudi.Write:
     handle = table.begin(WORDS[operation])
-    if operation is Operation.DELETE_PARTITIONS:
+    if operation is OperationType.DELETE_PARTITION:
         return handle.drop(tuple(f"day={row[1]}" for row in rows))
     data = orders(*rows)
-    return handle.write(data.select(["id", "day"]) if operation is Operation.DELETE else data)
+    return handle.write(data.select(["id", "day"]) if operation is OperationType.DELETE else data)
 
 
 EARLIER, LATER = 1, 2
 
 
-def _plan_for(condition: Condition, operation: Operation, number: int) -> tuple[object, ...] | None:
+def _plan_for(condition: Condition, operation: OperationType, number: int) -> tuple[object, ...] | None:
     """A row that makes an operation take its part in a condition; None if it cannot.
 
     Key 1 lives in partition a, alone in its file group. To share a group, an insert takes it for a small file; else files count as full, so
     new keys come into groups of their own (a bulk insert makes its own always).
     """
     if condition is Condition.SAME_GROUP:
-        if operation is Operation.BULK_INSERT:
+        if operation is OperationType.BULK_INSERT:
             return None
-        return (50 + number, "a", 1.0) if operation is Operation.INSERT else (1, "a", 10.0 + number)
+        return (50 + number, "a", 1.0) if operation is OperationType.INSERT else (1, "a", 10.0 + number)
     if condition is Condition.SAME_KEY:
         return (7, "new", 70.0 + number) if operation in INSERTING else None
     # Both write other keys into a new partition; the later one may replace it.
-    if operation is Operation.DELETE_PARTITIONS:
+    if operation is OperationType.DELETE_PARTITION:
         return (0, "new") if number == LATER else None
     return (40 + number, "new", 1.0) if operation in INSERTING else None
 
 
-def _bites(line: Line, later: Operation, condition: Condition) -> bool:
+def _bites(line: Line, later: OperationType, condition: Condition) -> bool:
     if condition is not Condition.SAME_PARTITION:
         return condition in line.conditions
     # A whole-table replacement covers every partition; others the one that they name.
@@ -171,7 +144,7 @@ PAIRS = [pair for pair in combinations_with_replacement(OPERATIONS, 2) if set(pa
 
 @pytest.mark.parametrize(("one", "other"), PAIRS, ids=str)
 @pytest.mark.row("K4")
-def test_conflict_matrix(one: Operation, other: Operation, location: str) -> None:
+def test_conflict_matrix(one: OperationType, other: OperationType, location: str) -> None:
     line = line_of(one, other)
     seen = 0
     orders_of = [(one, other)] if one is other else [(one, other), (other, one)]
@@ -183,7 +156,7 @@ def test_conflict_matrix(one: Operation, other: Operation, location: str) -> Non
             place = f"{location}/{number}-{condition}"
             table = make(place)
             table.upsert(BASE)
-            if condition is Condition.SAME_PARTITION and later is Operation.DELETE_PARTITIONS:
+            if condition is Condition.SAME_PARTITION and later is OperationType.DELETE_PARTITION:
                 table.upsert(orders((60, "new", 1.0)))  # only what is there can be dropped
             opened = reopen if condition is Condition.SAME_GROUP else _full
             with _write(opened(table), later, second) as mine, _write(opened(table), earlier, first) as theirs:
@@ -194,12 +167,12 @@ def test_conflict_matrix(one: Operation, other: Operation, location: str) -> Non
             )
             assert found is expected, f"{later} after {earlier}, {condition}"
             seen += 1
-    assert seen or {one, other} == {Operation.BULK_INSERT, Operation.DELETE}, (
+    assert seen or {one, other} == {OperationType.BULK_INSERT, OperationType.DELETE}, (
         "a bulk insert shares no group with a delete"
     )
 
 
-def _covers_more(line: Line, later: Operation) -> bool:
+def _covers_more(line: Line, later: OperationType) -> bool:
     """A replaced partition holds the shared group or key too."""
     return Condition.SAME_PARTITION in line.conditions and later in REPLACING
 
@@ -218,12 +191,12 @@ def _outcome(write: hudi.Write) -> Verdict:
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS, ids=str)
-def test_what_has_nothing_in_common_commutes(one: Operation, other: Operation, location: str) -> None:
+def test_what_has_nothing_in_common_commutes(one: OperationType, other: OperationType, location: str) -> None:
     table = _full(make(location))
     table.upsert(BASE)
-    row = {Operation.DELETE: (1, "a"), Operation.UPSERT: (1, "a", 5.0)}
-    elsewhere = {Operation.DELETE: (2, "b"), Operation.UPSERT: (2, "b", 5.0)}
-    whole = Operation.INSERT_OVERWRITE_TABLE
+    row = {OperationType.DELETE: (1, "a"), OperationType.UPSERT: (1, "a", 5.0)}
+    elsewhere = {OperationType.DELETE: (2, "b"), OperationType.UPSERT: (2, "b", 5.0)}
+    whole = OperationType.INSERT_OVERWRITE_TABLE
     with _write(table, other, elsewhere.get(other, (31, "b", 1.0))) as second:
         with _write(_full(table), one, row.get(one, (30, "a", 1.0))) as first:
             first.commit()
@@ -231,15 +204,15 @@ def test_what_has_nothing_in_common_commutes(one: Operation, other: Operation, l
         assert _outcome(second) is expected
 
 
-def _of_whole_table(one: Operation, other: Operation) -> Verdict:
+def _of_whole_table(one: OperationType, other: OperationType) -> Verdict:
     """Replacing the table has something in common with every write but an insert of other keys into new groups after it."""
-    fresh = other in {Operation.INSERT, Operation.BULK_INSERT}
+    fresh = other in {OperationType.INSERT, OperationType.BULK_INSERT}
     return Verdict.COMMUTES if fresh else Verdict.REPLAN
 
 
 @pytest.mark.parametrize("operation", sorted(WRITERS), ids=str)
-def test_a_write_that_is_rolled_back_is_given_up(operation: Operation, location: str) -> None:
-    assert line_of(operation, Operation.ROLLBACK).of(operation) is Verdict.ABORT
+def test_a_write_that_is_rolled_back_is_given_up(operation: OperationType, location: str) -> None:
+    assert line_of(operation, OperationType.ROLLBACK).of(operation) is Verdict.ABORT
     table = make(location)
     table.upsert(BASE)
     with _write(table, operation, (5, "a", 5.0) if operation in INSERTING else (1, "a")) as write:
@@ -250,7 +223,7 @@ def test_a_write_that_is_rolled_back_is_given_up(operation: Operation, location:
 
 
 def _after(table: hudi.HudiTable, action: Callable[[], object]) -> bool:
-    with _write(table, Operation.UPSERT, (2, "b", 9.0)) as write:
+    with _write(table, OperationType.UPSERT, (2, "b", 9.0)) as write:
         action()
         return _outcome(write) is Verdict.COMMUTES
 
@@ -258,6 +231,6 @@ def _after(table: hudi.HudiTable, action: Callable[[], object]) -> bool:
 def test_a_rollback_of_another_write_stops_nobody(location: str) -> None:
     table = make(location)
     table.upsert(BASE)
-    other = _write(table, Operation.UPSERT, (1, "a", 5.0))
+    other = _write(table, OperationType.UPSERT, (1, "a", 5.0))
     assert other.instant is not None
     assert _after(table, lambda: reopen(table).rollback(str(other.instant)))

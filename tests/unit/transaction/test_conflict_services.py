@@ -11,10 +11,11 @@ from pyhudi_core.doctor import Kind
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.operation import OPERATIONS, WRITERS, OperationType
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.transaction.conflict import Concurrent, ConflictKind, Touched, find_conflict
-from pyhudi_core.transaction.conflict_matrix import OPERATIONS, WRITERS, Operation, Verdict, line_of
+from pyhudi_core.transaction.conflict_matrix import Verdict, line_of
 
 
 @pytest.mark.row("K9")
@@ -95,12 +96,12 @@ def test_a_planned_compaction_stops_no_write_and_a_completed_one_of_the_same_gro
 
 
 @pytest.mark.parametrize("operation", sorted(set(OPERATIONS) - WRITERS), ids=str)
-def test_after_a_restore_nothing_that_ran_meanwhile_may_stand(operation: Operation) -> None:
+def test_after_a_restore_nothing_that_ran_meanwhile_may_stand(operation: OperationType) -> None:
     restore = Concurrent(others=(Instant("2", Action.RESTORE, State.COMPLETED, "3"),))
     for mine in (operation, *WRITERS):
         found = find_conflict(Touched(frozenset(), frozenset(), operation=mine), restore)
         assert found is not None
-        assert found.verdict is line_of(mine, Operation.RESTORE).of(mine) is Verdict.ABORT
+        assert found.verdict is line_of(mine, OperationType.RESTORE).of(mine) is Verdict.ABORT
 
 
 @pytest.mark.row("L1")

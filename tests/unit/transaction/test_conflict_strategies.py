@@ -15,10 +15,11 @@ from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.transaction import concurrent
 from pyhudi_core.transaction.conflict import Concurrent, ConflictKind, Touched, find_conflict
-from pyhudi_core.transaction.conflict_matrix import Operation, Verdict
+from pyhudi_core.transaction.conflict_matrix import Verdict
 from pyhudi_core.transaction.conflict_strategies import BUCKET, PREFER_WRITER, SIMPLE, STRATEGIES
 
 pytestmark = pytest.mark.row("O8")
@@ -107,7 +108,7 @@ def test_a_write_and_a_pending_clustering_on_a_real_table(location: str) -> None
         write.write(orders((1, "a", 2.0)))
         with pytest.raises(CommitConflictError, match="plans to rewrite") as caught:
             write.commit()
-    assert caught.value.explanation.theirs.operation is Operation.CLUSTERING
+    assert caught.value.explanation.theirs.operation is OperationType.CLUSTER
     preferring = reopen(table, **{KEY.replace(".", "__"): "prefer_writer"})
     assert preferring.upsert(orders((1, "a", 3.0))).retries == 0
 
@@ -119,7 +120,7 @@ def test_a_service_yields_to_writes_that_are_running(location: str, strategy: st
     group = ("day=a", table.upsert(orders((1, "a", 1.0))).stats.files[0].file_id)
     context = table._home.context()
     start = context.folder.load()
-    service = Touched(frozenset({group}), frozenset(), frozenset(), Operation.CLUSTERING)
+    service = Touched(frozenset({group}), frozenset(), frozenset(), OperationType.CLUSTER)
 
     def refused() -> bool:
         return _raises(

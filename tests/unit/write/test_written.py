@@ -16,8 +16,8 @@ from support.global_index import job
 from support.tables import make, orders
 
 import pyhudi_core as hudi
-from pyhudi_core.model.commit import OperationType
 from pyhudi_core.model.meta_fields import META_FIELDS
+from pyhudi_core.model.operation import OperationType
 
 KINDS = pa.schema(
     [

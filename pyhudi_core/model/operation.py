@@ -1,0 +1,96 @@
+"""The operations of a table: one vocabulary for commits, the conflict table, table services and the timeline.
+
+The names are those of Hudi's ``WriteOperationType``, which is the ``operationType`` of a commit. Operations that write no commit (clean, archive,
+rollback, savepoint, restore) have the names of their actions or services. The action on the timeline follows from the operation and the type of the
+table.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pyhudi_core.model.instant import Action
+from pyhudi_core.model.properties import TableType
+
+
+class OperationType(StrEnum):
+    """What an instant does. The value is the word in a commit; Hudi fails on a word that it does not know."""
+
+    INSERT = "INSERT"
+    BULK_INSERT = "BULK_INSERT"
+    UPSERT = "UPSERT"
+    DELETE = "DELETE"
+    INSERT_OVERWRITE = "INSERT_OVERWRITE"
+    INSERT_OVERWRITE_TABLE = "INSERT_OVERWRITE_TABLE"
+    DELETE_PARTITION = "DELETE_PARTITION"
+    COMPACT = "COMPACT"
+    LOG_COMPACT = "LOG_COMPACT"
+    CLUSTER = "CLUSTER"
+    CLEAN = "CLEAN"
+    ARCHIVE = "ARCHIVE"
+    INDEX = "INDEX"
+    ROLLBACK = "ROLLBACK"
+    SAVEPOINT = "SAVEPOINT"
+    RESTORE = "RESTORE"
+    UNKNOWN = "UNKNOWN"
+    """Any other operation, for example one of a newer writer."""
+
+    @classmethod
+    def of(cls, word: str | None) -> OperationType:
+        """The operation for a commit's ``operationType``, an action of the timeline, or a word of the public API; `UNKNOWN` for any other."""
+        text = (word or "").strip().upper()
+        return _OTHER_WORDS.get(text) or cls.__members__.get(text.removesuffix("_PREPPED"), cls.UNKNOWN)
+
+    @property
+    def word(self) -> str:
+        """The operation in a sentence, an option or a table: ``insert_overwrite``."""
+        return self.value.lower()
+
+    @property
+    def is_writer(self) -> bool:
+        """Whether it changes rows; the others are table services."""
+        return self in WRITERS
+
+    def action_on(self, table_type: TableType) -> Action:
+        """The action of a pending instant of this operation. Raises `ValueError` for an operation that has no instant.
+
+        It completes as `Action.completes_as` says: a compaction as a commit, a clustering as a replacecommit.
+        """
+        if self in REPLACING:
+            return Action.REPLACECOMMIT
+        if self in WRITERS:
+            return Action.DELTACOMMIT if table_type is TableType.MERGE_ON_READ else Action.COMMIT
+        try:
+            return _SERVICE_ACTIONS[self]
+        except KeyError:
+            raise ValueError(f"{self.word} has no instant on the timeline") from None
+
+
+OPERATIONS = tuple(operation for operation in OperationType if operation is not OperationType.UNKNOWN)
+WRITERS = frozenset(OPERATIONS[:7])
+REPLACING = frozenset(
+    {OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE, OperationType.DELETE_PARTITION}
+)
+"""Writers that replace file groups; clustering replaces some, too."""
+
+_SERVICE_ACTIONS = {
+    OperationType.COMPACT: Action.COMPACTION,
+    OperationType.LOG_COMPACT: Action.LOGCOMPACTION,
+    OperationType.CLUSTER: Action.CLUSTERING,
+    OperationType.CLEAN: Action.CLEAN,
+    OperationType.INDEX: Action.INDEXING,
+    OperationType.ROLLBACK: Action.ROLLBACK,
+    OperationType.SAVEPOINT: Action.SAVEPOINT,
+    OperationType.RESTORE: Action.RESTORE,
+}
+_OTHER_WORDS = {
+    **{action.value.upper(): operation for operation, action in _SERVICE_ACTIONS.items()},
+    "DELETE_PARTITIONS": OperationType.DELETE_PARTITION,
+    "LOG_COMPACTION": OperationType.LOG_COMPACT,
+    "ARCHIVAL": OperationType.ARCHIVE,
+}
+
+SERVICE_OPERATIONS = frozenset(
+    {OperationType.CLUSTER, OperationType.COMPACT, OperationType.INDEX, OperationType.LOG_COMPACT}
+)
+"""Operations whose commits do not define the table's schema; also true of their words."""
