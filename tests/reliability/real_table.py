@@ -120,7 +120,7 @@ def is_shared(path: str) -> bool:
 
     A rollback or the next writer's clean-up does touch those of a dead writer, which is allowed.
     """
-    return not path.endswith((".parquet", ".marker.CREATE", ".marker.MERGE"))
+    return not (path.endswith((".parquet", ".marker.CREATE", ".marker.MERGE")) or ".log." in path)
 
 
 __all__ = [
