@@ -83,7 +83,7 @@ def newest_with_rows(table: hudi.HudiTable, identity: Identity, after: str) -> P
 def dropped_rows(table: hudi.HudiTable, commit: PastCommit) -> dict[str, int]:
     """The number of rows in each partition that a commit dropped, by path; empty for other commits, and if the number is no longer known."""
     metadata = commit.metadata
-    if metadata.operation != "DELETE_PARTITION":
+    if metadata.operation != hudi.OperationType.DELETE_PARTITION:
         return {}
     if len(metadata.replaced) == 1 and metadata.rows_replaced is not None:
         return dict.fromkeys(metadata.replaced, metadata.rows_replaced)

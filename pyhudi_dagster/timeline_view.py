@@ -13,6 +13,8 @@ from html import escape
 
 import dagster as dg
 
+import pyhudi_core as hudi
+
 SHOWN = 20
 _COLOURS = {
     "commit": "#2e7d32",
@@ -43,7 +45,8 @@ class Entry:
 
 def operation_name(operation: str | None, action: str) -> str:
     """The operation of a commit, in the words of `HudiWrite`; the action for other instants, and for commits without an operation."""
-    word = (operation or str(action)).lower().removesuffix("_prepped")
+    known = hudi.OperationType.of(operation)
+    word = (operation or str(action)).lower() if known is hudi.OperationType.UNKNOWN else known.word
     return _OTHER_WORDS.get(word, word)
 
 

@@ -72,6 +72,10 @@ REPLACING = frozenset(
     {OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE, OperationType.DELETE_PARTITION}
 )
 """Writers that replace file groups; clustering replaces some, too."""
+OVERWRITING = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE})
+"""Writers whose rows replace all rows of partitions, or of the table."""
+INSERTING = frozenset({OperationType.INSERT, OperationType.BULK_INSERT})
+"""Writers whose keys must be new to the table."""
 
 _SERVICE_ACTIONS = {
     OperationType.COMPACT: Action.COMPACTION,

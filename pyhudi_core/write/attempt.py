@@ -1,4 +1,4 @@
-"""An attempt whose files are written: its check against what other writers did, and its commit.
+"""An attempt whose files are written: what its commit says, its check against what other writers did, and its commit.
 
 Writes use it through their handle (``write/states.py``). A table service that commits (compaction, clustering) makes its own `Attempt` and publishes
 it here too, so that every commit passes the same checks.
@@ -10,25 +10,29 @@ writers do. What was read outside stays true, because completed files do not cha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from pyhudi_core.errors import at_table
+from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.formats.avro.container import encode_record
-from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.operation import OVERWRITING, OperationType
+from pyhudi_core.model.schema import to_avro
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import concurrent, markers
-from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Finished, Gate, finish
 from pyhudi_core.transaction.conflict import KeyFinding, SameKeys, Touched
 from pyhudi_core.transaction.decision import PreparationNeeded
 from pyhudi_core.transaction.key_overlap import KeyOverlap
 from pyhudi_core.transaction.read_set import Read, refuse_changed_reads
 from pyhudi_core.transaction.requirement import CommitRequirement, FileGroupAt, TableState, refuse_unmet
+from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.retrying import Retries
 
 ROUNDS = 5
@@ -64,6 +68,47 @@ class Attempt:
     schema: pa.Schema
     basis: Basis | None = None
     requirements: Sequence[CommitRequirement] = ()
+
+
+def replaced_by(
+    operation: OperationType, snapshot: Snapshot, prepared: Prepared | None, partitions: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
+    """The file groups that the operation removes, by partition; ``partitions`` are those to drop."""
+    named: Iterable[str] = partitions
+    if operation is OperationType.INSERT_OVERWRITE_TABLE:
+        named = snapshot.view.partitions()
+    elif operation in OVERWRITING and prepared is not None:
+        named = prepared.volumes
+    found = {partition: tuple(piece.file_id for piece in snapshot.view.slices(partition)) for partition in named}
+    return {partition: file_ids for partition, file_ids in found.items() if file_ids}
+
+
+def touched_by(
+    metadata: CommitMetadata, operation: OperationType, prepared: Prepared | None, partitions: tuple[str, ...]
+) -> Touched:
+    """What the write changes, with the partitions that it replaces even if they are empty. None: the whole table."""
+    replaced: frozenset[str] | None = frozenset(partitions)
+    if operation is OperationType.INSERT_OVERWRITE_TABLE:
+        replaced = None
+    elif operation in OVERWRITING and prepared is not None:
+        replaced = frozenset(prepared.volumes)
+    return replace(Touched.by(metadata), replaced=replaced)
+
+
+def extra_of(
+    transaction: Transaction,
+    given: Mapping[str, str],
+    snapshot: Snapshot,
+    replaced: Mapping[str, tuple[str, ...]],
+    schema: pa.Schema,
+) -> dict[str, str]:
+    """The extra metadata of the commit: what was given, the token, the schema, and the rows of removed file groups if their number is known."""
+    context = transaction.context
+    removed = {partition: frozenset(file_ids) for partition, file_ids in replaced.items()}
+    slices = [piece for path in removed for piece in snapshot.view.slices(path) if piece.file_id in removed[path]]
+    rows = rows_of_slices(context, slices) if removed else None
+    counted = {} if rows is None else {ROWS_REPLACED_KEY: str(rows)}
+    return {**given, **counted, TOKEN_KEY: transaction.token, SCHEMA_KEY: to_avro(schema, context.config.name)}
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY
-from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.operation import REPLACING, OperationType
 from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.properties import KeyGenerator, MergeMode, TableConfig, TableType
 from pyhudi_core.model.safe_path import is_safe
@@ -31,16 +31,13 @@ _BUCKET_NUMBER = re.compile(r"0{4}[0-9]{4}-")
 _OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY)
 
 
-_ROW_BY_ROW = frozenset({OperationType.UPSERT, OperationType.INSERT, OperationType.BULK_INSERT, OperationType.DELETE})
-
-
 def nothing_written(table: str) -> InvalidOptionError:
-    """The handle has no batch yet."""
+    """Refuses what needs a batch."""
     return InvalidOptionError("Nothing was written in this handle yet", table=table, hint="Call write(data) first.")
 
 
 def nothing_to_change(table: str, reason: str) -> InvalidOptionError:
-    """What was asked needs something staged."""
+    """Refuses what needs written files."""
     return InvalidOptionError(
         f"This handle has nothing to change: {reason}",
         table=table,
@@ -49,7 +46,7 @@ def nothing_to_change(table: str, reason: str) -> InvalidOptionError:
 
 
 def committed_already(table: str, instant: str) -> InvalidOptionError:
-    """One handle, one commit."""
+    """Refuses a second commit of a handle."""
     return InvalidOptionError(
         "This handle has committed already",
         table=table,
@@ -59,7 +56,7 @@ def committed_already(table: str, instant: str) -> InvalidOptionError:
 
 
 def second_batch(table: str) -> InvalidOptionError:
-    """One handle, one batch."""
+    """Refuses a second batch of a handle."""
     return InvalidOptionError(
         "This handle has written its batch already",
         table=table,
@@ -68,7 +65,7 @@ def second_batch(table: str) -> InvalidOptionError:
 
 
 def refuse_unfit(operation: OperationType, table: str, *, drops: bool) -> None:
-    """An operation is either of rows or of whole partitions."""
+    """Raise `InvalidOptionError` for rows given to an operation on partitions, and for partitions given to one on rows."""
     if drops != (operation is OperationType.DELETE_PARTITION):
         raise InvalidOptionError(
             f"A write of the kind {operation} takes {'rows' if drops else 'whole partitions'}",
@@ -79,7 +76,7 @@ def refuse_unfit(operation: OperationType, table: str, *, drops: bool) -> None:
 
 def refuse_empty(operation: OperationType, table: str) -> None:
     """Raise `InvalidOptionError` for ``allow_empty`` with an operation that also removes rows that its batch does not name."""
-    if operation not in _ROW_BY_ROW:
+    if operation in REPLACING:
         raise InvalidOptionError(
             f"allow_empty=True does not go together with {operation}, which replaces rows that its batch does not name",
             table=table,
@@ -175,7 +172,7 @@ def _shown(given: object) -> str:
 
 
 def fitted(prepared: Prepared, operation: OperationType, now: pa.Schema, table: str) -> Prepared:
-    """Deletes keep the table's columns as they are now; rows that were prepared for other columns cannot be written any more."""
+    """The rows, if they still fit the table's columns as they are ``now``. Raises `SchemaMismatchError` if not; a delete needs keys only."""
     if operation is OperationType.DELETE:
         return replace(prepared, schema=now)
     if reconcile(now, prepared.schema) != prepared.schema:
@@ -190,7 +187,7 @@ def fitted(prepared: Prepared, operation: OperationType, now: pa.Schema, table: 
 def known_partitions(
     snapshot: Snapshot, partitions: tuple[str, ...], table: str, *, missing_ok: bool
 ) -> tuple[str, ...]:
-    """The partitions that have rows. Raises `PartitionNotFoundError` if that is not all of them, unless it is ``missing_ok``."""
+    """The partitions that have rows. Raises `PartitionNotFoundError` if one has none, unless ``missing_ok``."""
     snapshot.view.prepare(partitions)
     known = tuple(partition for partition in partitions if snapshot.view.slices(partition))
     missing = [partition for partition in partitions if partition not in known]

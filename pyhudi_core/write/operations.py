@@ -20,7 +20,7 @@ from pyhudi_core.write.states import WriteRequest
 def run(
     context: TableContext, operation: OperationType, data: object, extra: Mapping[str, str], spark: Any = None
 ) -> Commit:
-    """Write a batch and commit it; plans anew when another commit comes first."""
+    """Write a batch and commit it, with retries."""
     with Write(WriteRequest(context, operation, extra, spark)) as write:
         return commit_with_retries(write, partial(write.write, data))
 
@@ -32,7 +32,7 @@ def commit_with_retries(
     look: Callable[[], object] | None = None,
     lost: Callable[[CommitConflictError], object] | None = None,
 ) -> Commit:
-    """Write and commit; when another commit came first, plan anew from its state, as often as the table's options say.
+    """Write and commit. If another commit came first, plan again from the state that it left, as often as the table's options say.
 
     Args:
         write: a handle that has written nothing yet.
@@ -41,7 +41,7 @@ def commit_with_retries(
         look: called after each attempt, before its commit; raises to refuse what is staged.
         lost: called with each conflict after which there is another attempt, before that attempt.
 
-    Raises `CommitConflictError` when planning anew would not help or there were enough attempts, and what the callables raise.
+    Raises `CommitConflictError` if another attempt would not help or there were enough attempts, and what the callables raise.
     """
     fillings = chain([first], repeat(write.write_again))
 
@@ -78,7 +78,7 @@ def delete_found(
 def delete_partitions(
     context: TableContext, partitions: Sequence[str], extra: Mapping[str, str], *, missing_ok: bool = False
 ) -> Commit:
-    """Take whole partitions away in one replacecommit. Raises `PartitionNotFoundError` for one that is not there, unless ``missing_ok``."""
+    """Remove partitions in one replacecommit. Raises `PartitionNotFoundError` for one that does not exist, unless ``missing_ok``."""
     with Write(WriteRequest(context, OperationType.DELETE_PARTITION, extra)) as write:
         return commit_with_retries(write, partial(write.drop, partitions, missing_ok))
 

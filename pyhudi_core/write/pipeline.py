@@ -22,7 +22,7 @@ from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.meta_fields import with_meta_fields
-from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.operation import INSERTING, OVERWRITING, OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.options import WriteOptions
@@ -35,9 +35,6 @@ from pyhudi_core.write.handles.base import HandleSettings, KnownKeys, LogSetting
 from pyhudi_core.write.plan import Plan, Planner, Profile, Sizing
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.tasks import WRITTEN, WriteTask, Written, route
-
-_OVERWRITING = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE})
-_INSERTING = frozenset({OperationType.INSERT, OperationType.BULK_INSERT})
 
 
 def index_of(snapshot: Snapshot, open_storage: Callable[[], Storage], tasks: int) -> Index:
@@ -82,7 +79,7 @@ class WriteJob:
                 kept = tagged.rows.persist()
                 tagged = Tagged(kept, tagged.whole)
             profile = Profile.of(tagged, self.prepared.volumes)
-            if self.operation in _INSERTING:
+            if self.operation in INSERTING:
                 self._refuse_existing(profile)
             return self._write(tagged, self._plan(planner, profile), open_runtime)
         finally:
@@ -95,14 +92,14 @@ class WriteJob:
         In a merge-on-read table every write must know: only keys that are there may go to logs.
         """
         rows, volumes = self.prepared.rows, self.prepared.volumes
-        if self.operation in _OVERWRITING:
+        if self.operation in OVERWRITING:
             return Tagged(rows)
-        exact = set(volumes) if self.operation in _INSERTING or self._merges_on_read else set()
+        exact = set(volumes) if self.operation in INSERTING or self._merges_on_read else set()
         if self.operation is OperationType.UPSERT and not self._merges_on_read:
             exact = {path for path, volume in volumes.items() if not planner.is_small(path, volume)}
         index = index_of(self.snapshot, _StorageOpener(open_runtime), self.engine.cores)
         tagged = index.tag(rows, volumes.keys(), exact)
-        if self.operation in _INSERTING and self.options.rows.drop_duplicates and tagged.has_tags:
+        if self.operation in INSERTING and self.options.rows.drop_duplicates and tagged.has_tags:
             with_logs = frozenset(piece.file_id for path in volumes for piece in self._slices(path) if piece.logs)
             return Tagged(tagged.rows.map(_OnlyNew(with_logs), tagged.rows.schema))
         return tagged
@@ -138,8 +135,8 @@ class WriteJob:
         self.snapshot.view.prepare(sorted({partition for partition, _ in profile.tagged}))
         if self.operation is OperationType.DELETE:
             return planner.delete(profile)
-        if self.operation in _OVERWRITING or self.operation is OperationType.BULK_INSERT:
-            return planner.create(profile, measure_files=self.operation not in _OVERWRITING)
+        if self.operation in OVERWRITING or self.operation is OperationType.BULK_INSERT:
+            return planner.create(profile, measure_files=self.operation not in OVERWRITING)
         return planner.upsert(profile)
 
     def _write(self, tagged: Tagged, plan: Plan, open_runtime: OpenRuntime) -> Written:
@@ -161,7 +158,7 @@ class WriteJob:
         return written
 
     def _task(self, open_runtime: OpenRuntime, settings: HandleSettings) -> WriteTask:
-        unique = self.operation in _INSERTING and not self.options.rows.combine_before_insert
+        unique = self.operation in INSERTING and not self.options.rows.combine_before_insert
         if self.operation is OperationType.UPSERT and not self.options.rows.combine_before_upsert:
             unique = True
         return WriteTask(open_runtime, settings, unique, self.key_changes)
@@ -187,7 +184,7 @@ class WriteJob:
 
     def _log_settings(self) -> LogSettings:
         files, known = self.options.files, KnownKeys.UPDATE
-        if self.operation in _INSERTING:
+        if self.operation in INSERTING:
             known = KnownKeys.SKIP if self.options.rows.drop_duplicates else KnownKeys.REFUSE
         merging = Merging(self.snapshot.config, self.snapshot.evolution)
         return LogSettings(merging, BlockFormat(files.log_block_format), files.record_positions, known)

@@ -160,7 +160,7 @@ class Planner:
         return self._plan()
 
     def create(self, profile: Profile, *, measure_files: bool) -> Plan:
-        """New rows to new groups, tagged ones to theirs. ``measure_files``: what a row takes is told by the files of its partition."""
+        """New rows to new groups, tagged ones to theirs. ``measure_files``: the files of the partition say how many bytes a row takes."""
         self._to_groups(profile)
         for partition, volume in profile.new.items():
             found = self.slices(partition)

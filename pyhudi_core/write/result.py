@@ -12,7 +12,7 @@ from pyhudi_core.transaction.explanation import Explanation
 
 @dataclass(frozen=True, slots=True)
 class CommitStats:
-    """Counts of one commit: rows, files, bytes. ``files`` has every written file; ``replaced`` the groups taken away.
+    """Counts of one commit: rows, files, bytes. ``files`` has every written file; ``replaced`` the file groups that it removed.
 
     ``rows_replaced`` is how many rows were in these; None where another writer's commit does not say. Rows that went with a dropped partition are
     in ``rows_deleted`` too.
@@ -50,7 +50,7 @@ class CommitStats:
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """Every partition that was written to or had groups taken away; sorted."""
+        """Every partition with written or removed file groups; sorted."""
         return tuple(sorted({stat.partition for stat in self.files} | {partition for partition, _ in self.replaced}))
 
 
@@ -78,7 +78,7 @@ class Commit:
         completion_time: when it became visible, 17 digits; the cursor for `incremental`.
         token: names the attempt; ``table.commit_status(token)`` answers for it.
         operation: what it did, in Hudi's words.
-        retries: how often it was planned anew because another commit came first.
+        retries: how often it was planned again because another commit came first.
         stats: what it wrote.
         lock_wait, lock_held: seconds spent waiting for the table's lock, and holding it.
         notes: what the protocol added to the commit's extra metadata.

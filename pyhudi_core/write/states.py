@@ -20,7 +20,7 @@ rows is made only if it is asked for by name (``allow_empty``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -30,31 +30,26 @@ import pyarrow as pa
 from pyhudi_core.engine import engine_for
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import at_table
-from pyhudi_core.file_groups.row_counts import rows_of_slices
-from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata, WriteStat
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.model.operation import OperationType
-from pyhudi_core.model.schema import to_avro
+from pyhudi_core.model.operation import INSERTING, OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, begin_write, withdraw
+from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.conflict import Touched
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.parties import WholeParty
 from pyhudi_core.transaction.pessimistic import WholeWrite, hold
 from pyhudi_core.transaction.requirement import CommitRequirement
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
 from pyhudi_core.write import checks
-from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, publish
+from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, extra_of, publish, replaced_by, touched_by
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.retrying import Retries
 
 _NEVER = Instant("0", Action.COMMIT, State.REQUESTED)  # of a write that has nothing to change
-_OVERWRITING = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE})
-_INSERTS = frozenset({OperationType.INSERT, OperationType.BULK_INSERT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,15 +275,15 @@ def stage(begun: Begun) -> Staged | Unchanged:
     batch = begun.batch or Batch()
     snapshot = load(context, transaction.start)
     prepared, stats = _written(begun, batch, snapshot)
-    replaced = _replaced(request.operation, snapshot, prepared, batch.partitions)
+    replaced = replaced_by(request.operation, snapshot, prepared, batch.partitions)
     empty = not stats and not replaced
     if empty and not request.allow_empty:
         withdraw(transaction)
         return nothing_to_change(begun, snapshot)
     schema = snapshot.schema if empty or prepared is None else prepared.schema
-    extra = _extra(transaction, request.extra, snapshot, replaced, schema)
+    extra = extra_of(transaction, request.extra, snapshot, replaced, schema)
     metadata = CommitMetadata(str(request.operation), stats, extra, replaced)
-    touched = _touched(metadata, request.operation, prepared, batch.partitions)
+    touched = touched_by(metadata, request.operation, prepared, batch.partitions)
     attempt = Attempt(transaction, snapshot, metadata, touched, schema, begun.basis, request.requirements)
     return Staged(request=request, batch=batch, basis=begun.basis, lock=begun.lock, check=CommitCheck.of(attempt))
 
@@ -343,47 +338,6 @@ def _written(begun: Begun, batch: Batch, snapshot: Snapshot) -> tuple[Prepared |
         return prepared, WriteJob(operation, engine, prepared, snapshot, begun.transaction).run().stats
 
 
-def _replaced(
-    operation: OperationType, snapshot: Snapshot, prepared: Prepared | None, partitions: tuple[str, ...]
-) -> dict[str, tuple[str, ...]]:
-    """The file groups that the operation removes, by partition; ``partitions`` are those to drop."""
-    named: Iterable[str] = partitions
-    if operation is OperationType.INSERT_OVERWRITE_TABLE:
-        named = snapshot.view.partitions()
-    elif operation in _OVERWRITING and prepared is not None:
-        named = prepared.volumes
-    found = {partition: tuple(piece.file_id for piece in snapshot.view.slices(partition)) for partition in named}
-    return {partition: file_ids for partition, file_ids in found.items() if file_ids}
-
-
-def _touched(
-    metadata: CommitMetadata, operation: OperationType, prepared: Prepared | None, partitions: tuple[str, ...]
-) -> Touched:
-    """What the write changes, with the partitions that it replaces even if they are empty. None: the whole table."""
-    replaced: frozenset[str] | None = frozenset(partitions)
-    if operation is OperationType.INSERT_OVERWRITE_TABLE:
-        replaced = None
-    elif operation in _OVERWRITING and prepared is not None:
-        replaced = frozenset(prepared.volumes)
-    return replace(Touched.by(metadata), replaced=replaced)
-
-
-def _extra(
-    transaction: Transaction,
-    given: Mapping[str, str],
-    snapshot: Snapshot,
-    replaced: Mapping[str, tuple[str, ...]],
-    schema: pa.Schema,
-) -> dict[str, str]:
-    """The extra metadata of the commit: what was given, the token, the schema, and the rows of removed file groups if their number is known."""
-    context = transaction.context
-    removed = {partition: frozenset(file_ids) for partition, file_ids in replaced.items()}
-    slices = [piece for path in removed for piece in snapshot.view.slices(path) if piece.file_id in removed[path]]
-    rows = rows_of_slices(context, slices) if removed else None
-    counted = {} if rows is None else {ROWS_REPLACED_KEY: str(rows)}
-    return {**given, **counted, TOKEN_KEY: transaction.token, SCHEMA_KEY: to_avro(schema, context.config.name)}
-
-
 def _reason(operation: OperationType, batch: Batch, *, by_condition: bool) -> str:
     """Why a write has nothing to change."""
     if batch.prepared is None:
@@ -393,6 +347,6 @@ def _reason(operation: OperationType, batch: Batch, *, by_condition: bool) -> st
         return "no row matches the condition" if by_condition else "the batch has no rows"
     if operation is OperationType.DELETE:
         return f"none of the {total:,} keys is in the table"
-    if operation in _INSERTS:
+    if operation in INSERTING:
         return f"each of the {total:,} rows has a key that the table has already, or says that it is deleted"
     return f"each of the {total:,} rows is older than the table's row, or says that a row is deleted that is not there"

@@ -7,7 +7,7 @@ import pytest
 
 import pyhudi_core as hudi
 from pyhudi_dagster import Changes, HudiLakeResource, HudiWrite, hudi_asset
-from pyhudi_dagster.settings import TableSettings
+from pyhudi_dagster.settings import OPERATIONS, TableSettings
 
 HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"
 AUDIT = {"pyhudi.lock.audit": "true"}
@@ -15,6 +15,13 @@ AUDIT = {"pyhudi.lock.audit": "true"}
 
 def locks_recorded(table):
     return len(list(Path(table.location, ".hoodie/.locks/audit").glob("*")))
+
+
+def test_the_words_of_operations_are_those_of_the_core():
+    assert {hudi.OperationType.of(word) for word in OPERATIONS} == {
+        kind for kind in hudi.OperationType if kind.is_writer
+    }
+    assert len(OPERATIONS) == len(set(OPERATIONS))
 
 
 def test_the_size_of_small_files_counts_after_the_first_run(run, lake, orders, asset_of):
