@@ -48,6 +48,13 @@ def start_spark(heap: str) -> dict[str, Verb]:
         table = create(command)
         return measured(lambda: table.bulk_insert(spark.read.parquet(command["data"])))
 
+    def plain_load(command: dict[str, Any]) -> dict[str, Any]:
+        """Spark's own write of the same rows, by partition."""
+        target = cleared(command["table"])
+        return measured(
+            lambda: spark.read.parquet(command["data"]).write.partitionBy(workload.PARTITION).parquet(target)
+        )
+
     def upsert(command: dict[str, Any]) -> dict[str, Any]:
         return measured(lambda: hudi.open_table(command["table"]).upsert(spark.read.parquet(command["data"])))
 
@@ -56,6 +63,7 @@ def start_spark(heap: str) -> dict[str, Verb]:
 
     return {
         "load": load,
+        "plain_load": plain_load,
         "upsert": upsert,
         "delete": delete,
         "scan": lambda command: scanned(lambda: hudi.open_table(command["table"]).scan().to_spark(spark)),

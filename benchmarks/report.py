@@ -8,13 +8,12 @@ allow the claim (`Goal.verdict`).
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from math import comb
 from pathlib import Path
-from statistics import median
 from typing import Any
 
+from benchmarks import spark_loads
 from benchmarks.picture import Bar, bars
+from benchmarks.ratios import Goal, Ratio, ratio, short
 
 OURS = "pyhudi on PySpark"
 LIMIT = "limit"
@@ -23,87 +22,12 @@ ARROW_SCAN = "pyarrow's own dataset read"
 Result = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """A median and its spread.
-
-    Attributes:
-        middle, low, high: median, smallest, largest.
-        rounds: how many there are.
-        sure_low, sure_high: where the true median lies, as far as the rounds tell (`bounds_of_median`).
-    """
-
-    middle: float
-    low: float
-    high: float
-    rounds: int
-    sure_low: float
-    sure_high: float
-
-    @staticmethod
-    def of(each: list[float]) -> Ratio:
-        """From the rounds."""
-        sure = bounds_of_median(each)
-        return Ratio(median(each), min(each), max(each), len(each), *sure)
-
-    def __str__(self) -> str:
-        if self.low == self.middle == self.high == 1:
-            return "1"
-        return f"{_short(self.middle)} ({_short(self.low)} to {_short(self.high)})"
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """A promise in numbers: what was measured, in which result, and whether it is kept."""
-
-    words: str
-    measured: Ratio
-    bound: float
-    source: str
-    at_least: bool = False
-    unit: str = ""
-
-    @property
-    def verdict(self) -> str:
-        """ "yes" or "no" if what the rounds say about the median lies on one side of the bound; else it is "not shown"."""
-        low, high = self.measured.sure_low, self.measured.sure_high
-        if self.at_least:
-            return "yes" if low >= self.bound else "no" if high < self.bound else "not shown"
-        return "yes" if high <= self.bound else "no" if low > self.bound else "not shown"
-
-
-SURE = 0.9
-"""How sure a claim about a median has to be."""
-
-
-def bounds_of_median(each: list[float]) -> tuple[float, float]:
-    """The k-th smallest and the k-th largest round, k as great as it may be for the median to lie between them with a chance of 90 % or more.
-
-    That is the interval of the sign test; it asks nothing of the distribution. Up to seven rounds it is the smallest and the largest one.
-    """
-    ordered = sorted(each)
-    outside = 1  # how often, of 2**n, all rounds are on one side of the median; then all but one, ...
-    k = 0
-    while 2 * (k + 1) < len(ordered):
-        outside += comb(len(ordered), k + 1)
-        if 1 - 2 * outside / 2 ** len(ordered) < SURE:
-            break
-        k += 1
-    return ordered[k], ordered[-1 - k]
-
-
 def write(results: Path, docs: Path) -> None:
     """Writes `benchmarks.md` and `images/benchmarks.svg` under `docs`."""
     kept = {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
     (docs / "images").mkdir(parents=True, exist_ok=True)
     (docs / "benchmarks.md").write_text(page(kept))
     (docs / "images" / "benchmarks.svg").write_text(_picture(kept))
-
-
-def ratio(above: list[float], below: list[float]) -> Ratio:
-    """The ratio of two contestants, round by round."""
-    each = [one / other for one, other in zip(above, below, strict=True)]
-    return Ratio.of(each)
 
 
 def _ranked(seconds: dict[str, list[float]], reference: str) -> list[str]:
@@ -120,7 +44,14 @@ def page(kept: dict[str, Result]) -> str:
     ]
     for verb, words in (("upsert", "Upsert"), ("load", "Load"), ("delete", "Delete")):
         parts.append(_writes(kept, verb, words))
-    parts += [_snapshot(kept), _merge_on_read(kept), _lookup(kept), _record_lookup(kept), _memory(kept)]
+    parts += [
+        spark_loads.section(kept),
+        _snapshot(kept),
+        _merge_on_read(kept),
+        _lookup(kept),
+        _record_lookup(kept),
+        _memory(kept),
+    ]
     return "\n".join(part for part in parts if part)
 
 
@@ -138,6 +69,7 @@ def goals(kept: dict[str, Result]) -> list[Goal]:
         if hudi:
             words = f"{hudi} takes this many times as long for it"
             found.append(Goal(words, ratio(seconds[hudi], seconds[OURS]), 5, "upsert-1m", at_least=True))
+    found += spark_loads.goals(kept)
     if "snapshot_read-10m" in kept:
         took = kept["snapshot_read-10m"]["execution"]
         found.append(
@@ -248,7 +180,7 @@ def _goals(kept: dict[str, Result]) -> str:
     ]
     shown = {"yes": "yes", "no": "**no**", "not shown": "**not shown**"}
     for goal in goals(kept):
-        bound = f"{'at least' if goal.at_least else 'at most'} {_short(goal.bound)}{goal.unit}"
+        bound = f"{'at least' if goal.at_least else 'at most'} {short(goal.bound)}{goal.unit}"
         taken = kept[goal.source]["taken"]
         run = f"{taken['date']}, {taken['commit']}"
         measured = f"{goal.measured}{goal.unit}"
@@ -390,9 +322,3 @@ def _picture(kept: dict[str, Result]) -> str:
                 Bar(name, value.middle, value.low, value.high, name.startswith("pyhudi"))
             )
     return bars("Time, as a multiple of the limit (shorter is better)", groups)
-
-
-def _short(value: float) -> str:
-    return (
-        f"{value:.0f}" if value >= 100 or value == round(value) else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-    )

@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks import contestants, many_groups, merge_on_read, report, sections
+from benchmarks import contestants, many_groups, merge_on_read, report, sections, spark_loads
 from benchmarks.machine import commit
 from benchmarks.planning import planning
 from benchmarks.sections import Scale
@@ -31,6 +31,7 @@ from benchmarks.workload import HOME, ROOT
 RESULTS = ROOT / "benchmarks" / "results"
 SECTIONS = [
     "load",
+    "spark_loads",
     "upsert",
     "delete",
     "snapshot_read",
@@ -109,6 +110,11 @@ def _plan_of_size(chosen: list[str], label: str, writing: Scale, reading: Scale)
     verbs = [verb for verb in chosen if verb in WRITES]
     if verbs:
         plan.append(lambda: _labelled(sections.writes(writing, verbs, _say), label))
+    if "spark_loads" in chosen:
+        few, many = (1, 1) if writing.rounds == 1 else (3, 10) if label == "1m" else (1, 5)
+        plan.append(
+            lambda: _labelled({"spark_loads": spark_loads.spark_loads(writing.size, few, many, True, _say)}, label)
+        )
     if "snapshot_read" in chosen:
         plan.append(lambda: _labelled({"snapshot_read": sections.snapshot_read(reading, _say)}, label))
     if "point_lookup" in chosen:

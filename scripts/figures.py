@@ -41,6 +41,7 @@ ALL = (CORE, "pyhudi_dagster")
 DEPENDS: dict[str, tuple[str, ...]] = {
     "benchmarks/results/upsert-*": WRITE,
     "benchmarks/results/load-*": WRITE,
+    "benchmarks/results/spark_loads-*": WRITE,
     "benchmarks/results/delete-*": WRITE,
     "benchmarks/results/memory": (*WRITE, *READ),
     "benchmarks/results/many_groups": (*WRITE, *READ),

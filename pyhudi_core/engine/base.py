@@ -104,10 +104,18 @@ class Dataset(Protocol):
         """
         ...
 
-    def shuffle(self, by: str, tasks: int, sort_by: str) -> Dataset:
+    def shuffle(self, by: str, tasks: int, *sort_by: str) -> Dataset:
         """Bring rows together: the int32 column ``by`` says to which of the tasks (0 to tasks - 1) a row goes.
 
-        Within a task the rows come sorted by the int64 column ``sort_by``; the order of rows with equal values is free.
+        Within a task the rows come sorted by the columns ``sort_by``, nulls first and NaN last; the order of rows with equal values is free.
+        """
+        ...
+
+    def shuffle_by_range(self, tasks: int, *by: str) -> Dataset:
+        """Sort all rows by columns, nulls first and NaN last, and cut them into tasks of about the same size, at most ``tasks``.
+
+        The tasks one after the other hold the rows in order. Rows with equal values of all columns are in one task, and their order is free.
+        The rows are read twice (the first time to choose the cuts), so `persist` them if they cost more than a sort.
         """
         ...
 
@@ -143,6 +151,10 @@ class Engine(Protocol):
 
     def dataset(self, data: object) -> Dataset:
         """The data as a dataset. Raises `ConfigError` for data it cannot take."""
+        ...
+
+    def run(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> Dataset:
+        """A dataset of tasks, one for each payload, without incoming rows: what the function yields in each of them."""
         ...
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,6 +43,9 @@ class LocalEngine:
         parts = [batches[start:end] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
         return LocalDataset(self.executor, table.schema, lambda: parts)
 
+    def run(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> Dataset:
+        return LocalDataset(self.executor, pa.schema([]), lambda: [[] for _ in payloads]).map(fn, schema, payloads)
+
 
 @dataclass(slots=True)
 class LocalDataset:
@@ -64,16 +68,22 @@ class LocalDataset:
 
         return LocalDataset(self.executor, schema, lambda: self.executor.map(run, list(enumerate(self.parts()))))
 
-    def shuffle(self, by: str, tasks: int, sort_by: str) -> Dataset:
+    def shuffle(self, by: str, tasks: int, *sort_by: str) -> Dataset:
         def exchange() -> list[Part]:
-            table = pa.Table.from_batches([batch for part in self.parts() for batch in part], self.schema)
-            if table.num_rows == 0:
-                return [[] for _ in range(tasks)]
-            table = table.take(pc.sort_indices(table, sort_keys=[(by, "ascending"), (sort_by, "ascending")]))
-            targets = table.column(by).to_numpy()
-            edges = np.searchsorted(targets, np.arange(tasks + 1))
-            pieces = (table.slice(start, end - start) for start, end in zip(edges[:-1], edges[1:], strict=True))
-            return [piece.combine_chunks().to_batches(max_chunksize=_BATCH_ROWS) for piece in pieces]
+            table = self._all()
+            table = table.take(_order(table, (by, *sort_by)))
+            return _cut(table, np.searchsorted(table.column(by).to_numpy(), np.arange(tasks + 1)))
+
+        return LocalDataset(self.executor, self.schema, exchange)
+
+    def shuffle_by_range(self, tasks: int, *by: str) -> Dataset:
+        def exchange() -> list[Part]:
+            table = self._all()
+            table = table.take(_order(table, by))
+            starts = _starts_of_runs(table.select(list(by)))
+            wanted = np.linspace(0, len(table), tasks + 1).astype(int)[1:-1]
+            places = np.searchsorted(starts, wanted)
+            return _cut(table, np.unique([0, *np.append(starts, len(table))[places], len(table)]))
 
         return LocalDataset(self.executor, self.schema, exchange)
 
@@ -91,6 +101,9 @@ class LocalDataset:
         return sorted_counts(zip(zip(*values, strict=True), numbers, strict=True))
 
     def collect(self) -> pa.Table:
+        return self._all()
+
+    def _all(self) -> pa.Table:
         return pa.Table.from_batches([batch for part in self.parts() for batch in part], self.schema)
 
     def parts(self) -> list[Part]:
@@ -101,6 +114,40 @@ class LocalDataset:
         if self._keep:
             self._kept = parts
         return parts
+
+
+def _order(table: pa.Table, by: Sequence[str]) -> pa.Array:
+    """The places of the rows in sorted order, nulls first and NaN last."""
+    columns: list[pa.ChunkedArray] = []
+    for name in by:
+        column = table.column(name)
+        if column.null_count:
+            columns.append(pc.is_valid(column))
+        if pa.types.is_floating(column.type):
+            odd = pc.fill_null(pc.is_nan(column), False)
+            columns += [odd, pc.if_else(odd, pa.scalar(0, column.type), column)]
+        else:
+            columns.append(column)
+    names = [f"{number}" for number in range(len(columns))]
+    return pc.sort_indices(pa.Table.from_arrays(columns, names), sort_keys=[(name, "ascending") for name in names])
+
+
+def _starts_of_runs(sorted_rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Where runs of rows with equal values begin."""
+    count = len(sorted_rows)
+    begins = np.arange(count) == 0
+    for column in sorted_rows.columns:
+        values = column.combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
+        begins[1:] |= values[1:] != values[:-1]
+    return np.flatnonzero(begins)
+
+
+def _cut(table: pa.Table, edges: npt.NDArray[np.int64]) -> list[Part]:
+    pieces = (table.slice(start, end - start) for start, end in zip(edges[:-1], edges[1:], strict=True))
+    return [
+        [batch for batch in piece.combine_chunks().to_batches(max_chunksize=_BATCH_ROWS) if len(batch)]
+        for piece in pieces
+    ]
 
 
 def as_table(data: object) -> pa.Table:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pyhudi_core.engine.base import Dataset
+from pyhudi_core.engine.base import Dataset, TaskFunction, TaskInfo
 from pyhudi_core.engine.local import LocalDataset, LocalEngine
 from pyhudi_core.engine.spark_gathered import GatheredDataset
 from pyhudi_core.engine.spark_plans import estimated_bytes
@@ -53,10 +55,29 @@ class SparkEngine:
             hint="Give a PySpark DataFrame, or leave spark= away.",
         )
 
+    def run(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> Dataset:
+        count = len(payloads)
+        if not count:
+            return self._gathered(schema.empty_table())
+        numbers = self.spark.range(0, count, numPartitions=count)
+        return SparkDataset(numbers, arrow_schema(numbers)).map(_WithoutRows(fn), schema, payloads)
+
     def _gathered(self, table: pa.Table) -> Dataset:
         local = LocalEngine(self.executor, self.cores).dataset(table)
         assert isinstance(local, LocalDataset)
         return GatheredDataset(self.spark, self.executor, local)
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutRows:
+    """Task function: the function without the rows, which are only there to make tasks."""
+
+    fn: TaskFunction
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        yield from self.fn(task, iter(()))
 
 
 def use_own_python(spark: SparkSession) -> None:

@@ -44,8 +44,11 @@ class GatheredDataset:
         run.persist()
         return self._with(run)
 
-    def shuffle(self, by: str, tasks: int, sort_by: str) -> Dataset:
-        return self._with(self.local.shuffle(by, tasks, sort_by), scattered=True)
+    def shuffle(self, by: str, tasks: int, *sort_by: str) -> Dataset:
+        return self._with(self.local.shuffle(by, tasks, *sort_by), scattered=True)
+
+    def shuffle_by_range(self, tasks: int, *by: str) -> Dataset:
+        return self._with(self.local.shuffle_by_range(tasks, *by), scattered=True)
 
     def persist(self) -> Dataset:
         self.local.persist()

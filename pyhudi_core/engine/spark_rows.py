@@ -77,11 +77,18 @@ class SparkDataset:
         sent = self.sent if own is None else (*self.sent, own)
         return SparkDataset(self.frame.mapInArrow(run, spark_types.to_spark(schema)), schema, sent)
 
-    def shuffle(self, by: str, tasks: int, sort_by: str) -> Dataset:
+    def shuffle(self, by: str, tasks: int, *sort_by: str) -> Dataset:
         salts = F.array(*[F.lit(salt) for salt in salts_for(tasks)])
-        routed = self.frame.withColumn(_TARGET, F.element_at(salts, F.col(by) + 1))
+        routed = self.frame.withColumn(_TARGET, F.element_at(salts, quoted(by) + 1))
         exchanged = routed.repartition(tasks, _TARGET).drop(_TARGET)
-        return SparkDataset(exchanged.sortWithinPartitions(sort_by), self.schema, self.sent)
+        if sort_by:
+            exchanged = exchanged.sortWithinPartitions(*map(quoted, sort_by))
+        return SparkDataset(exchanged, self.schema, self.sent)
+
+    def shuffle_by_range(self, tasks: int, *by: str) -> Dataset:
+        columns = [quoted(name) for name in by]
+        ranges = self.frame.repartitionByRange(tasks, *columns)
+        return SparkDataset(ranges.sortWithinPartitions(*columns), self.schema, self.sent)
 
     def persist(self) -> Dataset:
         return SparkDataset(self.frame.persist(StorageLevel.DISK_ONLY), self.schema, self.sent)
@@ -94,7 +101,7 @@ class SparkDataset:
     def count_by(self, *columns: str) -> dict[tuple[str | None, ...], int]:
         # The counting stays in the JVM: another function in Python would cost another worker for each core.
         with driver_errors():
-            counts = self.frame.groupBy(*columns).count().collect()
+            counts = self.frame.groupBy(*map(quoted, columns)).count().collect()
         return sorted_counts((tuple(row[: len(columns)]), row[len(columns)]) for row in counts)
 
     def collect(self) -> pa.Table:

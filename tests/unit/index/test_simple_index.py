@@ -170,8 +170,8 @@ def test_a_task_gets_the_files_of_its_own_partitions_only() -> None:
             assert isinstance(found, LocalDataset)
             return Watching(found.executor, found.schema, found.compute)
 
-        def shuffle(self, by: str, tasks: int, sort_by: str) -> Dataset:
-            found = LocalDataset.shuffle(self, by, tasks, sort_by)
+        def shuffle(self, by: str, tasks: int, *sort_by: str) -> Dataset:
+            found = LocalDataset.shuffle(self, by, tasks, *sort_by)
             assert isinstance(found, LocalDataset)
             return Watching(found.executor, found.schema, found.compute)
 
