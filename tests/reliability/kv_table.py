@@ -149,8 +149,10 @@ class KvWorld:
         """The table as a new process opens it."""
         sim, known = self.sim, _new_table(self.profile).context
         folder = TimelineFolder(sim.storage, known.folder.path)
-        outside = {"storage": sim.storage, "runtime": sim.runtime, "lock": sim.lock, "folder": folder}
-        return replace(known, protections=self.configuration.protections, **outside)
+        place = replace(known.place, storage=sim.storage, folder=folder)
+        outside = {"storage": sim.storage, "runtime": sim.runtime, "lock": sim.lock}
+        protocol = replace(known.protocol, protections=self.configuration.protections, **outside)
+        return replace(known, place=place, protocol=protocol)
 
     def choose(self, only: str) -> list[str]:
         """Key, group for a new key, and begin time of the next write."""
