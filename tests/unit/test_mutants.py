@@ -189,6 +189,22 @@ def test_tests_that_are_quick_and_near_come_first() -> None:
     assert covering.of(Candidate("other", "pyhudi_core/lock/module.py", "AddNot", 0, 17, (17, 4), "other")) == []
 
 
+def test_a_module_in_a_folder_of_a_package_has_its_tests_beside_those_of_the_package() -> None:
+    names = [
+        "tests/golden/test_columns.py::a",
+        "tests/unit/formats/test_bloom.py::b",
+        "tests/unit/formats/test_avro.py::c",
+    ]
+    names.append("tests/unit/formats/test_avro_columns.py::d")
+    covering = Covering({"k": frozenset(names)}, dict.fromkeys(names, 1.0))
+    mutant = Candidate("k", "pyhudi_core/formats/avro/columns.py", "AddNot", 0, 17, (17, 4), "other")
+    assert [name[-1] for name in covering.of(mutant)] == ["d", "c", "a", "b"]
+    own = Candidate("k", "pyhudi_dagster/columns.py", "AddNot", 0, 17, (17, 4), "other")
+    dagster = {name: name.replace("unit/formats", "dagster") for name in names}
+    covering = Covering({"k": frozenset(dagster.values())}, dict.fromkeys(dagster.values(), 1.0))
+    assert covering.of(own)[0].endswith("d")
+
+
 def test_stars_of_parameters_and_arguments_are_no_products() -> None:
     code = "def f(a, *, b, **c):\n    x, *y = [*a, a * b, b ** a]\n    return g(*y, **c)\n"
     found = [c for c in candidates_of(code, "place/module.py") if "Mul_" in c.operator or "Pow_" in c.operator]

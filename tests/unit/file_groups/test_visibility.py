@@ -13,7 +13,7 @@ from pyhudi_core.file_groups.listing import FixedListing, StorageListing
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
-from pyhudi_core.model.instant import Instant, parse_file_name
+from pyhudi_core.model.instant import Action, Instant, State, parse_file_name
 from pyhudi_core.runtime import SystemClock
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.runtime.executors import SerialExecutor, ThreadExecutor
@@ -83,6 +83,46 @@ def test_archived_instants_count_as_completed_if_there_is_a_history() -> None:
     assert late not in _seen(_view(["20_21.commit"], commits, [late], history=True)), (
         "newer than the first active write"
     )
+
+
+class _History:
+    """The archived instants that a test names, by requested time."""
+
+    def __init__(self, **completed: str) -> None:
+        self.completed = completed
+
+    def find(self, requested_time: str) -> Instant | None:
+        completed = self.completed.get(f"t{requested_time}")
+        return completed and Instant(requested_time, Action.COMMIT, State.COMPLETED, completed)
+
+
+@pytest.mark.row("D1", "D3")
+@pytest.mark.parametrize(
+    ("names", "archived", "seen"),
+    [
+        (["20_21.commit"], {}, False),  # a dead writer's
+        (["20_21.commit"], {"t30": "31"}, True),  # of a process that was late
+        (["20_21.commit", "40_41.commit"], {"t30": "45"}, False),  # beyond the newest that the reader sees
+        (["20_21.commit", "30.inflight"], {"t30": "31"}, False),  # pending again, whatever the history says
+    ],
+)
+def test_a_file_that_is_later_than_an_active_write_counts_only_if_the_history_has_its_commit(
+    names: list[str], archived: dict[str, str], seen: bool
+) -> None:
+    files = [parsed for name in names if (parsed := parse_file_name(name)) is not None]
+    timeline = Timeline.of([*files, *_seen_until("44")], has_history=True)
+    visibility = Visibility.of(
+        timeline,
+        "44",
+        lambda _: CommitMetadata(None),
+        lambda: True,
+        history=_History(**archived),  # type: ignore[arg-type]
+    )
+    assert visibility.admits("30", "p/k_0-0-0_30.parquet") is seen
+
+
+def _seen_until(time: str) -> list[Instant]:
+    return [Instant("19", Action.CLEAN, State.COMPLETED, time)]
 
 
 def test_a_savepoint_or_clean_does_not_make_older_files_archived() -> None:

@@ -197,6 +197,13 @@ def test_each_kind_of_nesting_counts_one_to_the_limit(nest: Any) -> None:
         safe_schema(json.dumps(nest(kind, MAX_DEPTH)))
 
 
+@pytest.mark.parametrize("place", ["key", "value"])
+def test_a_length_below_zero_is_told_and_nothing_is_read_twice(place: str) -> None:
+    text = b"\x01" if place == "key" else b"\x02k\x01"
+    with pytest.raises(CorruptAvroError, match="-1 bytes are said to be"):
+        decode_record(b"Obj\x01" + b"\x02" + text + b"\x00" * 40)
+
+
 def test_what_inflates_beyond_the_limit_is_refused_before_it_is_inflated() -> None:
     schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "bytes"}]}
     data = container(schema, {"a": bytes(1 << 22)}, codec="deflate")

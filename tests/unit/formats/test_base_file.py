@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyhudi_core.errors import CorruptBaseFileError, ObjectNotFoundError
+from pyhudi_core.errors import CorruptBaseFileError, LimitExceededError, ObjectNotFoundError
 from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter, ColumnRange, read_footer
+from pyhudi_core.formats.base_file.footer import raw_footer
+from pyhudi_core.formats.base_file.parquet_pages import largest_page
 from pyhudi_core.formats.base_file.parquet_statistics import thrift_struct
 from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.model.meta_fields import META_FIELDS, with_meta_fields
@@ -263,6 +265,35 @@ def test_statistics_that_python_has_no_value_for_are_left_out() -> None:
     pq.write_table(table, out)
     found = BaseFileReader(opened(out.getvalue()), "x").row_group_statistics(["at", "day"])[0]
     assert found["at"] == found["day"] == ColumnRange(None, None, 0)
+
+
+def test_statistics_of_each_kind_of_number_are_known() -> None:
+    kinds = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()]
+    table = pa.table({str(kind): pa.array([-3, None, 5], kind) for kind in kinds} | {"flag": [False, None, True]})
+    out = io.BytesIO()
+    pq.write_table(table, out)
+    found = BaseFileReader(opened(out.getvalue()), "x").row_group_statistics(table.column_names)[0]
+    assert found == {str(kind): ColumnRange(-3, 5, 1) for kind in kinds} | {"flag": ColumnRange(False, True, 1)}
+
+
+def test_a_number_of_nulls_that_cannot_be_is_not_known() -> None:
+    out = io.BytesIO()
+    pq.write_table(pa.table({"n": pa.array([None] * 63 + [7], pa.int64())}), out)
+    good, bad = (b"\x16" + _zigzag(value) for value in (63, -63))
+    assert good in out.getvalue()
+    for data, nulls in ((out.getvalue(), 63), (out.getvalue().replace(good, bad), None)):
+        assert BaseFileReader(opened(data), "x").row_group_statistics(["n"]) == [{"n": ColumnRange(7, 7, nulls)}]
+
+
+def test_the_pages_of_a_column_may_be_as_large_as_the_limit_together_and_no_larger() -> None:
+    numbers = pa.table([range(100)], schema=pa.schema([pa.field("id", pa.int64(), nullable=False)]))
+    out = io.BytesIO()
+    pq.write_table(numbers, out, use_dictionary=False, compression="gzip")
+    source = opened(out.getvalue())
+    footer = raw_footer(source)
+    assert largest_page(source, footer, ["id"], [0], 800) == 800
+    with pytest.raises(LimitExceededError, match="more than 799 bytes"):
+        largest_page(source, footer, ["id"], [0], 799)
 
 
 def test_times_and_zones_come_back_as_they_were_written() -> None:

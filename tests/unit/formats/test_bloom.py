@@ -184,6 +184,12 @@ def test_keys_can_be_added_to_the_filter_of_a_file() -> None:
     assert again.might_contain(pa.chunked_array([*keys.chunks, pa.array(["new"])])).all()
 
 
+def test_a_filter_of_one_bit_says_that_every_key_may_be_there() -> None:
+    one_bit = struct.pack(">iibi", -1, 1, 1, 1) + b"\x01"
+    found = BloomFilter.from_footer(base64.b64encode(one_bit).decode(), SIMPLE)
+    assert found.might_contain(pa.array(["a", "b"])).tolist() == [True, True]
+
+
 def test_a_null_key_is_refused() -> None:
     with pytest.raises(InvalidRecordKeyError):
         BloomFilter.empty(10).add(pa.array(["a", None]))

@@ -257,6 +257,13 @@ def test_blocks_of_other_versions_and_kinds_are_refused_by_name() -> None:
             list(reader(bytes(strange)).blocks())
 
 
+def test_records_may_take_no_bytes() -> None:
+    """Nulls do, so records of nothing else have the length 0."""
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "nothing", "type": "null"}]})
+    content = write_records(schema, [{"nothing": None}] * 3)
+    assert read_records(pa.py_buffer(content), schema, "f").num_rows == 3
+
+
 def test_a_content_larger_than_the_limit_is_not_read() -> None:
     opened = reader(avro_block(("a" * 1000, 1)), max_block_bytes=100)
     block = next(iter(opened.blocks()))

@@ -14,7 +14,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, LockIdentityError, LockTimeoutError, StorageError
 from pyhudi_core.lock import StorageBasedLockProvider
 from pyhudi_core.lock.identity import in_process_identity, refuse_other_lock
-from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LockFile, Owner, shown
+from pyhudi_core.lock.storage_lock_file import LOCK_FILE, MOST_BYTES, LockFile, Owner, shown
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime import SystemClock
 from pyhudi_core.runtime.base import Runtime, UnknownProcess
@@ -54,6 +54,17 @@ def test_a_lock_file_reads_back_as_it_was_written() -> None:
     assert "written by another tool" in LockFile(False, 5, "7f1c").describe()
     assert shown(10**17) == "100000000000000000 ms"
     assert shown(-1) == "-1 ms"
+
+
+def test_a_lock_file_is_read_up_to_the_bound_of_its_size() -> None:
+    lock = LockFile(False, 2_000_000_000_000, OWNER.to_text())
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    provider = StorageBasedLockProvider(world.storage, world.runtime)
+    for size, known in ((MOST_BYTES, lock), (MOST_BYTES + 1, None)):
+        world.storage.put(LOCK_FILE, lock.to_bytes().ljust(size))
+        seen = provider.look()
+        assert seen is not None
+        assert seen.lock == known
 
 
 def test_a_lock_that_could_not_outlive_failed_renewals_is_refused() -> None:

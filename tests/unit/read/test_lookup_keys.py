@@ -15,6 +15,7 @@ from support.tables import make, orders, reopen, rows
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.metadata_table.slices import MetadataSlices
+from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.snapshot.snapshot import build
 from pyhudi_core.timeline.active import Timeline
@@ -76,4 +77,10 @@ def test_a_metadata_table_that_is_newer_than_the_timeline_is_not_asked(tmp_path:
     last = max(table.timeline.commits, key=lambda instant: instant.completion_time or "")
     before = Timeline(tuple(i for i in table.timeline if (i.completion_time or "~") < (last.completion_time or "")))
     assert MetadataSlices.load(context.storage, before).is_ahead
+    slices = MetadataSlices.load(context.storage, table.timeline)
+    later = "20990101000000000"
+    for action, requested in ((Action.CLEAN, later), (Action.COMMIT, later), (Action.DELTACOMMIT, "00000000000000001")):
+        own = Instant(requested, action, State.COMPLETED, later)
+        known = MetadataSlices(context.storage, Timeline((*slices.own, own)), table.timeline)
+        assert not known.is_ahead, "its own upkeep, and what an index began with, tell of no commit"
     assert build(context.storage, context.folder, context.config, before).metadata is None

@@ -152,6 +152,10 @@ def test_nan_stays_the_greatest_when_statistics_are_widened() -> None:
         assert math.isnan(stats["maxValue"]["value"])
         assert stats["minValue"]["value"] == 0.0
     assert merging.combine(record(0.0, 1.0, None), record(0.0, 1.0))[STATS]["nullCount"] is None
+    unknown = record(0.0, 1.0)[STATS] | {"valueCount": None, "totalSize": None}
+    for one, other in ((unknown, record(0.0, 1.0)[STATS]), (record(0.0, 1.0)[STATS], unknown)):
+        widened = merging.combine({STATS: one}, {STATS: other})[STATS]
+        assert (widened["valueCount"], widened["totalSize"]) == (3, 0), "what nobody counted adds nothing"
     retyped = merging.combine(record(0.0, 1.0), {STATS: {**record(0, 0)[STATS], "minValue": {"value": "text"}}})
     assert math.isnan(retyped[STATS]["minValue"]["value"])
 

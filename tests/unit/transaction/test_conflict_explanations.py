@@ -13,8 +13,9 @@ from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.archival import archive
 from pyhudi_core.services.archival_limits import ArchivalRules
-from pyhudi_core.transaction.conflict import ConflictKind
+from pyhudi_core.transaction.conflict import ConflictKind, Touched
 from pyhudi_core.transaction.conflict_matrix import Verdict, line_of
+from pyhudi_core.transaction.parties import _replacing
 
 FULL = {"hoodie__parquet__small__file__limit": 0}
 
@@ -147,6 +148,25 @@ def test_an_overwrite_tells_which_partitions_it_replaces(table: hudi.HudiTable) 
     assert found.shared_partitions == ("day=new",)
     assert "survive the replacement" in found.line.why
     assert found.line.why in str(found)
+
+
+@pytest.mark.parametrize(
+    ("operation", "replaced"),
+    [
+        (
+            OperationType.INSERT_OVERWRITE,
+            {"empty", "full"},
+        ),  # its commit names the groups that are gone, and an empty partition has none
+        (OperationType.INSERT_OVERWRITE_TABLE, None),
+        (OperationType.DELETE_PARTITION, {"full"}),
+        (OperationType.CLUSTER, set()),  # the rows of the groups that it replaced are still there
+    ],
+)
+def test_what_a_commit_replaced_is_told_by_its_operation(operation: OperationType, replaced: set[str] | None) -> None:
+    written = {OperationType.INSERT_OVERWRITE: {"empty", "full"}}.get(operation, set())
+    touched = Touched(frozenset(), frozenset(written), frozenset({"full"}), operation)
+    found = _replacing(touched).replaced
+    assert found == (None if replaced is None else frozenset(replaced))
 
 
 def test_it_is_a_value_that_prints_well(table: hudi.HudiTable) -> None:

@@ -18,9 +18,12 @@ from pyhudi_core.errors import (
     InvalidOptionError,
     StorageError,
     StorageStateUnknownError,
+    TableError,
 )
+from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.table import HudiTable
+from pyhudi_core.transaction import layout
 
 BEFORE = orders((1, "a", 1.0), (2, "b", 2.0))
 BATCH = orders((1, "a", 10.0), (3, "a", 3.0), (4, "c", 4.0))
@@ -243,3 +246,39 @@ def test_memory_tables_commit_by_if_match(location: str) -> None:
 def test_what_is_no_commit_token_gets_no_answer(location: str, token: object) -> None:
     with pytest.raises(InvalidOptionError, match="is not a commit token"):
         make(location).commit_status(token)  # type: ignore[arg-type]
+
+
+def test_a_time_that_a_writer_without_reservations_took_meanwhile_is_not_used(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hudi's writers reserve nothing: theirs may have the time that ours has reserved, and has not announced yet."""
+    table = make(location)
+    table.upsert(orders((1, "a", 0.0)))
+    taken: list[str] = []
+    real = LocalStorage.put_if_absent
+
+    def put_if_absent(self: LocalStorage, path: str, data: bytes) -> ObjectInfo:
+        found = real(self, path, data)
+        if path.startswith(layout.heartbeat("")) and not taken:
+            taken.append(path.rpartition("/")[2])
+            Path(location, f".hoodie/timeline/{taken[0]}.commit.requested").touch()
+        return found
+
+    monkeypatch.setattr(LocalStorage, "put_if_absent", put_if_absent)
+    commit = table.upsert(orders((1, "a", 1.0)))
+    assert taken
+    assert commit.instant > taken[0]
+
+
+def test_a_table_that_another_writer_upgraded_meanwhile_is_not_committed_to(location: str) -> None:
+    table = make(location)
+    properties = Path(location, ".hoodie/hoodie.properties")
+    before = properties.read_text()
+    assert "hoodie.table.version=8" in before
+    with table.begin("upsert") as write:
+        write.write(orders((1, "a", 1.0)))
+        properties.write_text(before.replace("hoodie.table.version=8", "hoodie.table.version=9"))
+        with pytest.raises(TableError, match="9"):
+            write.commit()
+        properties.write_text(before)
+    assert rows(table, "id") == []

@@ -25,7 +25,7 @@ def test_the_gate_is_asked_while_the_lock_is_held_and_its_time_does_not_count_as
     with table.begin("upsert") as write:
         commit = write.write(ROWS).commit(gate=gate)
     assert seen == [True]
-    assert commit.lock_held < 1
+    assert 0 <= commit.lock_held < 1
 
 
 def test_a_gate_that_takes_too_long_gives_the_commit_up(location: str) -> None:

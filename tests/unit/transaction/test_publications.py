@@ -9,7 +9,7 @@ from support.failing import FailingStorage
 from support.tables import make, orders
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import StorageStateUnknownError
+from pyhudi_core.errors import StorageError, StorageStateUnknownError
 from pyhudi_core.model.instant import State
 from pyhudi_core.runtime.clock import SystemClock
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
@@ -17,7 +17,7 @@ from pyhudi_core.timeline.active import TimelineFolder
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import publish_intent
 from pyhudi_core.transaction.publication import create_once
-from pyhudi_core.transaction.record import Intent, Publication
+from pyhudi_core.transaction.record import Intent, Publication, Record, swap_settled
 
 
 def decided(table: hudi.HudiTable) -> tuple[TableContext, Intent]:
@@ -94,3 +94,25 @@ def test_the_first_commit_record_has_number_one(location: str) -> None:
         table.upsert(orders((number, "a", 1.0)))
         record = table._home.context().storage.get(f".hoodie/.aux/.pyhudi/commit_record.{number:012d}.json")
         assert table.timeline.commits[-1].requested_time.encode() in record
+
+
+def test_a_swap_that_the_storage_refuses_is_told_at_once_and_is_in_no_doubt() -> None:
+    sent: list[Record] = []
+
+    class Full:
+        """A storage that is full: nothing that is sent arrives, and it says so."""
+
+        def read(self, known: Record | None = None) -> Record | None:
+            return None
+
+        def swap(self, previous: Record | None, record: Record) -> None:
+            sent.append(record)
+            raise StorageError("No space is left", path="commit_record")
+
+        def sweep(self) -> None:
+            raise NotImplementedError
+
+    with pytest.raises(StorageError) as caught:
+        swap_settled(Full(), None, Record(Intent("1", "2", "commit", "f", "1-n", ()), "lock"))
+    assert not isinstance(caught.value, StorageStateUnknownError)
+    assert len(sent) == 1
