@@ -28,7 +28,7 @@ def render(result: Mapping[str, Any], taken: str, table: Callable[[list[str], li
         f"- {run - caught - equivalent:,} not caught, {result['unreached']:,} of them in places that no quick test reaches",
         *([f"- run at {_commits(result['commits'])}"] if len(result["commits"]) > 1 else []),
         *_caught_since(since),
-        f"- score of the run: {score:.1%} of the mutants that are not equivalent; the goal is {GOAL:.0%}",
+        f"- score: {score:.1%} of the mutants that are not equivalent; the goal is {GOAL:.0%}",
         "",
     ]
     body = [

@@ -299,3 +299,16 @@ def test_flaky():
         assert (tmp_path / "copy" / "pyhudi_core" / "lock" / "module.py").read_text() == SMALL
     finally:
         shop.close()
+
+
+def test_the_page_says_which_survivors_were_caught_since_and_counts_them() -> None:
+    since = {"by": "tests/unit/test_a.py::test_b", "commit": "abc", "date": "2026-11-23"}
+    kept = {"module": "m.py", "line": 1, "text": "a < b", "now": "a <= b", "why": "", "outcome": SURVIVED, "cut": False}
+    result = {
+        "mutants": 9, "sample": 2, "seed": 8, "run": 2, "caught": 0, "stuck": 0, "unreached": 0, "equivalent": 0,
+        "commits": {"abc": 2}, "places": {}, "survivors": [kept | {"since": since}, kept],
+    }  # fmt: skip
+    page = render(result, "", lambda head, rows: ["|".join(row) for row in rows])
+    assert "1 of these caught since, each change made again by hand (2026-11-23, commit abc)" in page
+    assert page.count("caught since by `tests/unit/test_a.py::test_b`") == 1
+    assert page.count("**survives**") == 1
