@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -279,7 +278,7 @@ def test_a_decided_commit_is_not_swept_away_as_a_reservation_that_was_given_up()
 
     storage = AtListing(world.sim.storage, ".hoodie/.heartbeat", decide_and_die)
     known = world.context()
-    repair(replace(known, storage=storage, folder=TimelineFolder(storage, known.folder.path)))
+    repair(known.on(storage, TimelineFolder(storage, known.folder.path)))
     upsert(What("k2", "b1"))(world)
     timeline = world.context().folder.load()
     assert rows(world.context(), timeline) == {"k1": "a1", "k2": "b1"}
