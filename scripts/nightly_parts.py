@@ -73,6 +73,11 @@ PARTS: dict[str, Part] = {
                          environment={"HUDI_VERSIONS": "1.0.2"}, paths=("tests/interop/",), slow=True),
     "smoke35": _make("the Spark tests on PySpark 3.5", "smoke35"),
     "fuzz": _make("damaged input for every parser: 50,000 cases each, within bounds of time and memory", "fuzz"),
+    "fresh-cases": Part(
+        "new cases of Hypothesis for the quick tests, which make the same ones every time",
+        (PYTHON, "-m", "pytest", "-q", "--hypothesis-profile=fresh", "-m", "hypothesis and not slow",
+         "tests/unit", "tests/hostile", "tests/dagster"),
+    ),
     "explore": _make("two writers: every order and every crash, with three times the quick suite's bounds", "explore", PYHUDI_EXPLORE="3"),
     "machine": _make("20,000 random sequences of writes, crashes, wrong clocks, expiring locks and archival", "machine"),
     **{

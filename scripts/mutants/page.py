@@ -27,8 +27,8 @@ def render(result: Mapping[str, Any], taken: str, table: Callable[[list[str], li
         f"- {caught:,} caught, {result['stuck']:,} of them because the tests never ended; {equivalent:,} equivalent",
         f"- {run - caught - equivalent:,} not caught, {result['unreached']:,} of them in places that no quick test reaches",
         *([f"- run at {_commits(result['commits'])}"] if len(result["commits"]) > 1 else []),
-        *_caught_since(since),
         f"- score: {score:.1%} of the mutants that are not equivalent; the goal is {GOAL:.0%}",
+        *_caught_since(since, (caught + len(since)) / max(run - equivalent, 1)),
         "",
     ]
     body = [
@@ -44,14 +44,11 @@ def render(result: Mapping[str, Any], taken: str, table: Callable[[list[str], li
     return "\n".join(lines)
 
 
-def _caught_since(survivors: list[Mapping[str, Any]]) -> list[str]:
+def _caught_since(survivors: list[Mapping[str, Any]], score: float) -> list[str]:
     """What was tried again by hand after the run: the change was made, and a test failed."""
-    days = sorted({f"{one['since']['date']}, commit {one['since']['commit']}" for one in survivors})
-    return (
-        [f"- {len(survivors):,} of these caught since, each change made again by hand ({'; '.join(days)})"]
-        if survivors
-        else []
-    )
+    days = "; ".join(sorted({f"{one['since']['date']}, commit {one['since']['commit']}" for one in survivors}))
+    told = f"- {len(survivors):,} of these caught since, each change made again by hand ({days}): with them {score:.1%} of the same sample"
+    return [told] if survivors else []
 
 
 def _commits(counts: Mapping[str, int]) -> str:
