@@ -139,7 +139,8 @@ WRITE_OPTIONS = (
     Option("hoodie.copyonwrite.record.size.estimate", "files.record_size_estimate", int, 1024,
            "Bytes of a row in a base file, used until commits give an average.", minimum=1),
     Option("hoodie.logfile.data.block.format", "files.log_block_format", str, "parquet",
-           "How rows are stored in the log files of merge-on-read tables.", choices=_words("parquet", "avro", "hfile")),
+           "How rows are stored in the log files of merge-on-read tables. The Spark releases of Hudi fail on `hfile` in tables with Parquet base "
+           "files, also on their own.", choices=_words("parquet", "avro", "hfile")),
     Option("hoodie.write.record.positions", "files.record_positions", bool, True,
            "Log files of merge-on-read tables say at which positions of the base file the old versions of their rows are.",
            aliases=("hoodie.datasource.write.record.positions",)),

@@ -12,6 +12,7 @@ from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import SERVICE_OPERATIONS, OperationType
+from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.schema import from_avro
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.conflict import (
@@ -29,11 +30,18 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.explanation import of_conflict
 from pyhudi_core.transaction.running import running_writers
 
+_PLANNED = {
+    Action.CLUSTERING: "HoodieRequestedReplaceMetadata",
+    Action.COMPACTION: "HoodieCompactionPlan",
+    Action.LOGCOMPACTION: "HoodieCompactionPlan",
+}
+"""Pending plans that name file groups, and the record that a plan is."""
+
 
 def since(
     context: TableContext, start: Timeline, found: Timeline, own: str, looked: Timeline | None = None
 ) -> Concurrent:
-    """What completed after ``start`` was read, and the pending clustering plans.
+    """What completed after ``start`` was read, and the pending plans of clusterings and compactions.
 
     A commit with a later requested time than ours counts in any case: readers would take its files for newer than ours. So does a restore that is
     pending, whenever it began: what we have read is about to be taken away.
@@ -46,7 +54,8 @@ def since(
     new = {i.group: i for i in commits if i.group not in seen or i.requested_time > own}.values()
     ordered = sorted(new, key=lambda instant: instant.completion_time or instant.requested_time)
     completed = tuple((instant, context.folder.read_commit(instant)) for instant in ordered)
-    plans = (i for i in found.pending if i.action is Action.CLUSTERING and i.requested_time != own)
+    planned = _PLANNED if context.config.table_type is TableType.MERGE_ON_READ else {Action.CLUSTERING}
+    plans = (i for i in found.pending if i.action in planned and i.requested_time != own)
     known = {instant.group for instant in start if instant.is_completed}
     others = tuple(i for i in found.completed if i.action not in DATA_ACTIONS and i.group not in known)
     others += tuple(i for i in pending_restores(found) if i.requested_time != own)
@@ -159,11 +168,13 @@ def conflict_error(
 
 
 def _planned_groups(context: TableContext, plan: Instant) -> frozenset[tuple[str, str]]:
-    path = context.folder.file(Instant(plan.requested_time, Action.CLUSTERING, State.REQUESTED))
+    path = context.folder.file(Instant(plan.requested_time, plan.action, State.REQUESTED))
     try:
-        record = decode_record(context.storage.get(path), "HoodieRequestedReplaceMetadata", path=path)
+        record = decode_record(context.storage.get(path), _PLANNED[plan.action], path=path)
     except ObjectNotFoundError:
         return frozenset()
+    if plan.action is not Action.CLUSTERING:
+        return frozenset(_slice_group(piece, path) for piece in record.get("operations") or ())
     groups = (record.get("clusteringPlan") or {}).get("inputGroups") or ()
     return frozenset(_slice_group(piece, path) for group in groups for piece in group.get("slices") or ())
 
@@ -175,8 +186,8 @@ def _slice_group(piece: dict[str, Any], path: str) -> tuple[str, str]:
         file_id = name.file_id if isinstance(name, BaseFileName) else None
     if file_id is None:
         raise CorruptTimelineError(
-            "A clustering plan names a slice without a file id",
+            "A plan names a slice without a file id",
             path=path,
-            hint="Roll the clustering back with Hudi, then write again.",
+            hint="Roll the planned clustering or compaction back with Hudi, then write again.",
         )
     return (piece.get("partitionPath") or "", file_id)

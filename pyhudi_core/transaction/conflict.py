@@ -15,12 +15,14 @@ from enum import StrEnum
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
-from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.operation import SERVICE_OPERATIONS, OperationType
 from pyhudi_core.transaction.conflict_matrix import Condition, Line, Verdict, line_of
 from pyhudi_core.transaction.conflict_strategies import SIMPLE, Group, Strategy
 
 _SHOWN = 3
+_COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
+"""A base file that a write made beside a planned compaction of its group would be older than the compaction's, which does not have its rows."""
 
 
 class ConflictKind(StrEnum):
@@ -143,7 +145,7 @@ class Concurrent:
 
     Attributes:
         completed: commits that completed since its start.
-        plans: pending clustering plans, and the file groups that they will rewrite.
+        plans: pending plans of clusterings and compactions, and the file groups that they will rewrite.
         others: what else completed since its start and has no commit: clean, restore and the like.
         writers: writes that are still running, and what they have announced so far.
     """
@@ -202,7 +204,7 @@ def _apart_from_keys(mine: Touched, concurrent: Concurrent, strategy: Strategy) 
     for instant, touched in concurrent.writers:
         yield from against(mine, instant, touched, strategy)
     for instant, groups in concurrent.plans:
-        if strategy.writers_yield_to_plans or not mine.operation.is_writer:
+        if strategy.writers_yield_to_plans or not mine.operation.is_writer or instant.action in _COMPACTIONS:
             yield from _against_plan(mine, instant, groups, strategy)
 
 
@@ -246,9 +248,10 @@ def _rewritten(mine: Touched, theirs: Touched, strategy: Strategy) -> frozenset[
 def _against_plan(mine: Touched, plan: Instant, groups: frozenset[Group], strategy: Strategy) -> Iterator[Conflict]:
     operation = OperationType.of(plan.action)
     line = line_of(mine.operation, operation)
-    shared = strategy.shared(mine.file_groups, groups)
+    rewritten = Condition.REWRITTEN_GROUP in line.conditions and mine.operation.is_writer
+    shared = strategy.shared(mine.file_groups - mine.appended if rewritten else mine.file_groups, groups)
     always = Condition.ALWAYS in line.conditions
-    if (Condition.PLAN_OVERLAP in line.conditions and shared) or always:
+    if ((Condition.PLAN_OVERLAP in line.conditions or rewritten) and shared) or always:
         places = tuple(sorted({partition for partition, _ in shared}))
         kind = ConflictKind.OPERATION if always else ConflictKind.PENDING_CLUSTERING
         yield Conflict(kind, plan, tuple(sorted(shared)), places, operation, line.of(mine.operation), line)

@@ -7,14 +7,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from support.golden import unpack
+from support.homes import context_of
 from support.tables import ORDERS, make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, DuplicateKeyError, UnsupportedTableError
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock
 from pyhudi_core.formats.log.positions import decode_positions
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.model.commit import WriteStat
+from pyhudi_core.model.instant import Action, Instant, State, time_after
 
 
 @pytest.fixture
@@ -168,6 +171,31 @@ def test_two_writers_of_one_file_group_conflict_although_both_only_append(table:
         with pytest.raises(CommitConflictError, match="file groups"):
             slow.commit()
     assert rows(table, "id", "price") == [(1, 1.0), (2, 2.5), (3, 3.0)]
+
+
+def plan_compaction(table: hudi.HudiTable) -> None:
+    """What Hudi puts on the timeline when it plans to compact every file group."""
+    context = context_of(table)
+    pieces = table.snapshot().view.all_slices()
+    groups = [{"fileId": piece.file_id, "partitionPath": piece.partition, "baseInstantTime": "1"} for piece in pieces]
+    time = time_after(max(instant.requested_time for instant in table.timeline))
+    requested = Instant(time, Action.COMPACTION, State.REQUESTED)
+    body = encode_record("HoodieCompactionPlan", {"operations": groups, "version": 2}, sync_marker=bytes(16))
+    context.storage.put(context.folder.file(requested), body)
+
+
+@pytest.mark.row("K6")
+def test_a_base_file_beside_a_new_compaction_plan_is_a_conflict_and_a_log_is_none(table: hudi.HudiTable) -> None:
+    with table.begin("upsert") as rewriting, table.begin("upsert") as appending:
+        rewriting.write(orders((1, "a", 1.5, 11), (8, "a", 8.0, 1)))
+        appending.write(orders((2, "a", 2.5, 11)))
+        plan_compaction(table)
+        with pytest.raises(CommitConflictError, match="compaction"):
+            rewriting.commit()
+        appending.commit()
+    commit = table.upsert(orders((1, "a", 1.6, 11), (8, "a", 8.0, 1)))
+    assert sorted((".log." in stat.path, stat.inserts) for stat in commit.stats.files) == [(False, 1), (True, 0)]
+    assert rows(table, "id", "price") == [(1, 1.6), (2, 2.5), (3, 3.0), (8, 8.0)]
 
 
 def test_a_rollback_removes_the_log_files_of_a_write(table: hudi.HudiTable) -> None:
