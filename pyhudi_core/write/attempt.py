@@ -1,6 +1,6 @@
 """An attempt whose files are written: what its commit says, its check against what other writers did, and its commit.
 
-Writes use it through their handle (``write/states.py``). A table service that commits (compaction, clustering) makes its own `Attempt` and publishes
+Writes use it through their handle (``write/states.py``). A table service that commits (compaction, clustering) can make its own `Attempt` and publish
 it here too, so that every commit passes the same checks.
 
 The same check runs before the lock, where it may read data files, and under the lock, where it must not. If it needs under the lock what it has not
