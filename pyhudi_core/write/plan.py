@@ -71,7 +71,8 @@ class Profile:
         return cls(groups, rest, tagged.whole)
 
 
-_PART_ROWS = 125_000
+_PART_ROWS, _PART_BYTES = 125_000, 96 << 20
+"""At most so many rows, and about so many bytes of Arrow, of a new group are in a task's memory at once."""
 _ARROW_TO_PARQUET = 0.5
 _TELLING_SIZE = 4 << 20
 """Smaller files say little about rows: their footers take much of them, up to 430 KB for the bloom filter of a file that Hudi wrote."""
@@ -165,7 +166,7 @@ class Planner:
         for partition, volume in profile.new.items():
             found = self.slices(partition)
             size = self._row_size(volume, found if measure_files else ())
-            self._inserts[partition] = self._make(partition, volume.rows, size, new_partition=not found)
+            self._inserts[partition] = self._make(partition, volume, volume.rows, size, new_partition=not found)
         return self._plan()
 
     def is_small(self, partition: str, volume: Volume) -> bool:
@@ -196,7 +197,7 @@ class Planner:
         found = self.slices(partition)
         size = self._row_size(volume, found)
         if not found:
-            return self._make(partition, volume.rows, size, new_partition=True)
+            return self._make(partition, volume, volume.rows, size, new_partition=True)
         chosen: list[tuple[int, float]] = []
         left = float(volume.rows)
         small = sorted(found, key=lambda piece: -self._room(piece))
@@ -207,13 +208,17 @@ class Planner:
             taken = min(left, room / size)
             chosen.append((self._take(piece, math.ceil(taken)), taken))
             left -= room / size
-        return (*chosen, *(self._make(partition, left, size, new_partition=False) if left > 0 else ()))
+        return (*chosen, *(self._make(partition, volume, left, size, new_partition=False) if left > 0 else ()))
 
-    def _make(self, partition: str, rows: float, size: float, *, new_partition: bool) -> tuple[tuple[int, float], ...]:
-        """New groups of the target size."""
+    def _make(
+        self, partition: str, volume: Volume, rows: float, size: float, *, new_partition: bool
+    ) -> tuple[tuple[int, float], ...]:
+        """New groups of the target size for ``rows`` rows of the volume."""
         count = max(1, math.ceil(rows * size / self.sizing.target))
         each = rows / count
-        return tuple((self._new(partition, int(each), new_partition=new_partition), each) for _ in range(count))
+        wide = volume.bytes / max(1, volume.rows)
+        parts = max(1, math.ceil(int(each) / _PART_ROWS), math.ceil(int(each) * wide / _PART_BYTES))
+        return tuple((self._new(partition, int(each), parts, new_partition=new_partition), each) for _ in range(count))
 
     def _take(self, piece: FileSlice, rows: int) -> int:
         """The bucket of a group that also takes new rows."""
@@ -235,8 +240,7 @@ class Planner:
         room, appends = self._room(piece), self.merge_on_read
         return self._add(Bucket(number, piece.partition, piece.file_id, piece, room, size + rows, appends=appends))
 
-    def _new(self, partition: str, rows: int, *, new_partition: bool) -> int:
-        parts = max(1, math.ceil(rows / _PART_ROWS))
+    def _new(self, partition: str, rows: int, parts: int, *, new_partition: bool) -> int:
         number = len(self._buckets)
         fresh = Bucket(number, partition, self.new_id(), None, self.sizing.target, rows, parts, new_partition)
         return self._add(fresh)

@@ -42,6 +42,13 @@ def test_a_new_partition_gets_groups_of_the_target_size() -> None:
     assert all(bucket.new_partition and bucket.base is None for bucket in plan.buckets)
 
 
+def test_parts_of_a_new_group_are_limited_by_rows_and_by_bytes() -> None:
+    narrow = _planner().upsert(_new(1_000_000, 1_000_000 * 100)).buckets
+    assert [bucket.parts for bucket in narrow] == [8]
+    wide = _planner(sizing=Sizing(4096 * MB, 100 * MB, 1 << 20)).upsert(_new(100_000, 100_000 * 10 * 1024)).buckets
+    assert [bucket.parts for bucket in wide] == [11], "a gigabyte of Arrow in parts of 96 MB"
+
+
 def test_all_rows_of_a_partition_with_one_group_go_to_it() -> None:
     profile = Profile({("p", "f"): Volume(100, 10_000)}, {}, {"p": "f"})
     plan = _planner(_slice("f", 50 * MB)).upsert(profile)
