@@ -1,6 +1,14 @@
 """Apache Hudi tables, version 8 of the format, in Python: on Spark through PySpark, and on Arrow without Spark."""
 
 from pyhudi_core import errors
+from pyhudi_core.conflicts.requirement import (
+    CommitRequirement,
+    FileGroupAt,
+    LatestInstantIs,
+    NoCommitAfter,
+    PropertyIs,
+    SchemaIs,
+)
 from pyhudi_core.doctor import Limits
 from pyhudi_core.errors import HudiError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
@@ -15,15 +23,7 @@ from pyhudi_core.services.service import ServicePlan, ServiceResult, TableServic
 from pyhudi_core.services.transactions import held_transactions, transaction_watermark, transactions
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.requirement import (
-    CommitRequirement,
-    FileGroupAt,
-    LatestInstantIs,
-    NoCommitAfter,
-    PropertyIs,
-    SchemaIs,
-)
-from pyhudi_core.transaction.rollback_result import Rollback
+from pyhudi_core.transaction.requested_rollbacks import Rollback
 from pyhudi_core.transaction.status import CommitStatus
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.operations import commit_with_retries

@@ -8,6 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core import doctor
+from pyhudi_core.conflicts.explain import SideOrInstant, explain
+from pyhudi_core.conflicts.explanation import Explanation
+from pyhudi_core.conflicts.requirement import CommitRequirement
 from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
 from pyhudi_core.engine import engine_for
 from pyhudi_core.errors import InvalidOptionError
@@ -30,11 +33,8 @@ from pyhudi_core.services.service import TableService
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.commit_search import commits_holding
-from pyhudi_core.transaction.explanation import Explanation
 from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.parties import Side, explain
-from pyhudi_core.transaction.requirement import CommitRequirement
-from pyhudi_core.transaction.rollback_result import Rollback, roll_back_on_request
+from pyhudi_core.transaction.requested_rollbacks import Rollback, roll_back_on_request
 from pyhudi_core.transaction.status import CommitStatus, commit_status
 from pyhudi_core.write import operations
 from pyhudi_core.write.handle import Write
@@ -254,7 +254,9 @@ class HudiTable:
         with self._home.verb() as context:
             return commit_status(context, token)
 
-    def explain_conflict(self, mine: Write | Commit | Side, theirs: Write | Commit | Side) -> Explanation:
+    def explain_conflict(
+        self, mine: Write | Commit | SideOrInstant, theirs: Write | Commit | SideOrInstant
+    ) -> Explanation:
         """Explain why two writes can both commit, or why they conflict: the rule, what they share, and what to do.
 
         Each is a write in steps, a commit, an instant, its requested time or a commit token. The one that completed later is judged.
@@ -346,10 +348,10 @@ class HudiTable:
         return f"HudiTable {config.name} at {self.location} ({config.table_type.value}, key {key}; {partitions})"
 
 
-def _side(of: Write | Commit | Side) -> Side:
+def _side(of: Write | Commit | SideOrInstant) -> SideOrInstant:
     if isinstance(of, Commit) and not of:
         raise InvalidOptionError(
             f"This write changed nothing ({of.reason}), so it conflicts with no other write",
             hint="Give a write that has a commit.",
         )
-    return of.party() if isinstance(of, Write) else of.instant if isinstance(of, Commit) else of
+    return of.conflict_side() if isinstance(of, Write) else of.instant if isinstance(of, Commit) else of

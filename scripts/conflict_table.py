@@ -9,8 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pyhudi_core.model.operation import OPERATIONS, OperationType  # noqa: E402
-from pyhudi_core.transaction.conflict_matrix import (  # noqa: E402
+from pyhudi_core.conflicts.matrix import (  # noqa: E402
     MATRIX,
     MEANING,
     NOTES,
@@ -19,6 +18,7 @@ from pyhudi_core.transaction.conflict_matrix import (  # noqa: E402
     Verdict,
     line_of,
 )
+from pyhudi_core.model.operation import OPERATIONS, OperationType  # noqa: E402
 
 PAGE = ROOT / "docs" / "conflicts.md"
 _LETTERS = {Verdict.COMMUTES: "·", Verdict.REPLAN: "R", Verdict.ABORT: "A"}
@@ -26,7 +26,7 @@ _LETTERS = {Verdict.COMMUTES: "·", Verdict.REPLAN: "R", Verdict.ABORT: "A"}
 _HEAD = """\
 # Which operations may run at the same time
 
-Written by `scripts/conflict_table.py` from `pyhudi_core/transaction/conflict_matrix.py`; `find_conflict` uses the same table.
+Written by `scripts/conflict_table.py` from `pyhudi_core/conflicts/matrix.py`; `find_conflict` uses the same table.
 
 Two operations conflict if they overlap in time and one of their pair's conditions holds. The operation that completes first succeeds. The later
 operation is either **planned again** (replan) or **aborted** (abort). A write is planned again at once, from the new state (up to

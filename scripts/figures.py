@@ -34,9 +34,10 @@ READ = tuple(
     )
 )
 WRITE = tuple(
-    f"{CORE}/{name}" for name in ("write", "index", "formats", "engine", "transaction", "timeline", "storage")
+    f"{CORE}/{name}"
+    for name in ("write", "index", "formats", "engine", "transaction", "conflicts", "timeline", "storage")
 )
-COMMIT = tuple(f"{CORE}/{name}" for name in ("write", "transaction", "timeline", "lock", "storage"))
+COMMIT = tuple(f"{CORE}/{name}" for name in ("write", "transaction", "conflicts", "timeline", "lock", "storage"))
 ALL = (CORE, "pyhudi_dagster")
 DEPENDS: dict[str, tuple[str, ...]] = {
     "benchmarks/results/upsert-*": WRITE,

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
-from pyhudi_core.transaction import heartbeat, rollback, scheduled_rollbacks
+from pyhudi_core.transaction import heartbeat, requested_rollbacks, rollback
 from pyhudi_core.transaction.commit import Gate, ask_gate
 
 
@@ -69,7 +69,7 @@ class FailedWrites(TableService[FailedWritesResult]):
         writes = [i for i in pending if i.action in DATA_ACTIONS]
         rollbacks = [i for i in pending if i.action is Action.ROLLBACK]
         dead = tuple(i for i in reversed(writes) if heartbeat.is_dead(context, i))
-        free = tuple(i for i in rollbacks if scheduled_rollbacks.is_free(context, i))
+        free = tuple(i for i in rollbacks if requested_rollbacks.is_free(context, i))
         others = len(writes) + len(rollbacks) - len(dead) - len(free)
         why_not = f"the processes of {others} pending instants are alive, or keep no heartbeat" if others else ""
         return FailedWritesPlan(dead, free, why_not if writes or rollbacks else "no write is pending")
@@ -79,7 +79,7 @@ class FailedWrites(TableService[FailedWritesResult]):
         for write in self.plan().writes:
             if not heartbeat.is_dead(self.context, write, ask_storage=True):
                 continue
-            scheduled = scheduled_rollbacks.schedule(self.context, write.requested_time)
+            scheduled = requested_rollbacks.schedule(self.context, write.requested_time)
             if scheduled is not None:
                 return scheduled
         return None
@@ -95,7 +95,7 @@ class FailedWrites(TableService[FailedWritesResult]):
         """Finish the rollbacks of processes that are dead, and those that were scheduled."""
         planned = self.plan().rollbacks
         for instant in planned:
-            scheduled_rollbacks.execute(self.context, instant.requested_time)
+            requested_rollbacks.execute(self.context, instant.requested_time)
         return self._ended(planned, "no rollback is left")
 
     def _execute(self, requested_time: str | None, execution: Execution) -> FailedWritesResult:
@@ -106,7 +106,7 @@ class FailedWrites(TableService[FailedWritesResult]):
             return self._nothing("no rollback is scheduled")
         if requested_time not in free:
             return self._nothing(f"the rollback {requested_time} is not pending, or a living process executes it")
-        victim = scheduled_rollbacks.execute(self.context, requested_time, execution.gate)
+        victim = requested_rollbacks.execute(self.context, requested_time, execution.gate)
         return FailedWritesResult((victim,)) if victim is not None else self._nothing("its write has ended already")
 
     def _ended(self, planned: tuple[Instant, ...], why_not: str) -> FailedWritesResult:

@@ -33,10 +33,10 @@ from pyhudi_core.errors import (
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import lock_checks, metadata_removal
+from pyhudi_core.transaction import locking, metadata_removal
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.freshness import load_showing, published
-from pyhudi_core.transaction.holding import holding_lock
+from pyhudi_core.transaction.locking import holding_lock
 from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.transaction.publication import creating, replace_once
 from pyhudi_core.transaction.record import Intent, Publication, PublicationKind, Record, record_store, swap_settled
@@ -175,7 +175,7 @@ class _Deciding:
                 break
             self.check(timeline)
             if not self.terms.any_lock:
-                lock_checks.refuse_lost(context, lease_left_s)
+                locking.refuse_lost(context, lease_left_s)
             in_doubt = True
             self.mine = draft.intent
             if self._swap(record, draft.intent):
@@ -191,7 +191,7 @@ class _Deciding:
         context, terms = self.context, self.terms
         record = record_store(context.root).read(self.known) if context.protections.commit_record else None
         if not terms.any_lock:
-            lock_checks.refuse_foreign(context, record)
+            locking.refuse_foreign(context, record)
         if record is not None and record is not self.known and context.protections.roll_forward:
             publish_intent(context, record.intent)
         self.known = record
@@ -203,7 +203,7 @@ class _Deciding:
         context = self.context
         if not context.protections.commit_record:
             return True
-        lock = lock_checks.recorded_lock(context, record, any_lock=self.terms.any_lock)
+        lock = locking.recorded_lock(context, record, any_lock=self.terms.any_lock)
         try:
             return swap_settled(record_store(context.root), record, Record(intent, lock))
         except StorageStateUnknownError as error:

@@ -15,6 +15,11 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from pyhudi_core.conflicts import concurrent
+from pyhudi_core.conflicts.concurrent import Read, refuse_changed_reads
+from pyhudi_core.conflicts.conflict import KeyFinding, SameKeys, Touched
+from pyhudi_core.conflicts.key_overlap import KeyOverlap
+from pyhudi_core.conflicts.requirement import CommitRequirement, FileGroupAt, TableState, refuse_unmet
 from pyhudi_core.errors import at_table
 from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.formats.avro.container import encode_record
@@ -24,14 +29,10 @@ from pyhudi_core.model.operation import OVERWRITING, OperationType
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import concurrent, markers
+from pyhudi_core.transaction import markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Finished, Gate, finish
-from pyhudi_core.transaction.conflict import KeyFinding, SameKeys, Touched
 from pyhudi_core.transaction.decision import PreparationNeeded
-from pyhudi_core.transaction.key_overlap import KeyOverlap
-from pyhudi_core.transaction.read_set import Read, refuse_changed_reads
-from pyhudi_core.transaction.requirement import CommitRequirement, FileGroupAt, TableState, refuse_unmet
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.retrying import Retries
 

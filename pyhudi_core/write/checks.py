@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 import pyarrow as pa
 
+from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY
@@ -22,7 +23,6 @@ from pyhudi_core.model.safe_path import is_safe
 from pyhudi_core.model.schema import reconcile
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
-from pyhudi_core.transaction.concurrent import refuse_pending_restore
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.prepare import Prepared
 

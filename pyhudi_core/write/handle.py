@@ -14,6 +14,9 @@ from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
+from pyhudi_core.conflicts.explain import SideAndCommit
+from pyhudi_core.conflicts.explanation import Explanation
+from pyhudi_core.conflicts.requirement import checked_requirements
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError
 from pyhudi_core.model.commit import CommitMetadata
@@ -22,9 +25,6 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.explanation import Explanation
-from pyhudi_core.transaction.parties import WholeParty
-from pyhudi_core.transaction.requirement import checked_requirements
 from pyhudi_core.write import checks, states
 from pyhudi_core.write.attempt import Basis
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
@@ -122,10 +122,10 @@ class Write:
         """Where the rows were written; None before `write`, and if there are none."""
         return self._state.batch.engine if self._state.batch is not None else None
 
-    def party(self) -> WholeParty:
+    def conflict_side(self) -> SideAndCommit:
         """What this write has changed, for ``table.explain_conflict``."""
         state = self._state
-        return state.staged().party(state.commit.completion_time if isinstance(state, Committed) else None)
+        return state.staged().conflict_side(state.commit.completion_time if isinstance(state, Committed) else None)
 
     def write(self, data: object) -> Self:
         """Check the data, then write its files; nothing of it is visible yet. A handle takes one batch; None for no rows, with ``allow_empty``.

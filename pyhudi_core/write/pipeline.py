@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi_core.conflicts.early import early_check, stopped
 from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
 from pyhudi_core.errors import DuplicateKeyError, EarlyConflictError
 from pyhudi_core.file_groups.slice import FileSlice, LogFile
@@ -29,7 +30,6 @@ from pyhudi_core.options import WriteOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.early_conflict import early_check, stopped
 from pyhudi_core.write.from_source import suits, write_from_source
 from pyhudi_core.write.handles.base import HandleSettings, KnownKeys, LogSettings, OpenRuntime, runtime_opener
 from pyhudi_core.write.plan import Plan, Planner, Profile, Sizing

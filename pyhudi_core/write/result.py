@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
+from pyhudi_core.conflicts.explanation import Explanation
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.transaction.explanation import Explanation
 
 
 @dataclass(frozen=True, slots=True)

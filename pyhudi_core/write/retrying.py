@@ -1,7 +1,7 @@
 """The retry loop: what a write or a service does after another commit came first.
 
 It waits a little, plans anew from the table's present state, and after too many lost attempts reserves what it changes
-(``transaction/precedence.py``). All who commit use this one loop: the verbs of a table, handles, Dagster and table services.
+(``conflicts/precedence.py``). All who commit use this one loop: the verbs of a table, handles, Dagster and table services.
 
 The waiting times are random, up to a bound that doubles with each lost attempt, so that contenders do not meet again and again. A write that
 yields to the claim of another writer waits until that claim is gone; this does not count as a lost attempt. Time and chance come from the table's
@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
+from pyhudi_core.conflicts import precedence
+from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Touched, is_final
+from pyhudi_core.conflicts.precedence import Holding
 from pyhudi_core.errors import CommitConflictError
-from pyhudi_core.transaction import precedence
-from pyhudi_core.transaction.conflict import Conflict, ConflictKind, Touched, is_final
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.precedence import Holding
 
 T = TypeVar("T")
 OnConflict = Callable[[CommitConflictError], object]

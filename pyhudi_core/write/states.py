@@ -27,6 +27,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi_core.conflicts.explain import SideAndCommit
+from pyhudi_core.conflicts.requirement import CommitRequirement
 from pyhudi_core.engine import engine_for
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import at_table
@@ -38,9 +40,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.parties import WholeParty
-from pyhudi_core.transaction.pessimistic import WholeWrite, hold
-from pyhudi_core.transaction.requirement import CommitRequirement
+from pyhudi_core.transaction.locking import WholeWrite, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
 from pyhudi_core.write import checks
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, extra_of, publish, replaced_by, touched_by
@@ -186,9 +186,9 @@ class Staged(WriteState):
         """As `WriteState.staged`."""
         return self
 
-    def party(self, completion_time: str | None) -> WholeParty:
+    def conflict_side(self, completion_time: str | None) -> SideAndCommit:
         """What the write has changed, for ``table.explain_conflict``."""
-        return WholeParty.of(self.requested.requested_time, self.attempt.touched, self.metadata, completion_time)
+        return SideAndCommit.of(self.requested.requested_time, self.attempt.touched, self.metadata, completion_time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,8 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator
 
-PLACES = ("pyhudi_core/transaction", "pyhudi_core/merge", "pyhudi_core/formats", "pyhudi_core/metadata_table", "pyhudi_core/lock",
-          "pyhudi_core/file_groups", "pyhudi_dagster")  # fmt: skip
+PLACES = ("pyhudi_core/transaction", "pyhudi_core/conflicts", "pyhudi_core/merge", "pyhudi_core/formats", "pyhudi_core/metadata_table",
+          "pyhudi_core/lock", "pyhudi_core/file_groups", "pyhudi_dagster")  # fmt: skip
 _COMPARISONS = (
     "Eq_NotEq",
     "NotEq_Eq",

@@ -21,10 +21,10 @@ from reliability.crash_scenarios import CASES, setup_for
 from reliability.real_table import OPTIONS, SCHEMA, TableWorld, orders, table_world
 
 import pyhudi_core as hudi
+from pyhudi_core.conflicts.conflict import Touched
+from pyhudi_core.conflicts.precedence import claim
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.testing import Fault, Profile
-from pyhudi_core.transaction.conflict import Touched
-from pyhudi_core.transaction.precedence import claim
 
 Row = tuple[int, str, float]
 Work = Callable[[hudi.HudiTable], object]

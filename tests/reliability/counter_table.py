@@ -12,6 +12,8 @@ from functools import cache
 
 import pyarrow as pa
 
+from pyhudi_core.conflicts import concurrent
+from pyhudi_core.conflicts.conflict import Touched
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
@@ -20,10 +22,8 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opening import create_at
 from pyhudi_core.testing import Image, Profile, SimOptions, SimWorld
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import concurrent
 from pyhudi_core.transaction.begin import begin_write
 from pyhudi_core.transaction.commit import finish
-from pyhudi_core.transaction.conflict import Touched
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.protections import Protections

@@ -9,6 +9,8 @@ from typing import Any
 from reliability.real_table import TableWorld, orders
 from support.wrapping import WrappedStorage
 
+from pyhudi_core.conflicts.conflict import Touched
+from pyhudi_core.conflicts.precedence import claim
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.lock.audit import AUDIT_FOLDER, KEPT
 from pyhudi_core.model.instant import Action, Instant, State
@@ -16,9 +18,7 @@ from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Scheduler, SimStorage
 from pyhudi_core.testing.scheduler import CRASH, Decision, RunBounds
 from pyhudi_core.timeline import properties_file
-from pyhudi_core.transaction.conflict import Touched
 from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.precedence import claim
 
 BEFORE = ((1, "a", 1.0), (2, "b", 2.0), (3, "b", 3.0))
 

@@ -18,6 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi_core.conflicts import concurrent
+from pyhudi_core.conflicts.conflict import Touched
 from pyhudi_core.errors import CommitError, HudiError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
@@ -30,13 +32,12 @@ from pyhudi_core.testing import Bounds, History, Profile, SimClock, SimOptions, 
 from pyhudi_core.testing.scheduler import Call, stable_hash
 from pyhudi_core.testing.sim_clock import START_MS
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
-from pyhudi_core.transaction import concurrent, markers
+from pyhudi_core.transaction import markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, begin_write
 from pyhudi_core.transaction.commit import finish
-from pyhudi_core.transaction.conflict import Touched
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.pessimistic import hold
+from pyhudi_core.transaction.locking import hold
 from pyhudi_core.transaction.protections import Protections
 from pyhudi_core.write.handles.new_file import new_token
 

@@ -13,6 +13,8 @@ from reliability.counter_table import CounterWorld
 from reliability.test_two_writers import budget
 from support.wrapping import WrappedStorage
 
+from pyhudi_core.conflicts import concurrent
+from pyhudi_core.conflicts.conflict import Touched
 from pyhudi_core.errors import PreconditionFailedError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
@@ -22,10 +24,9 @@ from pyhudi_core.testing import History, Profile, SimOptions, SimWorld
 from pyhudi_core.testing.scheduler import Decision, RunBounds
 from pyhudi_core.testing.sim_clock import START_MS
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import concurrent, layout
+from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.begin import TOKEN_KEY, begin_write
 from pyhudi_core.transaction.commit import finish
-from pyhudi_core.transaction.conflict import Touched
 from pyhudi_core.transaction.home import TableHome
 
 

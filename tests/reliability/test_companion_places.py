@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from reliability.counter_table import SCHEMA, CounterWorld, _opened, empty_table, value
 
+from pyhudi_core.conflicts import concurrent
+from pyhudi_core.conflicts.conflict import Touched
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
@@ -26,11 +28,10 @@ from pyhudi_core.snapshot import snapshot
 from pyhudi_core.storage.below import StorageBelow
 from pyhudi_core.testing import Bounds, History, Image, Profile, SimOptions, SimWorld, explore
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import concurrent, layout, markers
+from pyhudi_core.transaction import layout, markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import finish
 from pyhudi_core.transaction.companion import CompanionCommit, begin_companion
-from pyhudi_core.transaction.conflict import Touched
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.place import TablePlace

@@ -24,7 +24,7 @@ from pyhudi_core.testing.crash_cases import CrashPlan, CrashReport
 from pyhudi_core.testing.crashes import Covered, crash_at, crash_everywhere
 
 FACTOR = int(os.environ.get("PYHUDI_EXPLORE", "1"))
-FOLDERS = ("timeline", "transaction", "lock", "write")
+FOLDERS = ("timeline", "transaction", "conflicts", "lock", "write")
 LOCK_CASES = ("locked_out", "long_audit", "lock_left_behind")
 LOCKED = ("first_commit", "upsert_existing", "repair", "lost_race", "archival", "pessimistic", "rollback", *LOCK_CASES)
 UNLOCKED = tuple(name for name in CASES if name not in LOCK_CASES)
@@ -185,7 +185,7 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "put",
     ): "only for a process that slept, and announced itself while its reservation was swept",
     (
-        "transaction/running.py:pending_operation",
+        "conflicts/concurrent.py:pending_operation",
         "get",
     ): "asked by table services that yield to writers, and by explanations",
 }

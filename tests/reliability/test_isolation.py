@@ -9,8 +9,8 @@ import pytest
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
+from pyhudi_core.conflicts.conflict import ConflictKind
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
-from pyhudi_core.transaction.conflict import ConflictKind
 
 ON_CALL = "price"  # 1.0: on call; 0.0: not
 
@@ -122,10 +122,10 @@ def test_reads_come_before_the_write(location: str) -> None:
 
 
 def test_table_services_change_no_rows_so_they_break_no_read(tmp_path: Path) -> None:
+    from pyhudi_core.conflicts.concurrent import changed_read
+    from pyhudi_core.conflicts.conflict import Concurrent
     from pyhudi_core.model.commit import CommitMetadata, WriteStat
     from pyhudi_core.model.instant import Action, Instant, State
-    from pyhudi_core.transaction.conflict import Concurrent
-    from pyhudi_core.transaction.read_set import changed_read
 
     class Everything:
         def may_read(self, partition: str) -> bool:

@@ -32,6 +32,7 @@ from reliability.kv_table import (
 from reliability.test_narrated_cases import NO_PUT_IF_ABSENT
 
 import pyhudi_core as hudi
+from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
 from pyhudi_core.errors import CommitConflictError, CorruptAvroError, HudiError, LimitExceededError
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Action, Instant, State
@@ -39,7 +40,6 @@ from pyhudi_core.opening import create_at
 from pyhudi_core.testing import Bounds, Fault, History, Profile, SimOptions, SimWorld, explore
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction import layout
-from pyhudi_core.transaction.conflict import Conflict, ConflictKind
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.protections import Protections
 from pyhudi_core.write.retrying import Retries

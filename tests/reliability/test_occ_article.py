@@ -13,9 +13,9 @@ import pytest
 from reliability.recording import KEPT
 from reliability.stories import Died, Story, batch, data_files, dying, rows_of
 
+from pyhudi_core.conflicts.conflict import ConflictKind
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.testing import Fault, Profile
-from pyhudi_core.transaction.conflict import ConflictKind
 from pyhudi_core.transaction.protections import Protections
 
 ALONE = {"pyhudi.commit.reserve.after": 0}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from support.tables import make, orders, reopen, rows
 
+from pyhudi_core.conflicts.conflict import ConflictKind
 from pyhudi_core.engine import spark as engine
 from pyhudi_core.errors import CommitConflictError, EarlyConflictError
-from pyhudi_core.transaction.conflict import ConflictKind
 
 EARLY = {"hoodie__write__concurrency__early__conflict__detection__enable": True}
 

@@ -83,7 +83,7 @@ def test_the_same_holds_in_steps(table: HudiTable, location: str, operation: str
         with pytest.raises(InvalidOptionError, match="written its batch already"):
             write.write(batch)
         with pytest.raises(InvalidOptionError, match="nothing to change"):
-            write.party()
+            write.conflict_side()
         result = write.commit(gate=lambda: pytest.fail("there is nothing to ask the gate about"))
         with pytest.raises(InvalidOptionError, match="committed already"):
             write.commit()

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi_core.conflicts.early import EarlyCheck
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.formats.base_file import ColumnRange
 from pyhudi_core.formats.bloom import BloomSizing
@@ -27,7 +28,6 @@ from pyhudi_core.runtime.base import Clock, Ids, Runtime
 from pyhudi_core.runtime.clock import RandomIds, SystemClock
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import storage_from_spec
-from pyhudi_core.transaction.early_conflict import EarlyCheck
 
 
 @dataclass(frozen=True, slots=True)

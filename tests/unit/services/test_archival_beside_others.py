@@ -12,11 +12,11 @@ from support.killing import killed_after
 from support.tables import orders, reopen, rows
 
 import pyhudi_core as hudi
+from pyhudi_core.conflicts.conflict import Touched
+from pyhudi_core.conflicts.precedence import claim
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, time_after
 from pyhudi_core.transaction import begin
-from pyhudi_core.transaction.conflict import Touched
-from pyhudi_core.transaction.precedence import claim
 
 
 def kept(table: hudi.HudiTable) -> list[str]:

@@ -13,10 +13,10 @@ from support.homes import context_of
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
+from pyhudi_core.conflicts.conflict import Touched
+from pyhudi_core.conflicts.precedence import claim
 from pyhudi_core.model.instant import time_before
 from pyhudi_core.transaction import layout
-from pyhudi_core.transaction.conflict import Touched
-from pyhudi_core.transaction.precedence import claim
 
 INTERVAL_S = 60
 """The default interval; tests take much less time, so nothing beats in them."""

@@ -11,7 +11,7 @@ from support.tables import make, orders, reopen, rows
 import pyhudi_core as hudi
 from pyhudi_core.errors import LockTimeoutError
 from pyhudi_core.model.instant import Action
-from pyhudi_core.transaction.pessimistic import hold
+from pyhudi_core.transaction.locking import hold
 
 
 def lake(location: str) -> tuple[hudi.HudiTable, hudi.HudiTable]:

@@ -44,7 +44,7 @@ CALLS: dict[str, Callable[[hudi.Write], object]] = {
     "stats": lambda write: write.stats,
     "staged": lambda write: write.staged(),
     "would_commit": lambda write: write.would_commit(),
-    "party": lambda write: write.party(),
+    "conflict_side": lambda write: write.conflict_side(),
     "commit": lambda write: write.commit(),
     "again": lambda write: write.again(CONFLICT),
 }
@@ -53,11 +53,11 @@ SECOND, NOTHING, UNCHANGED = "written its batch already", "Nothing was written",
 ROWS, ENDED = "takes rows", "committed already"
 REFUSED: dict[type[WriteState], dict[str, str]] = {
     Draft: {
-        "drop": ROWS, "stats": NOTHING, "staged": NOTHING, "would_commit": NOTHING, "party": NOTHING,
+        "drop": ROWS, "stats": NOTHING, "staged": NOTHING, "would_commit": NOTHING, "conflict_side": NOTHING,
         "commit": NOTHING, "again": NOTHING,
     },
     Staged: {"write": SECOND, "drop": SECOND, "scan": SECOND},
-    Unchanged: {"write": SECOND, "drop": SECOND, "scan": SECOND, "party": UNCHANGED},
+    Unchanged: {"write": SECOND, "drop": SECOND, "scan": SECOND, "conflict_side": UNCHANGED},
     Committed: {"write": SECOND, "drop": SECOND, "scan": SECOND, "commit": ENDED, "again": ENDED},
 }  # fmt: skip
 

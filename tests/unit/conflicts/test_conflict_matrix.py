@@ -9,12 +9,12 @@ import pytest
 from support.tables import make, orders, reopen
 
 import pyhudi_core as hudi
+from pyhudi_core.conflicts.conflict import Concurrent, ConflictKind, Touched, find_conflict
+from pyhudi_core.conflicts.matrix import MATRIX, NOTES, Condition, Line, Verdict, line_of
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import OPERATIONS, WRITERS, OperationType
-from pyhudi_core.transaction.conflict import Concurrent, ConflictKind, Touched, find_conflict
-from pyhudi_core.transaction.conflict_matrix import MATRIX, NOTES, Condition, Line, Verdict, line_of
 
 pytestmark = pytest.mark.row("K5")
 

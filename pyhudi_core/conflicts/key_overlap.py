@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi_core.conflicts.conflict import KeyFinding
 from pyhudi_core.errors import CorruptBaseFileError, CorruptionError, DataError, StorageError
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.key_hash import blocks, key_chunks
@@ -28,7 +29,6 @@ from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.transaction.conflict import KeyFinding
 
 HASHES = 4 << 20
 """Hashes that are held at once: 32 MB."""

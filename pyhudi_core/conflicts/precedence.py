@@ -1,11 +1,11 @@
-"""Precedence: what a writer that lost too often asks the others to leave alone, so that a long write is not overtaken for ever.
+"""Precedence: a writer that lost too often reserves what it changes, so that short writes do not overtake a long one for ever.
 
-After ``pyhudi.commit.reserve.after`` attempts that lost or gave way a writer puts a claim beside the table's own files: the file groups and
-partitions that its latest attempt touched. Others that are about to commit something of it yield: they give their attempt up, wait until the claim
-is gone, and plan anew. A claim stands as long as its writer's process gives signs of life (the file is rewritten like a heartbeat), and no longer
-than it says. Of two claims the older one goes first.
+After ``pyhudi.commit.reserve.after`` attempts that lost or waited, a writer puts a claim beside the table's own files. The claim names the file
+groups and partitions that its latest attempt touched. Other writers that are about to commit to one of them end their attempt, wait until the claim
+is gone, and plan anew. A claim counts while its writer rewrites the file, as a heartbeat, and until the time that it names. Of two claims, the
+older one is served first.
 
-This is courtesy, not safety: claims are looked at before the lock is taken, and a writer that does not know them (Hudi's own) is not stopped.
+Claims make writes finish; they do not keep the table safe. They are read before the lock is taken, and Hudi's writers do not know them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Touched
 from pyhudi_core.errors import ObjectNotFoundError, StorageError
 from pyhudi_core.model.instant import Action, Instant, State, format_time
 from pyhudi_core.runtime.base import TimerHandle
 from pyhudi_core.storage.base import ObjectInfo
-from pyhudi_core.transaction.conflict import Conflict, ConflictKind, Touched
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.layout import CLAIMS
 

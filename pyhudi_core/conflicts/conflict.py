@@ -1,9 +1,10 @@
-"""Whether two commits that ran at the same time may both stand. Pure, but for the comparison of keys that a caller lends it.
+"""Whether two commits that ran at the same time may both stand. Pure, but for the comparison of keys, which the caller passes in.
 
-Specification, "Writer Expectations" 3: the set to check is what completed after the write's start. What each pair of operations must not
-have in common is the table in ``conflict_matrix``; here its conditions are looked at, for what the two have touched.
+Specification, "Writer Expectations" 3: a write is compared with what completed after its start. The table in ``matrix`` says what each pair of
+operations must not have in common; here its conditions are tested for what the two have touched. A strategy changes a few lines of the table. It is
+chosen by ``hoodie.write.lock.conflict.resolution.strategy``, and the names are those of Hudi's classes.
 
-Invariant: a condition that cannot be judged (keys that nobody can read, operations that nobody knows) holds.
+Invariant: a condition that cannot be judged (keys that cannot be read, operations that are not known) counts as met.
 """
 
 from __future__ import annotations
@@ -12,13 +13,57 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pyhudi_core.conflicts.matrix import Condition, Line, Verdict, line_of
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.operation import SERVICE_OPERATIONS, OperationType
-from pyhudi_core.transaction.conflict_matrix import Condition, Line, Verdict, line_of
-from pyhudi_core.transaction.conflict_strategies import SIMPLE, Group, Strategy
+
+_BUCKET_DIGITS = 8
+
+Group = tuple[str, str]
+"""(partition, file id)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """How the table is applied.
+
+    Attributes:
+        name: the option's word.
+        by_bucket: two file ids with the same bucket number in front are one file group.
+        writers_yield_to_plans: a pending clustering plan keeps its groups for itself.
+        services_yield_to_writers: a table service also gives way to writes that are still running.
+    """
+
+    name: str
+    by_bucket: bool = False
+    writers_yield_to_plans: bool = True
+    services_yield_to_writers: bool = False
+
+    def key(self, group: Group) -> Group:
+        """What two names of one file group have in common."""
+        partition, file_id = group
+        bucket = file_id[:_BUCKET_DIGITS]
+        if self.by_bucket and len(bucket) == _BUCKET_DIGITS and bucket.isascii() and bucket.isdigit():
+            return partition, bucket
+        return group
+
+    def shared(self, mine: frozenset[Group], theirs: frozenset[Group]) -> frozenset[Group]:
+        """Those of mine that the others have too."""
+        if not self.by_bucket:
+            return mine & theirs
+        known = {self.key(group) for group in theirs}
+        return frozenset(group for group in mine if self.key(group) in known)
+
+
+SIMPLE = Strategy("simple")
+PREFER_WRITER = Strategy("prefer_writer", writers_yield_to_plans=False, services_yield_to_writers=True)
+BUCKET = Strategy("bucket", by_bucket=True)
+
+STRATEGIES = {strategy.name: strategy for strategy in (SIMPLE, PREFER_WRITER, BUCKET)}
+
 
 _SHOWN = 3
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})

@@ -13,13 +13,13 @@ from support.disk import data_files
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
+from pyhudi_core.conflicts.conflict import ConflictKind
+from pyhudi_core.conflicts.early import EarlyCheck
 from pyhudi_core.engine import task_errors
 from pyhudi_core.errors import CommitConflictError, EarlyConflictError
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.storage.local import LocalOutputFile, LocalStorage
 from pyhudi_core.transaction import layout
-from pyhudi_core.transaction.conflict import ConflictKind
-from pyhudi_core.transaction.early_conflict import EarlyCheck
 
 pytestmark = pytest.mark.row("K10")
 

@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
+from pyhudi_core.conflicts import key_overlap
+from pyhudi_core.conflicts.conflict import ConflictKind
+from pyhudi_core.conflicts.key_overlap import KeyOverlap, wide_hashes, written_keys
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
@@ -24,9 +27,6 @@ from pyhudi_core.runtime.clock import SystemClock
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import key_overlap
-from pyhudi_core.transaction.conflict import ConflictKind
-from pyhudi_core.transaction.key_overlap import KeyOverlap, wide_hashes, written_keys
 from pyhudi_core.write import attempt as write_attempt
 
 pytestmark = pytest.mark.row("K7")

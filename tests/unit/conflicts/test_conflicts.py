@@ -10,10 +10,10 @@ from support.disk import data_files
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
+from pyhudi_core.conflicts.conflict import Concurrent, ConflictKind, Touched, find_conflict
 from pyhudi_core.errors import CommitConflictError, SchemaMismatchError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.transaction.conflict import Concurrent, ConflictKind, Touched, find_conflict
 
 BASE = orders((1, "a", 1.0), (2, "b", 2.0))
 

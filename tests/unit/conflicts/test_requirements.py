@@ -11,10 +11,7 @@ from support.disk import data_files
 from support.tables import ORDERS, make, orders, reopen, rows, timeline_names
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import CommitRequirementError, InvalidOptionError
-from pyhudi_core.model.schema import to_avro
-from pyhudi_core.storage.local import LocalStorage
-from pyhudi_core.transaction.requirement import (
+from pyhudi_core.conflicts.requirement import (
     CommitRequirement,
     FileGroupAt,
     LatestInstantIs,
@@ -23,6 +20,9 @@ from pyhudi_core.transaction.requirement import (
     SchemaIs,
     requirement_from,
 )
+from pyhudi_core.errors import CommitRequirementError, InvalidOptionError
+from pyhudi_core.model.schema import to_avro
+from pyhudi_core.storage.local import LocalStorage
 
 pytestmark = pytest.mark.row("T11")
 

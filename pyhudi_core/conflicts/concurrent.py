@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from pyhudi_core.errors import CommitAbortedError, CommitConflictError, CorruptTimelineError, ObjectNotFoundError
-from pyhudi_core.formats.avro.container import decode_record
-from pyhudi_core.model.file_names import BaseFileName, parse_data_file
-from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State
-from pyhudi_core.model.operation import SERVICE_OPERATIONS, OperationType
-from pyhudi_core.model.properties import TableType
-from pyhudi_core.model.schema import from_avro
-from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.conflict import (
+from pyhudi_core.conflicts.conflict import (
+    STRATEGIES,
     Concurrent,
     Conflict,
     ConflictKind,
@@ -24,11 +18,67 @@ from pyhudi_core.transaction.conflict import (
     find_conflict,
     not_compared,
 )
-from pyhudi_core.transaction.conflict_matrix import Verdict
-from pyhudi_core.transaction.conflict_strategies import STRATEGIES
+from pyhudi_core.conflicts.explanation import of_conflict
+from pyhudi_core.conflicts.matrix import Verdict
+from pyhudi_core.errors import (
+    CommitAbortedError,
+    CommitConflictError,
+    CorruptionError,
+    CorruptTimelineError,
+    ObjectNotFoundError,
+)
+from pyhudi_core.formats.avro.container import decode_record
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
+from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State
+from pyhudi_core.model.operation import SERVICE_OPERATIONS, OperationType
+from pyhudi_core.model.properties import TableType
+from pyhudi_core.model.schema import from_avro
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import heartbeat, markers
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.explanation import of_conflict
-from pyhudi_core.transaction.running import running_writers
+
+_CREATE = "CREATE"
+
+
+def running_writers(context: TableContext, found: Timeline, own: str) -> tuple[tuple[Instant, Touched], ...]:
+    """The pending writes of the timeline that are not known to be dead, and what they have announced."""
+    pending = (i for i in found.pending if i.action in DATA_ACTIONS and i.requested_time != own)
+    living = (i for i in pending if not heartbeat.is_dead(context, i))
+    return tuple((instant, announced_by(context, instant)) for instant in living)
+
+
+def announced_by(context: TableContext, instant: Instant) -> Touched:
+    """What a pending instant has announced so far; new file groups count as inserted into."""
+    groups: set[tuple[str, str]] = set()
+    appended: set[tuple[str, str]] = set()
+    inserted: set[str] = set()
+    for path, kind in markers.announced_kinds(context.storage, instant.requested_time).items():
+        partition, file_name = split(path)
+        name = parse_data_file(file_name)
+        if name is None:
+            continue
+        groups.add((partition, name.file_id))
+        if kind == _CREATE:
+            inserted.add(partition)
+        if not isinstance(name, BaseFileName):
+            appended.add((partition, name.file_id))
+    operation = pending_operation(context, instant)
+    return Touched(frozenset(groups), frozenset(inserted), frozenset(), operation, frozenset(appended))
+
+
+def pending_operation(context: TableContext, instant: Instant) -> OperationType:
+    """What a pending instant is doing: its action, or for a write what its inflight file says."""
+    if instant.action not in DATA_ACTIONS:
+        return OperationType.of(instant.action)
+    path = context.folder.file(Instant(instant.requested_time, instant.action, State.INFLIGHT))
+    try:
+        data = context.storage.get(path)
+        commit = CommitMetadata.from_avro(decode_record(data, "HoodieCommitMetadata", path=path) if data else {})
+    except (ObjectNotFoundError, CorruptionError):
+        return OperationType.UNKNOWN
+    return OperationType.of(commit.operation)
+
 
 _PLANNED = {
     Action.CLUSTERING: "HoodieRequestedReplaceMetadata",
@@ -191,3 +241,35 @@ def _slice_group(piece: dict[str, Any], path: str) -> tuple[str, str]:
             hint="Roll the planned clustering or compaction back with Hudi, then write again.",
         )
     return (piece.get("partitionPath") or "", file_id)
+
+
+class Read(Protocol):
+    """One read of a table."""
+
+    def may_read(self, partition: str) -> bool:
+        """Whether rows of the partition could be part of the result, as far as the read's condition says."""
+        ...
+
+
+def refuse_changed_reads(
+    context: TableContext, start: Timeline, found: Timeline, own: str, reads: Sequence[Read]
+) -> None:
+    """Raise `CommitConflictError` if a commit that completed after ``start`` was read has changed what the reads saw."""
+    conflict = changed_read(reads, since(context, start, found, own))
+    if conflict is not None:
+        raise conflict_error(context, conflict, own)
+
+
+def changed_read(reads: Sequence[Read], concurrent: Concurrent) -> Conflict | None:
+    """The first concurrent commit that changed rows of a partition that was read; table services change none."""
+    for instant, commit in concurrent.completed:
+        if commit.operation in SERVICE_OPERATIONS:
+            continue
+        seen = tuple(sorted(p for p in _changed(commit) if any(read.may_read(p) for read in reads)))
+        if seen:
+            return Conflict(ConflictKind.READ_SET, instant, (), seen)
+    return None
+
+
+def _changed(commit: CommitMetadata) -> set[str]:
+    return {stat.partition for stat in commit.stats} | {partition for partition, ids in commit.replaced.items() if ids}

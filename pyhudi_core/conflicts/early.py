@@ -1,16 +1,18 @@
 """Early conflict detection: a write that is going to lose sees it by the markers of another, before it has written all its files.
 
-Hudi's ``hoodie.write.concurrency.early.conflict.detection.enable`` with direct markers. Of two living writes that rewrite one file group the one
-with the greater requested time stops, as soon as it makes the marker of that group: it puts its own marker first and looks for the other's
-then, so two that arrive together see each other. A write that has ended, or whose heartbeat has expired, stops nobody.
+Hudi's ``hoodie.write.concurrency.early.conflict.detection.enable`` with direct markers. Of two living writes that rewrite one file group, the one
+with the greater requested time stops when it makes the marker of that group. It first puts its own marker, and then looks for the other's, so two
+writes that arrive at the same time see each other. A write that has ended, or whose heartbeat has expired, stops no other.
 
-This is thrift, not safety: what is missed here shows at the commit.
+This saves work; it does not keep the table safe. A conflict that is missed here is found at the commit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Touched
+from pyhudi_core.conflicts.explanation import of_conflict
 from pyhudi_core.errors import EarlyConflictError
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant, State, is_time
@@ -19,9 +21,7 @@ from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout, markers
-from pyhudi_core.transaction.conflict import Conflict, ConflictKind, Touched
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.explanation import of_conflict
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
+from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group, Touched
+from pyhudi_core.conflicts.matrix import Line, Verdict, line_of
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.transaction.conflict import Conflict, ConflictKind, Touched
-from pyhudi_core.transaction.conflict_matrix import Line, Verdict, line_of
-from pyhudi_core.transaction.conflict_strategies import Group
 
 _MOST = 20
 _PRINTED = 5
@@ -25,7 +24,7 @@ _ADVICE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class Side:
     """One of the two: when it was requested, what it does, and what it has touched. ``completion_time`` is None while it is pending."""
 
     requested_time: str
@@ -53,8 +52,8 @@ class Explanation:
         what_to_do: now.
     """
 
-    mine: Party
-    theirs: Party
+    mine: Side
+    theirs: Side
     verdict: Verdict
     line: Line
     at_one_time: bool
@@ -97,7 +96,7 @@ def _listed(names: tuple[str, ...] | list[str]) -> str:
     return shown or "none in common"
 
 
-def explained(mine: Party, theirs: Party, conflict: Conflict | None, *, at_one_time: bool = True) -> Explanation:
+def explained(mine: Side, theirs: Side, conflict: Conflict | None, *, at_one_time: bool = True) -> Explanation:
     """Put what was found into words. ``conflict`` is what stands between the two, if anything does."""
     groups = frozenset(conflict.file_groups) if conflict else mine.touched.file_groups & theirs.touched.file_groups
     partitions = frozenset(conflict.partitions) if conflict else frozenset()
@@ -131,5 +130,5 @@ def of_conflict(own: str, mine: Touched, conflict: Conflict) -> Explanation:
     """The explanation of a conflict that a commit ran into; of the other one only what the conflict says is known."""
     groups = frozenset(conflict.file_groups)
     other = Touched(groups, frozenset(conflict.partitions), frozenset(), conflict.operation)
-    theirs = Party(conflict.instant.requested_time, conflict.operation, other, conflict.instant.completion_time)
-    return explained(Party(own, mine.operation, mine), theirs, conflict)
+    theirs = Side(conflict.instant.requested_time, conflict.operation, other, conflict.instant.completion_time)
+    return explained(Side(own, mine.operation, mine), theirs, conflict)

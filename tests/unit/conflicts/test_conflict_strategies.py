@@ -11,16 +11,24 @@ import pytest
 from support.tables import make, orders, reopen
 
 import pyhudi_core as hudi
+from pyhudi_core.conflicts import concurrent
+from pyhudi_core.conflicts.conflict import (
+    BUCKET,
+    PREFER_WRITER,
+    SIMPLE,
+    STRATEGIES,
+    Concurrent,
+    ConflictKind,
+    Touched,
+    find_conflict,
+)
+from pyhudi_core.conflicts.matrix import Verdict
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.options import WriteOptions
-from pyhudi_core.transaction import concurrent
-from pyhudi_core.transaction.conflict import Concurrent, ConflictKind, Touched, find_conflict
-from pyhudi_core.transaction.conflict_matrix import Verdict
-from pyhudi_core.transaction.conflict_strategies import BUCKET, PREFER_WRITER, SIMPLE, STRATEGIES
 
 pytestmark = pytest.mark.row("O8")
 

@@ -9,13 +9,13 @@ from support.archival import filled
 from support.tables import make, orders, reopen
 
 import pyhudi_core as hudi
+from pyhudi_core.conflicts.conflict import ConflictKind, Touched
+from pyhudi_core.conflicts.explain import _replacing
+from pyhudi_core.conflicts.matrix import Verdict, line_of
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.archival import archive
 from pyhudi_core.services.archival_limits import ArchivalRules
-from pyhudi_core.transaction.conflict import ConflictKind, Touched
-from pyhudi_core.transaction.conflict_matrix import Verdict, line_of
-from pyhudi_core.transaction.parties import _replacing
 
 FULL = {"hoodie__parquet__small__file__limit": 0}
 

@@ -11,10 +11,10 @@ from support.homes import context_of, home_at, runtime_with
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
+from pyhudi_core.conflicts.conflict import ConflictKind, Touched
+from pyhudi_core.conflicts.precedence import Claim, claim, overlap
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.runtime.system import SystemClock
-from pyhudi_core.transaction.conflict import ConflictKind, Touched
-from pyhudi_core.transaction.precedence import Claim, claim, overlap
 
 WHOLE = Touched(frozenset(), frozenset(), None)
 CLAIMS = "/.hoodie/.aux/.pyhudi/claims"

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from support.tables import make, orders, reopen, rows
 
+from pyhudi_core.conflicts.conflict import Concurrent, ConflictKind, Touched, find_conflict
+from pyhudi_core.conflicts.matrix import Verdict, line_of
 from pyhudi_core.doctor import Kind
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
@@ -14,8 +16,6 @@ from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import OPERATIONS, WRITERS, OperationType
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.storage.local import LocalStorage
-from pyhudi_core.transaction.conflict import Concurrent, ConflictKind, Touched, find_conflict
-from pyhudi_core.transaction.conflict_matrix import Verdict, line_of
 
 
 @pytest.mark.row("K9")

@@ -1,0 +1,149 @@
+"""The table's lock: held for a few steps, or for a complete write (pessimistic concurrency), and what a commit asks about it before it decides.
+
+A commit asks whether its lock is the lock of the table's other writers, and whether it still holds it. Neither keeps a table safe (the commit record
+does that); both tell a writer early that something is wrong. A rollback is always possible, because a writer that was refused, or lost the lock, has
+to clean up.
+
+In a pessimistic write, everything that asks for the lock (the rollback of dead writers, the commit) gets the holding of the write at once. Other
+writers wait for its end, so it never has to be planned anew. If the lock expires, the commit is decided as every other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyhudi_core.errors import HudiError, LockLostError, at_table
+from pyhudi_core.lock.base import LockProvider, LockSession, lease_left_s
+from pyhudi_core.lock.identity import refuse_other_lock
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.record import Record
+
+_log = logging.getLogger(__name__)
+_ATTEMPTS = 3
+
+
+@contextmanager
+def holding_lock(context: TableContext, purpose: str) -> Iterator[Callable[[], float]]:
+    """Wait for the lock and hold it; gives what tells the seconds that it is still ours. Raises `LockTimeoutError` that says which table it
+    is about.
+    """
+    if not context.protections.lock:
+        yield lambda: float("inf")
+        return
+    with at_table(context.table):
+        session = context.lock.acquire(context.options.lock.wait_ms / 1000, purpose)
+    try:
+        yield lambda: lease_left_s(session)
+    finally:
+        give_back(context, session)
+
+
+def give_back(context: TableContext, session: LockSession) -> None:
+    """What was decided under the lock stands, so a lock that cannot be given back must not look like a failure of that."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            session.release()
+        except HudiError as error:
+            if attempt == _ATTEMPTS:
+                _log.warning("could not give back the lock of %s: %s", context.table, error)
+        else:
+            return
+
+
+LeaseLeft = Callable[[], float]
+
+
+def refuse_foreign(context: TableContext, record: Record | None) -> None:
+    """Raise `LockIdentityError` if the latest decision was made under a lock that ours does not exclude."""
+    if record is None:
+        return
+    given_up, process = context.options.lock.change_from, context.runtime.process
+    refuse_other_lock(
+        record.lock_identity, context.lock.identity, given_up=given_up, process=process, table=context.table
+    )
+
+
+def recorded_lock(context: TableContext, record: Record | None, *, any_lock: bool) -> str:
+    """The identity that the next record names; a decision that may be made under any lock leaves it as it is."""
+    if record is not None and record.lock_identity and any_lock:
+        return record.lock_identity
+    return context.lock.identity
+
+
+def refuse_lost(context: TableContext, lease_left_s: LeaseLeft) -> None:
+    """Raise `LockLostError` if the lock is not ours any more: who knows that need not try."""
+    if lease_left_s() <= 0:
+        raise LockLostError(
+            "The lock ended while it was held: it could not be renewed in time",
+            table=context.table,
+            hint="Nothing was published; write again. If the machine or the storage is only slow, raise"
+            " hoodie.write.lock.storage.validity.timeout.secs.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    """The lock inside of a write that holds it; giving it back is the write's business."""
+
+    outer: LockSession
+
+    @property
+    def token(self) -> str:
+        return self.outer.token
+
+    def still_held(self) -> bool:
+        return self.outer.still_held()
+
+    def lease_left_s(self) -> float:
+        return lease_left_s(self.outer)
+
+    def release(self) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLock:
+    """A provider for a write that holds the lock already."""
+
+    provider: LockProvider
+    session: LockSession
+
+    @property
+    def identity(self) -> str:
+        return self.provider.identity
+
+    def acquire(self, timeout_s: float, note: str = "") -> LockSession:
+        return _Inner(self.session)
+
+
+@dataclass(slots=True)
+class WholeWrite:
+    """The holding of one write: ``context`` is the table as the write sees it meanwhile; times in seconds."""
+
+    outside: TableContext
+    context: TableContext
+    session: LockSession
+    waited: float
+    since: float
+
+    def held(self) -> float:
+        """How long it has been held."""
+        return self.outside.runtime.clock.monotonic() - self.since
+
+    def release(self) -> None:
+        """Let others in; safe to call twice."""
+        give_back(self.outside, self.session)
+
+
+def hold(context: TableContext, purpose: str) -> WholeWrite:
+    """Wait for the lock, and keep it until the write releases it. Raises `LockTimeoutError`."""
+    clock = context.runtime.clock
+    asked = clock.monotonic()
+    with at_table(context.table):
+        session = context.lock.acquire(context.options.lock.wait_ms / 1000, purpose)
+    now = clock.monotonic()
+    inside = context.with_lock(HeldLock(context.lock, session))
+    return WholeWrite(context, inside, session, now - asked, now)
