@@ -60,22 +60,38 @@ class _Payloads:
             self.broadcast.destroy()
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A function that runs in tasks, the schema of what it yields, and its payloads."""
+
+    fn: TaskFunction
+    schema: pa.Schema
+    payloads: Broadcast[list[bytes]] | None = None
+
+
 @dataclass(slots=True)
 class SparkDataset:
-    """A DataFrame and the Arrow schema that functions see. ``sent`` has the payloads of the functions that it comes from."""
+    """A DataFrame and the Arrow schema that functions see.
+
+    Attributes:
+        sent: the payloads of the functions that it comes from.
+        behind: the DataFrame and the functions that ``frame`` was made of. The next function joins them, so rows enter and leave Python once for all.
+    """
 
     frame: DataFrame
     schema: pa.Schema
     sent: tuple[_Payloads, ...] = ()
+    behind: tuple[DataFrame, tuple[_Step, ...]] | None = None
 
     def source(self) -> Source | None:
         return SparkSource(self.frame, self.schema) if reads_alike(self.frame) else None
 
     def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
         own = _Payloads.of(self.frame.sparkSession, payloads) if payloads else None
-        run = in_task(fn, schema, own.broadcast if own is not None else None)
-        sent = self.sent if own is None else (*self.sent, own)
-        return SparkDataset(self.frame.mapInArrow(run, spark_types.to_spark(schema)), schema, sent)
+        before, steps = self.behind or (self.frame, ())
+        steps = (*steps, _Step(fn, schema, own.broadcast if own is not None else None))
+        frame = before.mapInArrow(_in_task(steps), spark_types.to_spark(schema))
+        return SparkDataset(frame, schema, self.sent if own is None else (*self.sent, own), (before, steps))
 
     def shuffle(self, by: str, tasks: int, *sort_by: str) -> Dataset:
         salts = F.array(*[F.lit(salt) for salt in salts_for(tasks)])
@@ -125,11 +141,8 @@ class SparkSource:
         found = [row for row in found if row[-2]]
         fields = [self.schema.field(name) for name in by]
         values = [pa.array([row[number] for row in found], field.type) for number, field in enumerate(fields)]
-        return SourceCounts(
-            pa.RecordBatch.from_arrays(values, schema=pa.schema(fields)),
-            tuple(row[-2] for row in found),
-            sum(row[-1] for row in found),
-        )
+        batch = pa.RecordBatch.from_arrays(values, schema=pa.schema(fields))
+        return SourceCounts(batch, tuple(row[-2] for row in found), sum(row[-1] for row in found))
 
     def scattered(
         self, values: pa.RecordBatch, slots: Sequence[Sequence[Slot]], key: KeyColumns, tasks: int
@@ -213,21 +226,28 @@ def _no_coalescing(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(key, str(before))
 
 
-def in_task(
-    fn: TaskFunction, schema: pa.Schema, payloads: Broadcast[list[bytes]] | None = None
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function as mapInArrow takes it. ``payloads`` has one pickled value for each task."""
+def in_task(fn: TaskFunction, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function as mapInArrow takes it."""
+    return _in_task((_Step(fn, schema),))
 
+
+def _in_task(steps: Sequence[_Step]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()
         number = task.partitionId() if task is not None else 0
-        own = CloudPickleSerializer().loads(payloads.value[number]) if payloads is not None else None
-        info = TaskInfo(number, own)
+        rows = iter(batches)
+        for step in steps:
+            own = CloudPickleSerializer().loads(step.payloads.value[number]) if step.payloads is not None else None
+            rows = _yielded(step, TaskInfo(number, own), rows)
         with raised_in_task():
-            for batch in fn(info, iter(batches)):
-                yield batch.cast(schema) if batch.schema != schema else batch
+            yield from rows
 
     return run
+
+
+def _yielded(step: _Step, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in step.fn(task, batches):
+        yield batch.cast(step.schema) if batch.schema != step.schema else batch
 
 
 @cache

@@ -70,8 +70,6 @@ class WriteJob:
         planner = self._planner()
         self.snapshot.view.prepare(self.prepared.volumes)
         tagged = self._tag(planner, open_runtime)
-        if tagged.has_tags and self.prepared.source is not None:
-            self.prepared.rows.persist()
         kept: Dataset | None = None
         try:
             if tagged.has_tags:

@@ -1,7 +1,7 @@
 """First step of every write: bring the input to the table's schema, give each row its key and partition, and count.
 
 All errors in rows are found here, before anything is written. The input is evaluated, checked and counted once, and kept. An input that costs
-little to read (`Source`) is counted where it is, and read again by the tasks that write; it is kept only if keys have to be looked up.
+little to read (`Source`) is counted where it is, and read again by the tasks that look up keys or write.
 
 A column of integers can become a column of doubles if the data has other numbers for it, so these values are looked at first. 32-bit integers become
 double without loss. 64-bit integers may lose values for good, which is an error unless an option allows it. Key and partition columns never become
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pyhudi_core.engine.base import ORDER, SORT, TASK, Dataset, KeyColumns, Source, TaskInfo
+from pyhudi_core.engine.base import ORDER, SORT, TASK, Dataset, KeyColumns, Source, SourceCounts, TaskInfo
 from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.index.base import TAGS
 from pyhudi_core.model.key_text import text_problem
@@ -151,7 +151,8 @@ def _run(data: Dataset, how: PrepareRows, prepared: pa.Schema, schema: pa.Schema
     source = data.source() if _same_types(data.schema, how.columns) and _counts_at_source(how) else None
     if source is not None:
         counted, counts = _counted(source, how)
-        return Prepared(rows, schema, _volumes(zip(counted.partitions, counts, strict=True), width), counted)
+        volumes = _volumes(zip(counted.partitions, counts.rows, strict=True), width)
+        return Prepared(rows, schema, volumes, counted)
     kept = rows.persist()
     try:
         found = kept.count_by(PARTITION_PATH)
@@ -168,7 +169,7 @@ def _volumes(counts: Iterable[tuple[str, int]], width: int) -> dict[str, Volume]
     return volumes
 
 
-def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, tuple[int, ...]]:
+def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, SourceCounts]:
     """Count the rows by partition. Raises for keys and partition values that no row may have."""
     config = how.config
     key = KeyColumns(config.record_key_fields, NULL_PART, EMPTY_PART)
@@ -176,7 +177,7 @@ def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, tuple[int
     if counts.without_key:
         raise without_key(counts.without_key, config.record_key_fields)
     paths = partition_paths(counts.values, config).to_pylist() if config.is_partitioned else [""] * len(counts.rows)
-    return CountedSource(source, counts.values, tuple(paths), key, how), counts.rows
+    return CountedSource(source, counts.values, tuple(paths), key, how), counts
 
 
 def _same_types(data: pa.Schema, columns: pa.Schema) -> bool:

@@ -210,3 +210,20 @@ def test_rows_go_to_their_slots_sorted_and_are_counted(spark: Any, tmp_path: Pat
     assert [row["k"] for row in sorted(found, key=lambda row: row["_pyhudi_order"])] == [
         f"k{n}" for n in numbers if n % 4 != 2
     ]
+
+
+def test_rows_of_files_whose_keys_are_looked_up_are_kept_once(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(str(tmp_path / "t"))
+    for number in range(3):
+        table.bulk_insert(orders(*((100 * number + n, "ab"[n % 2], 1.0, 1) for n in range(20))))
+    kept: list[Any] = []
+    persist = spark_rows.SparkDataset.persist
+    monkeypatch.setattr(spark_rows.SparkDataset, "persist", lambda self: kept.append(self) or persist(self))
+    changed = orders(*((100 * number + n, "ab"[n % 2], 2.0, 2) for number in range(4) for n in range(0, 20, 5)))
+    commit = table.upsert(read(spark, tmp_path / "given", changed))
+    assert (commit.stats.rows_updated, commit.stats.rows_inserted, len(kept)) == (12, 4, 1)
+    found = rows(table, "id", "price")
+    assert {key for key, price in found if price == 2.0} == set(changed.column("id").to_pylist())
+    assert len(found) == 64
