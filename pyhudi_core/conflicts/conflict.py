@@ -115,6 +115,7 @@ class Touched:
         replaced: partitions that it replaced as a whole; None is all of them.
         operation: what it was.
         appended: those of the groups that only got log files.
+        keys_of_table: record keys are unique in the table, not in each partition: the table has a record index.
     """
 
     file_groups: frozenset[Group]
@@ -122,6 +123,7 @@ class Touched:
     replaced: frozenset[str] | None = frozenset()
     operation: OperationType = OperationType.UNKNOWN
     appended: frozenset[Group] = frozenset()
+    keys_of_table: bool = False
 
     @classmethod
     def by(cls, commit: CommitMetadata) -> Touched:
@@ -306,6 +308,8 @@ def _by_key(mine: Touched, instant: Instant, commit: CommitMetadata, same_keys: 
     theirs = Touched.by(commit)
     line = line_of(mine.operation, theirs.operation)
     both = mine.inserted & theirs.inserted
+    if mine.keys_of_table and mine.inserted and theirs.inserted:
+        both = mine.inserted | theirs.inserted
     if not both or Condition.SAME_KEY not in line.conditions:
         return None
     found = same_keys(instant, commit, both)

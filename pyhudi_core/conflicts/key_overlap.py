@@ -1,5 +1,7 @@
 """The record keys that two commits inserted into one partition, compared without a row becoming a Python object.
 
+If the table has a record index, keys are unique in the table, and those of all partitions are compared.
+
 Specification, "Writer Expectations" 3, last check. The keys that a commit wrote are the rows of its new base files whose commit time is its
 instant; of each file only these two meta columns are read, and only row groups that can hold such rows.
 
@@ -67,9 +69,9 @@ def _may_hold(found: object, requested_time: str) -> bool:
     return bool(known.min <= requested_time <= known.max)
 
 
-def _insert_paths(commit: CommitMetadata, partition: str) -> tuple[str, ...]:
-    """The files of a partition that new keys came into."""
-    return tuple(stat.path for stat in commit.stats if stat.partition == partition and stat.inserts)
+def _insert_paths(commit: CommitMetadata, partition: str | None) -> tuple[str, ...]:
+    """The files of a partition that new keys came into; None: of all partitions."""
+    return tuple(stat.path for stat in commit.stats if partition in (None, stat.partition) and stat.inserts)
 
 
 @dataclass(slots=True)
@@ -80,15 +82,17 @@ class KeyOverlap:
         storage: where the table is.
         requested_time: the write's.
         stats: the files that it has written.
+        keys_of_table: keys are compared across partitions.
         hashes: how many hashes to hold at once.
     """
 
     storage: Storage
     requested_time: str
     stats: tuple[WriteStat, ...]
+    keys_of_table: bool = False
     hashes: int = HASHES
     _known: dict[tuple[object, ...], KeyFinding] = field(default_factory=dict)
-    _kept: dict[str, Hashes] = field(default_factory=dict)
+    _kept: dict[str | None, Hashes] = field(default_factory=dict)
 
     def known(self, instant: Instant, partitions: frozenset[str]) -> KeyFinding | None:
         """What an earlier comparison found; None if there was none."""
@@ -104,17 +108,17 @@ class KeyOverlap:
     def _compare(self, instant: Instant, commit: CommitMetadata, partitions: frozenset[str]) -> KeyFinding:
         shared: list[tuple[str, str]] = []
         try:
-            for partition in sorted(partitions):
+            for partition in [None] if self.keys_of_table else sorted(partitions):
                 theirs = _insert_paths(commit, partition)
                 found = self._in_partition(partition, theirs, instant.requested_time, _SHOWN - len(shared))
-                shared.extend((partition, key) for key in found)
+                shared.extend((min(partitions) if partition is None else partition, key) for key in found)
                 if len(shared) >= _SHOWN:
                     break
         except (CorruptionError, StorageError, DataError) as error:
             return KeyFinding(tuple(shared), unread=str(error))
         return KeyFinding(tuple(shared))
 
-    def _in_partition(self, partition: str, theirs: tuple[str, ...], time: str, most: int) -> list[str]:
+    def _in_partition(self, partition: str | None, theirs: tuple[str, ...], time: str, most: int) -> list[str]:
         for mine in self._own_parts(partition):
             for path in theirs:
                 for keys in written_keys(self.storage, path, time):
@@ -124,7 +128,7 @@ class KeyOverlap:
                         return found[:most]
         return []
 
-    def _sure(self, partition: str, maybe: pa.Array) -> list[str]:
+    def _sure(self, partition: str | None, maybe: pa.Array) -> list[str]:
         """Those of the keys that are ours as text too, not by their hash alone."""
         found: dict[str, None] = {}
         for keys in self._own_keys(partition):
@@ -133,12 +137,12 @@ class KeyOverlap:
                 break
         return sorted(found)
 
-    def _own_keys(self, partition: str) -> Iterator[pa.Array]:
+    def _own_keys(self, partition: str | None) -> Iterator[pa.Array]:
         for stat in self.stats:
-            if stat.partition == partition and stat.inserts:
+            if partition in (None, stat.partition) and stat.inserts:
                 yield from written_keys(self.storage, stat.path, self.requested_time)
 
-    def _own_parts(self, partition: str) -> Iterator[Hashes]:
+    def _own_parts(self, partition: str | None) -> Iterator[Hashes]:
         """Our hashes, sorted, in parts that fit; kept for the next comparison if they are one part and there is room."""
         if partition in self._kept:
             yield self._kept[partition]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pyhudi_core.metadata_table import file_groups, names
-from pyhudi_core.metadata_table.commits import FileStat, commit_body
+from pyhudi_core.metadata_table.commits import commit_body, file_stat
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.model.file_names import PARTITION_METAFILE, BaseFileName, LogFileName
 from pyhudi_core.model.instant import Action, Instant, State
@@ -68,8 +68,8 @@ class FirstBuild:
         return f"{names.INITIAL_INSTANTS}{self.number:03d}"
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """The files of the partition: paths relative to the data table, and their bytes."""
-        folder = f"{names.FOLDER}/{self.partition}"
+        """The files of the partition: paths relative to the metadata table, and their bytes."""
+        folder = self.partition
         metafile = f"#partition metadata\ncommitTime={self.requested_time}\npartitionDepth=1\n"
         yield f"{folder}/{PARTITION_METAFILE}", metafile.encode()
         for number in range(self.groups):
@@ -80,11 +80,13 @@ class FirstBuild:
             yield f"{folder}/{base}", file_groups.base_file(str(base), inside)
 
     def write(self, storage: Storage, folder: TimelineFolder, completion_time: str) -> None:
-        """Write the files, and complete the deltacommit. The caller sees to it that nobody else does."""
+        """Write the files, and complete the deltacommit; ``storage`` and ``folder`` are the metadata table's. The caller sees to it that nobody else
+        does.
+        """
         pending = Instant(self.requested_time, Action.DELTACOMMIT, State.REQUESTED)
         storage.put(folder.file(pending), b"")
         storage.put(folder.file(replace(pending, state=State.INFLIGHT)), b"")
         written = [storage.put(path, data) for path, data in self.files()]
-        stats = [FileStat(info.path, info.size) for info in written if not info.path.endswith(PARTITION_METAFILE)]
+        stats = [file_stat(i.path, i.size, 0, 0) for i in written if not i.path.endswith(PARTITION_METAFILE)]
         done = replace(pending, state=State.COMPLETED, completion_time=completion_time)
         storage.put(folder.file(done), commit_body(stats))

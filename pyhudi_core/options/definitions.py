@@ -165,8 +165,9 @@ WRITE_OPTIONS = (
     Option("hoodie.bloom.index.filter.dynamic.max.entries", "files.bloom_max_entries", int, 100_000,
            "Number of keys up to which a bloom filter grows by rows.", minimum=1, maximum=10_000_000),
     Option("hoodie.metadata.enable", "index.metadata_enable", bool, False,
-           "Write the metadata table. If false, the first write removes a table's metadata table from its properties, because an outdated one "
-           "would hide rows.",
+           "Make a metadata table for a table that has none. A metadata table that is listed is written by every commit in any case; if it has "
+           "a kind of index that this release does not keep, the first write removes it from the properties, because an outdated one would "
+           "hide rows.",
            choices={"false": "false"}, not_yet=("true",)),
     Option("pyhudi.expression.index.timezone", "index.expression_timezone", str, "UNKNOWN",
            "Time zone of the Spark sessions that write the expression indexes. Conditions are computed in UTC; while the zone is unknown, "

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from pyhudi_core.errors import (
     CommitAbortedError,
+    CommitConflictError,
     CommitStateUnknownError,
     CorruptionError,
     HudiError,
@@ -29,6 +30,7 @@ from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Check, Decision, Draft, OutcomeUnknown, Terms, decide
 from pyhudi_core.transaction.freshness import load_showing, published
+from pyhudi_core.transaction.metadata_removal import Kept
 from pyhudi_core.transaction.record import Intent, Publication
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
@@ -66,6 +68,8 @@ def finish(
     check: Check,
     gate: Gate | None = None,
     companions: Sequence[CompanionCommit] = (),
+    *,
+    kept: Kept = frozenset(),
 ) -> Finished:
     """Publish the transaction's completed file, or raise and publish nothing.
 
@@ -75,12 +79,15 @@ def finish(
             to read first; it does that a bounded number of times.
         companions: commits of companion places, staged, which this decision publishes before the transaction's own.
         gate: asked under the lock, just before the decision; False, an exception or more than `GATE_LIMIT_S` gives the commit up.
+        kept: partitions of a metadata table that stay true beside those that the companions' commits write.
 
     Raises `CommitAbortedError`, `CommitConflictError`, `LockError` (nothing published) or `CommitStateUnknownError`.
     """
     context = transaction.context
     keeper = _GateKeeper(transaction, gate)
-    finishing = _Finishing(transaction, encode, metadata_removal.notes(context.config), tuple(companions))
+    kept = None if kept is None else kept.union(*(companion.keeps for companion in companions))
+    notes = metadata_removal.notes(context.config, kept)
+    finishing = _Finishing(transaction, encode, notes, tuple(companions), kept)
     finishing.stage()
 
     def checked(timeline: Timeline) -> None:
@@ -141,6 +148,7 @@ class _Finishing:
     encode: Encode
     notes: Mapping[str, str]
     companions: tuple[CompanionCommit, ...] = ()
+    kept: Kept = frozenset()
     body: bytes = b""
     completed: Instant | None = None
 
@@ -161,7 +169,14 @@ class _Finishing:
         if self.completed is not None:
             return None
         still_wanted(transaction, timeline)
-        found = metadata_removal.notes_of(_properties(context))
+        found = metadata_removal.notes_of(_properties(context), self.kept)
+        if found and self.companions:
+            raise CommitConflictError(
+                f"The metadata table was given another partition while this write ran ({', '.join(found.values())})",
+                table=context.table,
+                instant=transaction.requested_time,
+                hint="Nothing was published. Write again; the new partition is written, too, if this release knows its kind.",
+            )
         if found.keys() - self.notes.keys():
             self.notes = {**self.notes, **found}
             self.stage()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyhudi_core.errors import CommitAbortedError
+from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
@@ -27,12 +27,21 @@ from pyhudi_core.transaction.publication import creating
 
 @dataclass(slots=True)
 class CompanionCommit:
-    """One commit of a companion place. ``context`` is the companion's; ``body`` are the bytes of the completed file."""
+    """One commit of a companion place.
+
+    Attributes:
+        transaction: of the data table.
+        context: the companion's.
+        inflight: the companion's instant.
+        body: the bytes of the completed file.
+        keeps: the partitions of a metadata table that learn of the data table's commit by this one.
+    """
 
     transaction: Transaction
     context: TableContext
     inflight: Instant
     body: bytes = b""
+    keeps: frozenset[str] = frozenset()
 
     @property
     def requested_time(self) -> str:
@@ -64,15 +73,16 @@ class CompanionCommit:
         self.context.root.put(self.staged, self.body)
 
     def high_water_mark(self) -> str:
-        """The greatest time on the companion's timeline; under the lock. Raises `CommitAbortedError` if our instant is not inflight there."""
+        """The greatest time on the companion's timeline; under the lock. Raises `CommitConflictError` if our instant is not inflight there."""
         timeline = load_showing(self.context, [self.inflight])
         found = timeline.find(self.requested_time, self.inflight.action)
         if found is None or found.state is not State.INFLIGHT:
-            raise CommitAbortedError(
+            # Hudi's writers roll back what is pending in the metadata table before they write it. Planned anew, the write prepares its part again.
+            raise CommitConflictError(
                 "Another writer rolled back what this write had prepared in the metadata table",
                 table=self.context.table,
                 instant=self.requested_time,
-                hint="Nothing was published; write again. Give Hudi's own writers the table's lock provider.",
+                hint="Nothing was published; write again.",
             )
         return timeline.high_water_mark
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pyhudi_core.errors import at_table
+from pyhudi_core.errors import ConfigError, CorruptionError, TableError, at_table
 from pyhudi_core.lock import AuditedLock, FileSystemLockProvider, InProcessLockProvider, StorageBasedLockProvider
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.options import LockOptions, WriteOptions
@@ -14,6 +14,7 @@ from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import TimelineFolder
 from pyhudi_core.transaction.context import CommitProtocol, TableContext
+from pyhudi_core.transaction.metadata_removal import FOLDER as METADATA_TABLE
 from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.transaction.protections import Protections
 
@@ -28,6 +29,7 @@ class TableHome:
     lock: LockProvider | None = None
     protections: Protections = Protections()
     _folders: dict[str, TimelineFolder] = field(default_factory=dict)
+    _metadata_folders: dict[str, TimelineFolder] = field(default_factory=dict)
 
     @contextmanager
     def verb(self) -> Iterator[TableContext]:
@@ -41,7 +43,17 @@ class TableHome:
             place = TablePlace.open(self.storage, self.runtime.clock, folders=self._folders)
             options = WriteOptions.parse(self.options, config=place.config)
         lock = self.lock or lock_provider(self.storage, self.runtime, options.lock)
-        return TableContext(place, CommitProtocol(self.storage, self.runtime, lock, options, self.protections))
+        protocol = CommitProtocol(self.storage, self.runtime, lock, options, self.protections)
+        return TableContext(place, protocol, self._companions(place))
+
+    def _companions(self, place: TablePlace) -> tuple[TablePlace, ...]:
+        """The metadata table, if the table lists one that is there."""
+        if not place.config.metadata_partitions:
+            return ()
+        try:
+            return (TablePlace.open(self.storage, self.runtime.clock, METADATA_TABLE, self._metadata_folders),)
+        except (TableError, CorruptionError, ConfigError):
+            return ()  # reads go on without it, and the next commit takes it off the list
 
 
 def lock_provider(storage: Storage, runtime: Runtime, options: LockOptions) -> LockProvider:

@@ -1,7 +1,7 @@
-"""Take Hudi's metadata table off a table's list.
+"""Take a metadata table off a table's list that a commit cannot keep true.
 
-Readers that find a metadata table listed believe it, so a commit that it does not know is silently invisible to them. Until this package
-writes the metadata table, a commit to a table that lists one decides on two things at once: first ``hoodie.table.metadata.partitions`` goes,
+Readers that find a metadata table listed believe it, so a commit that it does not know is silently invisible to them. If a partition of the
+metadata table is listed that the commit does not write, the commit decides on two things at once: first ``hoodie.table.metadata.partitions`` goes,
 and with it the folder, then the completed file appears (``decision``). The commit says so in its extra metadata. Hudi's next writer builds the
 metadata table anew from the files.
 """
@@ -21,18 +21,21 @@ NOTE = "pyhudi.metadata_table.removed"
 FOLDER = ".hoodie/metadata"
 COMMENT = "metadata table removed"
 
-
-def notes(config: TableConfig) -> dict[str, str]:
-    """The extra metadata of a commit that has to remove the metadata table."""
-    return notes_of(
-        {LISTED: ",".join(config.metadata_partitions), INFLIGHT: ",".join(config.metadata_partitions_inflight)}
-    )
+Kept = frozenset[str] | None
+"""The partitions of a metadata table that stay true; None for all, because there is nothing that they would have to know."""
 
 
-def notes_of(properties: Mapping[str, str]) -> dict[str, str]:
-    """The same for the properties as they are now; empty if they list no metadata table."""
+def notes(config: TableConfig, kept: Kept = frozenset()) -> dict[str, str]:
+    """The extra metadata of a commit that has to remove the metadata table, because it does not keep all partitions."""
+    listed = {LISTED: ",".join(config.metadata_partitions), INFLIGHT: ",".join(config.metadata_partitions_inflight)}
+    return notes_of(listed, kept)
+
+
+def notes_of(properties: Mapping[str, str], kept: Kept = frozenset()) -> dict[str, str]:
+    """The same for the properties as they are now; empty if they list no partition that is not kept."""
     listed = [properties[key] for key in (LISTED, INFLIGHT) if properties.get(key)]
-    return {NOTE: ",".join(listed)} if listed else {}
+    names = {name.strip() for text in listed for name in text.split(",")}
+    return {NOTE: ",".join(listed)} if listed and not (kept is None or names <= kept) else {}
 
 
 def removal() -> Publication:

@@ -244,6 +244,8 @@ def sweep_late_files(context: TableContext, requested: Instant) -> None:
 
 def _execute(transaction: Transaction, victim: Instant) -> Instant:
     context = transaction.context
+    # What a metadata table says is not changed by a write that never completed there.
+    kept = frozenset[str]() if _has_completed_elsewhere(context, victim) else None
     markers.remove_at_companions(context, victim.requested_time)
     paths = markers.files_of(context, victim.requested_time)
     removal.delete_data_files(context.storage, paths)
@@ -252,9 +254,15 @@ def _execute(transaction: Transaction, victim: Instant) -> Instant:
     def encode(notes: object) -> bytes:
         return encode_record("HoodieRollbackMetadata", metadata, sync_marker=transaction.sync_marker)
 
-    finished = finish(transaction, encode, check=lambda _timeline: None)
+    finished = finish(transaction, encode, check=lambda _timeline: None, kept=kept)
     _forget(context, victim)
     return finished.instant
+
+
+def _has_completed_elsewhere(context: TableContext, victim: Instant) -> bool:
+    """Whether the write's commit of the metadata table has completed, which Hudi's writers do first. Then it claims files that are gone now."""
+    found = (place.folder.load().find(victim.requested_time) for place in context.companions)
+    return not context.companions or any(instant is not None and instant.is_completed for instant in found)
 
 
 def _take_back(context: TableContext, requested_time: str) -> None:

@@ -32,6 +32,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Finished, Gate, finish
+from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.decision import PreparationNeeded
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.retrying import Retries
@@ -60,6 +61,7 @@ class Attempt:
         schema: the table's schema after it.
         basis: what its data was read from, if it was; commits after that can be in conflict.
         requirements: what must hold under the lock.
+        companions: the commits of the metadata table that are published with it.
     """
 
     transaction: Transaction
@@ -69,6 +71,7 @@ class Attempt:
     schema: pa.Schema
     basis: Basis | None = None
     requirements: Sequence[CommitRequirement] = ()
+    companions: Sequence[CompanionCommit] = ()
 
 
 def replaced_by(
@@ -125,7 +128,8 @@ class CommitCheck:
     def of(cls, attempt: Attempt) -> CommitCheck:
         """The check of an attempt."""
         context = attempt.transaction.context
-        overlap = KeyOverlap(context.storage, attempt.transaction.requested_time, attempt.metadata.stats)
+        time, touched = attempt.transaction.requested_time, attempt.touched
+        overlap = KeyOverlap(context.storage, time, attempt.metadata.stats, touched.keys_of_table)
         for requirement in attempt.requirements:
             if isinstance(requirement, FileGroupAt):
                 # Listed and kept now, so that nothing has to be listed under the lock.
@@ -206,5 +210,5 @@ def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> P
         raise concurrent.conflict_error(context, claim, transaction.requested_time)
     with at_table(context.table):
         check.outside(context.folder.load())
-        finished = finish(transaction, encode, check, gate)
+        finished = finish(transaction, encode, check, gate, attempt.companions)
     return Published(finished, tuple(sorted(notes.items())))

@@ -32,7 +32,7 @@ from pyhudi_core.conflicts.requirement import CommitRequirement
 from pyhudi_core.engine import engine_for
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import at_table
-from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import INSERTING, OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot, build
@@ -42,12 +42,13 @@ from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.locking import WholeWrite, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
-from pyhudi_core.write import checks
+from pyhudi_core.write import checks, metadata_update
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, extra_of, publish, replaced_by, touched_by
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.retrying import Retries
+from pyhudi_core.write.tasks import Written
 
 _NEVER = Instant("0", Action.COMMIT, State.REQUESTED)  # of a write that has nothing to change
 
@@ -274,7 +275,8 @@ def stage(begun: Begun) -> Staged | Unchanged:
     request, context, transaction = begun.request, begun.context, begun.transaction
     batch = begun.batch or Batch()
     snapshot = load(context, transaction.start)
-    prepared, stats = _written(begun, batch, snapshot)
+    prepared, written = _written(begun, batch, snapshot)
+    stats = written.stats if written is not None else ()
     replaced = replaced_by(request.operation, snapshot, prepared, batch.partitions)
     empty = not stats and not replaced
     if empty and not request.allow_empty:
@@ -284,7 +286,9 @@ def stage(begun: Begun) -> Staged | Unchanged:
     extra = extra_of(transaction, request.extra, snapshot, replaced, schema)
     metadata = CommitMetadata(str(request.operation), stats, extra, replaced)
     touched = touched_by(metadata, request.operation, prepared, batch.partitions)
-    attempt = Attempt(transaction, snapshot, metadata, touched, schema, begun.basis, request.requirements)
+    touched = replace(touched, keys_of_table=metadata_update.needs_keys(snapshot.config))
+    companions = metadata_update.stage(transaction, snapshot, written, replaced, schema, batch.engine)
+    attempt = Attempt(transaction, snapshot, metadata, touched, schema, begun.basis, request.requirements, companions)
     return Staged(request=request, batch=batch, basis=begun.basis, lock=begun.lock, check=CommitCheck.of(attempt))
 
 
@@ -327,15 +331,16 @@ def undo(context: TableContext, transaction: Transaction) -> None:
     transaction.heartbeat.stop(context)
 
 
-def _written(begun: Begun, batch: Batch, snapshot: Snapshot) -> tuple[Prepared | None, tuple[WriteStat, ...]]:
+def _written(begun: Begun, batch: Batch, snapshot: Snapshot) -> tuple[Prepared | None, Written | None]:
     """Write the rows; returns them as they fit the table now, and the files."""
     prepared, engine, operation = batch.prepared, batch.engine, begun.request.operation
     if prepared is None or engine is None or not batch.total:
-        return prepared, ()
+        return prepared, None
     table = begun.request.table
     prepared = checks.fitted(prepared, operation, snapshot.schema, table)
     with at_table(table):
-        return prepared, WriteJob(operation, engine, prepared, snapshot, begun.transaction).run().stats
+        keys = metadata_update.needs_keys(snapshot.config)
+        return prepared, WriteJob(operation, engine, prepared, snapshot, begun.transaction, keys).run()
 
 
 def _reason(operation: OperationType, batch: Batch, *, by_condition: bool) -> str:

@@ -259,6 +259,11 @@ class Written:
             kept,
         )
 
+    @classmethod
+    def nothing(cls, schema: pa.Schema) -> Written:
+        """No file. ``schema`` is that of the files."""
+        return cls((), range_schema(schema).empty_table())
+
     def release(self) -> None:
         """Give back what `key_changes` keeps."""
         if self.kept is not None:

@@ -105,7 +105,10 @@ class SparkJudge:
         self._scratch.cleanup()
 
     def _read(self, command: dict[str, Any]) -> dict[str, Any]:
-        rows = self._spark.read.format("hudi").options(**command.get("options", {})).load(command["table"])
+        options = dict(command.get("options", {}))
+        condition = options.pop("condition", "")
+        rows = self._spark.read.format("hudi").options(**options).load(command["table"])
+        rows = rows.where(condition) if condition else rows
         rows.coalesce(1).write.mode("overwrite").parquet(command["out"])
         return {"columns": rows.columns}
 

@@ -22,17 +22,19 @@ from reliability.real_table import (
     rows_of,
     table_world,
 )
+from support.metadata_tables import assert_metadata_is_true, left_in_metadata_table
 
 from pyhudi_core.doctor.kinds import Area, Severity
 from pyhudi_core.errors import CommitConflictError, LockTimeoutError, TableExistsError, TableNotFoundError
 from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile, SimOptions
 from pyhudi_core.testing.crash_cases import Audit, CrashScenario, Remains
 
 NEXT = ((90, "a", 90.0),)
 EXPIRES_S = 400
 """Longer than heartbeats and every kind of lock live."""
-_NAMED = (".hoodie/hoodie.properties", ".hoodie/timeline/", ".hoodie/.aux/.pyhudi/commit_record")
+_NAMED = (".hoodie/metadata/", ".hoodie/hoodie.properties", ".hoodie/timeline/", ".hoodie/.aux/.pyhudi/commit_record")
 
 
 def read(world: TableWorld) -> Hashable:
@@ -63,6 +65,8 @@ def audit(world: TableWorld, rows: Hashable) -> Audit:
     ]
     findings = table.check().findings
     problems += [f"the doctor finds {f.kind}: {f.what}, {f.place()}" for f in findings if f.severity is Severity.ERROR]
+    if world.storage.head(".hoodie/metadata/.hoodie/hoodie.properties") is not None:
+        problems += metadata_problems(table)
     leaks = [str(f.kind) for f in findings if f.area is Area.FILES and f.severity is not Severity.ERROR]
     paths = [info.path for info in world.storage.list("")]
     left = [_kind(path) for path in paths if path.startswith(".hoodie/") and not path.startswith(_NAMED)]
@@ -74,6 +78,15 @@ def audit(world: TableWorld, rows: Hashable) -> Audit:
     ]
     left += [f"unfinished {_kind(unfinished.path)}" for unfinished in world.storage.unfinished.values()]
     return Audit(tuple(problems), tuple(leaks), tuple(left))
+
+
+def metadata_problems(table: HudiTable) -> list[str]:
+    """What is wrong with a metadata table that was not given up."""
+    try:
+        assert_metadata_is_true(table)
+    except AssertionError as error:
+        return [f"the metadata table is not true: {error}"]
+    return [f"left in the metadata table: {path}" for path in left_in_metadata_table(table)]
 
 
 def doctor_says_repairable(world: TableWorld) -> list[str]:
@@ -249,6 +262,9 @@ WRITES: dict[str, Operation] = {
 }
 """The operations that commit."""
 
+WITH_METADATA = ("upsert_new", "delete_keys", "insert_overwrite_table", "delete_partitions")
+"""The operations that are crashed on a table with a metadata table, too."""
+
 REPAIRS: dict[str, Prepare] = {
     "repair": states.with_dead_writer,
     "repair_at_the_start": partial(states.with_dead_writer, verb="put_if_absent", path="*.inflight"),
@@ -262,6 +278,11 @@ REPAIRS: dict[str, Prepare] = {
     "interrupted_properties": states.with_interrupted_properties,
     "damaged_properties": states.with_damaged_properties,
     "java_keys": states.with_java_keys,
+    "kept_metadata_table": states.with_kept_metadata_table,
+    "dead_writer_of_both": partial(states.with_dead_writer_of_both, verb="put", path="*/record_index/.record*"),
+    "decided_in_both": partial(
+        states.with_dead_writer_of_both, verb="put_if_absent", path="*_*.deltacommit", expire=False
+    ),
     "server_markers": states.with_server_markers,
     "pending_clustering": states.with_pending_clustering,
     "dead_claims": states.with_dead_claims,
@@ -280,10 +301,11 @@ LIVELY = {
 }
 ARCHIVING = states.ARCHIVING
 ILL = ("metadata_table", "interrupted_properties", "damaged_properties", "clock_behind")
-DECIDED = ("interrupted_properties", "damaged_properties")
+DECIDED = ("interrupted_properties", "damaged_properties", "decided_in_both")
 """In these a dead writer had decided to change the properties and to commit, so both may happen before the operation does."""
 CASES: dict[str, Case] = {
     **{name: Case(operate) for name, operate in WRITES.items()},
+    **{f"{name}_with_metadata_table": Case(WRITES[name], states.with_kept_metadata_table) for name in WITH_METADATA},
     "nothing_to_change": Case(remove_absent, token=False),
     **{
         name: Case(MIXED, prepare, ill=name in ILL, settle=ask if name in DECIDED else None)

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from reliability.real_table import TableWorld, orders
+from support.metadata_tables import build
 from support.wrapping import WrappedStorage
 
 from pyhudi_core.conflicts.conflict import Touched
@@ -87,6 +88,18 @@ def with_metadata_table(world: TableWorld) -> None:
     """A table that lists a metadata table, which a commit takes off the list."""
     filled(world)
     list_metadata_table(world)
+
+
+def with_kept_metadata_table(world: TableWorld) -> None:
+    """A table with a complete metadata table of four partitions, which every commit writes."""
+    filled(world)
+    build(world.table())
+
+
+def with_dead_writer_of_both(world: TableWorld, verb: str, path: str, expire: bool = True) -> None:
+    """As before, and a writer died while it wrote its part of the metadata table, or after it had decided."""
+    with_kept_metadata_table(world)
+    crashed_before(world, DEAD_UPSERT, verb, path, expire)
 
 
 def with_interrupted_properties(world: TableWorld) -> None:

@@ -1,0 +1,163 @@
+"""Metadata tables for tests: one is built of a table; and does it tell the truth? Listing, statistics and record index are compared with files and rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import pyhudi_core as hudi
+from pyhudi_core.file_groups.listing import StorageListing
+from pyhudi_core.metadata_table import names, new_metadata_table
+from pyhudi_core.metadata_table.changes import CommitChanges, KeyPlaces, records_of
+from pyhudi_core.metadata_table.first_records import ExistingTable
+from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
+from pyhudi_core.metadata_table.reader import MetadataListing, MetadataTable
+from pyhudi_core.metadata_table.statistics import trusted_stats
+from pyhudi_core.model import java_properties
+from pyhudi_core.model.file_names import parse_data_file
+from pyhudi_core.model.instant import time_after
+from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.storage.below import StorageBelow
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.timeline.active import TimelineFolder
+
+SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.int64()), ("price", pa.float64())])
+GROUPS = {names.FILES: 1, names.COLUMN_STATS: 2, names.PARTITION_STATS: 1, names.RECORD_INDEX: 3}
+
+
+def rows(first: int, last: int) -> pa.Table:
+    numbers = range(first, last)
+    columns = ([f"k{n}" for n in numbers], [f"d{n % 3}" for n in numbers], list(numbers), [n / 2 for n in numbers])
+    return pa.table(dict(zip(SCHEMA.names, columns, strict=True)), SCHEMA)
+
+
+def existing(table: hudi.HudiTable) -> CommitChanges:
+    """What is to be known of a table from the beginning, its keys included."""
+    storage = table._home.storage
+    found = ExistingTable(
+        storage, StorageListing(storage, True), table.snapshot().view.visibility, table.schema, SerialExecutor()
+    ).changes()
+    everything = table.scan().to_arrow()
+    files = pc.list_element(pc.split_pattern(everything.column("_hoodie_file_name"), "_"), 0)
+    keys = KeyPlaces(
+        everything.column("_hoodie_record_key").combine_chunks(),
+        everything.column("_hoodie_partition_path").combine_chunks(),
+        files.combine_chunks(),
+        pa.array([], pa.string()),
+    )
+    return CommitChanges(found.stats, found.ranges, 17, found.columns, keys)
+
+
+def build(table: hudi.HudiTable) -> None:
+    """Build the metadata table of a table."""
+    storage = table._home.storage
+    below = StorageBelow(storage, names.FOLDER)
+    folder = TimelineFolder(below, ".hoodie/timeline")
+    body = java_properties.render(new_metadata_table.properties(table.name), "new")
+    storage.put(f"{names.FOLDER}/.hoodie/hoodie.properties", body)
+    known = existing(table)
+    time = max((instant.completion_time or "" for instant in table.timeline), default="20260101010101001")
+    for number, (partition, groups) in enumerate(GROUPS.items()):
+        time = time_after(time)
+        FirstBuild(partition, number, records_of(known, partition), groups).write(below, folder, time)
+    properties_file.apply(
+        storage, {"hoodie.table.metadata.partitions": ",".join(sorted(GROUPS))}, "metadata table", lambda: True
+    )
+
+
+def metadata_of(table: hudi.HudiTable) -> MetadataTable:
+    """The metadata table that a table lists, whatever a reader thinks of it."""
+    partitions = table.config.metadata_partitions
+    assert partitions, "the table lists no metadata table"
+    return MetadataTable.open(table._home.storage, table.timeline, partitions)
+
+
+def left_in_metadata_table(table: hudi.HudiTable) -> list[str]:
+    """Files of the metadata table that no completed instant of it wrote, and pending instants."""
+    metadata = metadata_of(table)
+    own = metadata.slices.own
+    left = [f"pending {instant.requested_time}" for instant in own.pending]
+    done = {instant.requested_time for instant in own.completed}
+    for info in StorageBelow(table._home.storage, names.FOLDER).list(""):
+        name = parse_data_file(info.path.rpartition("/")[2])
+        if name is not None and name.requested_time not in done or info.path.startswith(".hoodie/.temp/"):
+            left.append(info.path)
+    return left
+
+
+def assert_metadata_is_true(table: hudi.HudiTable) -> None:
+    """Readers use the metadata table, and all that it says is so. For copy-on-write tables."""
+    assert table.snapshot().metadata is not None, "readers do not use it"
+    metadata = metadata_of(table)
+    _assert_files(table, metadata)
+    if metadata.has(names.COLUMN_STATS):
+        _assert_column_stats(table, metadata)
+    if metadata.has(names.PARTITION_STATS):
+        _assert_partition_stats(table, metadata)
+    if metadata.has(names.RECORD_INDEX):
+        _assert_record_index(table, metadata)
+
+
+def _assert_files(table: hudi.HudiTable, metadata: MetadataTable) -> None:
+    """It lists the files that completed commits name, and no other; a pending write's do not count."""
+    stored = StorageListing(table._home.storage, bool(table.config.partition_fields))
+    admits = table.snapshot().visibility.admits
+    listed = MetadataListing(metadata)
+    for partition in {*stored.partitions(), *listed.partitions()}:
+        there = {
+            info.path: info.size
+            for info in stored.files(partition)
+            if (name := parse_data_file(info.path.rpartition("/")[2])) and admits(name.requested_time, info.path)
+        }
+        assert {info.path: info.size for info in listed.files(partition)} == there, partition
+        assert not there or partition in listed.partitions()
+
+
+def _assert_column_stats(table: hudi.HudiTable, metadata: MetadataTable) -> None:
+    """The newest file of each group has statistics that hold its values, for every column that older files have them of."""
+    partitions = metadata.data_partitions()
+    columns = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
+    found = metadata.column_stats(columns, partitions)
+    by_file = {(item.file, item.column): item for item in found}
+    kept = {item.column for item in found}
+    for partition in partitions:
+        for piece in table.snapshot().view.slices(partition):
+            assert piece.base is not None
+            with table._home.storage.open_input(piece.path) as source:
+                rows = pq.read_table(source)
+            for column in kept & set(rows.column_names):
+                item = by_file[str(piece.base.name), column]
+                assert item.rows == len(rows)
+                assert item.nulls == rows.column(column).null_count
+                known = trusted_stats(item, table.schema.field(column).type)
+                _assert_holds(known, rows.column(column))
+
+
+def _assert_partition_stats(table: hudi.HudiTable, metadata: MetadataTable) -> None:
+    rows = table.scan().to_arrow()
+    partitions = metadata.data_partitions()
+    columns = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
+    for item in metadata.partition_stats(columns, partitions):
+        inside = rows.filter(pc.equal(rows.column("_hoodie_partition_path"), item.partition)).column(item.column)
+        _assert_holds(trusted_stats(item, table.schema.field(item.column).type), inside)
+
+
+def _assert_holds(known: object, values: pa.ChunkedArray) -> None:
+    bounds = pc.min_max(values).as_py() if not pa.types.is_boolean(values.type) else {"min": None}
+    low, high = getattr(known, "min", None), getattr(known, "max", None)
+    if bounds["min"] is not None and low is not None:
+        assert low <= bounds["min"]
+    if bounds["min"] is not None and high is not None:
+        assert high >= bounds["max"]
+
+
+def _assert_record_index(table: hudi.HudiTable, metadata: MetadataTable) -> None:
+    rows = table.scan().to_arrow()
+    keys = rows.column("_hoodie_record_key").to_pylist()
+    groups = [name.partition("_")[0] for name in rows.column("_hoodie_file_name").to_pylist()]
+    expected = sorted(zip(keys, rows.column("_hoodie_partition_path").to_pylist(), groups, strict=True))
+    everything = {key for key, record in metadata.scan(names.RECORD_INDEX).items() if record["recordIndexMetadata"]}
+    assert everything == set(keys), "the record index has keys that the table has not"
+    found = metadata.record_locations([*keys, "no such key"])
+    assert sorted(zip(*(found.column(n).to_pylist() for n in ("key", "partition", "file_id")), strict=True)) == expected

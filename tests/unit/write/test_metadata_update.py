@@ -1,0 +1,133 @@
+"""A commit to a table that lists a metadata table writes it, too: listing, statistics and record index stay true, and readers go on to use them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.golden import unpack
+from support.metadata_tables import GROUPS, SCHEMA, assert_metadata_is_true, build, metadata_of, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError
+
+OF_HUDI = [
+    "hudi-1.0.2/cow_plain",
+    "hudi-1.2.0/cow_plain",
+    "hudi-1.0.2/cow_rich_types",
+    "hudi-1.2.0/cow_rich_types",
+    "hudi-1.0.2/cow_hive_services",
+    "hudi-1.0.2/cow_archived",
+    "hudi-1.0.2/mor_avro",
+    "hudi-1.2.0/mor_commit_time_parquet_log",
+    "hudi-1.0.2/mor_rolled_back",
+]
+
+
+@pytest.fixture
+def indexed(location: str) -> hudi.HudiTable:
+    """A table of 60 rows with all four partitions of the metadata table."""
+    table = hudi.create_table(location, SCHEMA, "id", "day", ordering="ts")
+    table.insert(rows(0, 60))
+    build(table)
+    return hudi.open_table(location)
+
+
+def data_of(table: hudi.HudiTable) -> pa.Table:
+    """The rows without meta columns."""
+    rows = table.scan().to_arrow()
+    return rows.select([name for name in rows.column_names if not name.startswith("_hoodie_")])
+
+
+@pytest.mark.row("I1", "I2", "I3", "P10")
+@pytest.mark.parametrize("name", OF_HUDI)
+def test_the_metadata_table_of_hudi_stays_true_under_our_commits(name: str, location: str) -> None:
+    table = hudi.open_table(unpack(name, location))
+    listed = table.config.metadata_partitions
+    everything = data_of(table)
+    half = everything.slice(0, len(everything) // 2)
+    for change, data in (("upsert", everything), ("delete", half), ("insert", half)):
+        assert getattr(table, change)(data).notes == ()
+        table = hudi.open_table(location)
+        assert table.config.metadata_partitions == listed
+        assert_metadata_is_true(table)
+    assert sorted(map(str, data_of(table).to_pylist())) == sorted(map(str, everything.to_pylist()))
+
+
+@pytest.mark.row("I1", "I5", "P10")
+def test_every_operation_keeps_all_four_indexes_true(indexed: hudi.HudiTable) -> None:
+    table = indexed
+    for change in (
+        lambda: table.upsert(rows(40, 90)),
+        lambda: table.delete(rows(0, 7).select(["id", "day"])),
+        lambda: table.insert(rows(200, 210)),
+        lambda: table.insert_overwrite(rows(300, 301)),
+        lambda: table.bulk_insert(rows(500, 560)),
+        lambda: table.delete_partitions(["day=d1"]),
+        lambda: table.upsert(rows(700, 720).set_column(1, "day", pa.array(["new"] * 20))),
+        lambda: table.insert_overwrite_table(rows(900, 930)),
+    ):
+        assert change().changed
+        assert_metadata_is_true(table)
+    assert table.lookup(pa.table({"id": ["k900", "k5", "k300"]})).to_arrow().column("id").to_pylist() == ["k900"]
+
+
+def test_a_file_that_was_pruned_by_statistics_holds_no_row_of_the_answer(indexed: hudi.HudiTable) -> None:
+    """Rows whose values are outside of what the statistics said before are found after the commit."""
+    far = rows(1000, 1003)
+    indexed.upsert(far)
+    assert indexed.scan(where="ts >= 1000").to_arrow().num_rows == 3
+    assert indexed.scan(where="ts < 0").to_arrow().num_rows == 0
+
+
+@pytest.mark.row("I5")
+def test_a_key_that_is_in_another_partition_is_refused_before_anything_is_published(indexed: hudi.HudiTable) -> None:
+    """The record index has one place for a key, so readers would find one of the two rows only."""
+    before = data_of(indexed)
+    moved = rows(5, 6).set_column(1, "day", pa.array(["elsewhere"]))
+    with pytest.raises(DuplicateKeyError, match="'k5' in day=d2"):
+        indexed.upsert(moved)
+    assert data_of(indexed).equals(before)
+    assert_metadata_is_true(indexed)
+
+
+def test_a_commit_that_is_given_up_leaves_nothing_in_the_metadata_table(indexed: hudi.HudiTable) -> None:
+    before = files_below(indexed)
+    with pytest.raises(CommitAbortedError), indexed.begin("upsert") as write:  # noqa: PT012
+        write.write(rows(0, 20))
+        assert files_below(indexed) - before, "its log files are written before the commit"
+        write.commit(gate=lambda: False)
+    assert files_below(indexed) == before
+    assert_metadata_is_true(indexed)
+
+
+def test_files_of_the_metadata_table_do_not_count_before_the_commit(indexed: hudi.HudiTable) -> None:
+    with indexed.begin("upsert") as write:
+        write.write(rows(1000, 1010))
+        assert_metadata_is_true(indexed)
+        assert metadata_of(indexed).record_locations(["k1001"]).num_rows == 0
+        write.commit()
+    assert metadata_of(indexed).record_locations(["k1001"]).num_rows == 1
+
+
+def test_a_commit_without_rows_is_known_to_the_metadata_table(indexed: hudi.HudiTable) -> None:
+    with indexed.begin("upsert", allow_empty=True) as write:
+        write.commit()
+    assert_metadata_is_true(indexed)
+
+
+def test_a_metadata_table_that_missed_a_commit_is_taken_off_the_list(indexed: hudi.HudiTable) -> None:
+    """What a writer left that ignores it would stay invisible; nobody may trust it any more."""
+    indexed.upsert(rows(0, 3))
+    folder = Path(indexed.location, ".hoodie/metadata/.hoodie/timeline")
+    newest = max(path.name.partition("_")[0] for path in folder.glob("2*.deltacommit"))
+    for path in folder.glob(f"{newest}*"):
+        path.unlink()
+    commit = indexed.upsert(rows(3, 6))
+    assert ("pyhudi.metadata_table.removed", ",".join(sorted(GROUPS))) in commit.notes
+    assert not hudi.open_table(indexed.location).config.metadata_partitions
+
+
+def files_below(table: hudi.HudiTable) -> set[str]:
+    return {str(path) for path in Path(table.location, ".hoodie/metadata").rglob("*") if path.is_file()}
