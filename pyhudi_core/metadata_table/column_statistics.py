@@ -91,7 +91,7 @@ def column_stats(ranges: pa.Table, partitions: Sequence[str], rows: Sequence[int
     for column, mask in _present(ranges, columns):
         inside = named.filter(mask)
         bounds = _bounds(ranges.column(column).filter(mask), _one(inside.column("rows")))
-        files_of = _Subject(_one(inside.column("behind")), _one(inside.column("name")), _one(inside.column("rows")))
+        files_of = _Subject(_one(inside.column("behind")), _one(inside.column("name")))
         parts.append(_records(RecordType.COLUMN_STATS, column, files_of, bounds))
     return Records.together(parts)
 
@@ -105,30 +105,44 @@ def partition_stats(
     for column, mask in _present(ranges, columns):
         inside = placed.filter(mask)
         bounds = _bounds(ranges.column(column).filter(mask), _one(inside.column("rows")))
-        merged, paths, counts = _by_partition(inside, bounds)
+        merged, paths = _by_partition(inside, bounds)
         hashes = pa.array([names.name_hash(names.partition_name(path)) for path in paths.to_pylist()], pa.string())
         shown = pc.if_else(pc.equal(paths, ""), names.NON_PARTITIONED, paths)
-        parts.append(_records(RecordType.PARTITION_STATS, column, _Subject(hashes, shown, counts), merged))
+        parts.append(_records(RecordType.PARTITION_STATS, column, _Subject(hashes, shown), merged))
     return Records.together(parts)
+
+
+def with_unknown(ranges: pa.Table, files: Sequence[str]) -> pa.Table:
+    """Ranges in which each of these files has every column: where nothing is known of it, its bounds and the number of its nulls are unknown."""
+    known = set(ranges.column("path").to_pylist())
+    missing = pa.array([path for path in files if path not in known], pa.string())
+    paths = pa.concat_arrays([_one(ranges.column("path")), missing])
+    filled = pc.is_in(paths, pa.array(list(files), pa.string()))
+    columns = [paths]
+    for field in list(ranges.schema)[1:]:
+        found = pa.concat_arrays([_one(ranges.column(field.name)), pa.nulls(len(missing), field.type)])
+        absent = pc.and_(found.is_null(), pc.invert(filled))
+        columns.append(pa.StructArray.from_arrays(found.flatten(), fields=list(field.type), mask=absent))
+    return pa.table(columns, schema=ranges.schema)
 
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """Bounds in the type in which they are kept; null where all values are null."""
+    """Bounds in the type in which they are kept, null where all values are null; how many values are null, and how many values there are."""
 
     kind: Kind
     low: pa.Array
     high: pa.Array
     nulls: pa.Array
+    rows: pa.Array
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What statistics are about: the end of the keys, the names, and how many rows there are."""
+    """What statistics are about: the end of the keys, and the names."""
 
     keys: pa.Array
     names: pa.Array
-    rows: pa.Array
 
 
 def _present(ranges: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
@@ -140,11 +154,10 @@ def _present(ranges: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, pa
                 yield column, mask
 
 
-def _by_partition(files: pa.Table, bounds: _Bounds) -> tuple[_Bounds, pa.Array, pa.Array]:
-    """The bounds of each partition, the partitions, and how many rows each has."""
-    table = (
-        files.append_column("min", bounds.low).append_column("max", bounds.high).append_column("nulls", bounds.nulls)
-    )
+def _by_partition(files: pa.Table, bounds: _Bounds) -> tuple[_Bounds, pa.Array]:
+    """The bounds of each partition, and the partitions."""
+    columns = [files.column("partition"), bounds.low, bounds.high, bounds.nulls, bounds.rows]
+    table = pa.table(columns, names=["partition", "min", "max", "nulls", "rows"])
     if pa.types.is_floating(bounds.kind.type):
         # Arrow leaves NaN out of a maximum, and here it is one.
         table = table.append_column("nan", pc.fill_null(pc.is_nan(bounds.high), False))
@@ -155,16 +168,19 @@ def _by_partition(files: pa.Table, bounds: _Bounds) -> tuple[_Bounds, pa.Array, 
     low, high, nulls, rows = (_one(found.column(f"{name}_{function}")) for name, function in sums[:4])
     if "nan" in table.column_names:
         high = pc.if_else(_one(found.column("nan_any")), pa.scalar(math.nan, high.type), high)
-    return _Bounds(bounds.kind, low, high, nulls), _one(found.column("partition")), rows
+    return _Bounds(bounds.kind, low, high, nulls, rows), _one(found.column("partition"))
 
 
 def _bounds(ranges: pa.ChunkedArray, rows: pa.Array) -> _Bounds:
     low, high, nulls = _one(ranges).flatten()
     kind = kind_of(low.type)
     assert kind is not None, f"{low.type} has no statistics"
-    nulls = pc.fill_null(nulls, 0)
+    # Some nulls and some values, so that neither IS NULL nor IS NOT NULL skips what is not known.
+    unknown = nulls.is_null()
+    nulls = pc.fill_null(nulls, 1)
+    rows = pc.if_else(unknown, pc.max_element_wise(rows, 2), rows)
     empty = pc.greater_equal(nulls, rows)
-    return _Bounds(kind, _kept(low, kind, kind.lowest, empty), _kept(high, kind, kind.highest, empty), nulls)
+    return _Bounds(kind, _kept(low, kind, kind.lowest, empty), _kept(high, kind, kind.highest, empty), nulls, rows)
 
 
 def _kept(bounds: pa.Array, kind: Kind, outside: object, empty: pa.Array) -> pa.Array:
@@ -185,7 +201,7 @@ def _records(kind: RecordType, column: str, subject: _Subject, bounds: _Bounds) 
         "columnName": pa.repeat(column, count),
         "minValue": _wrapped(bounds.low, bounds.kind, stats.field("minValue").type),
         "maxValue": _wrapped(bounds.high, bounds.kind, stats.field("maxValue").type),
-        "valueCount": subject.rows,
+        "valueCount": bounds.rows,
         "nullCount": bounds.nulls,
         "totalSize": zeros,
         "totalUncompressedSize": zeros,

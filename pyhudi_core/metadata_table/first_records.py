@@ -16,9 +16,9 @@ from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.formats.base_file import BaseFileReader, ColumnRange, is_parquet
 from pyhudi_core.formats.base_file.range_table import range_table
 from pyhudi_core.metadata_table.changes import CommitChanges
-from pyhudi_core.metadata_table.column_statistics import indexed_columns
+from pyhudi_core.metadata_table.column_statistics import indexed_columns, with_unknown
 from pyhudi_core.model.commit import WriteStat
-from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
+from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
 from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import ObjectInfo, Storage
@@ -55,7 +55,10 @@ class ExistingTable:
         listed = tuple(replace(stat, rows=rows.get(path, stat.rows)) for path, stat in stats.items())
         fields = [field for field in with_meta_fields(self.schema) if field.name in columns]
         ranges = range_table(parquet, [found for _, found in known], pa.schema(fields))
-        return CommitChanges(listed, pa.Table.from_batches([ranges]), 0, columns)
+        known_ranges = with_unknown(
+            pa.Table.from_batches([ranges]), [stat.path for stat in listed if _is_log(stat.path)]
+        )
+        return CommitChanges(listed, known_ranges, 0, columns)
 
     def _stat(self, partition: str, info: ObjectInfo) -> WriteStat | None:
         name = parse_data_file(split(info.path)[1])
@@ -83,10 +86,14 @@ def _has_ranges(path: str) -> bool:
     return isinstance(name, BaseFileName) and is_parquet(path)
 
 
+def _is_log(path: str) -> bool:
+    return isinstance(parse_data_file(split(path)[1]), LogFileName)
+
+
 def _together(groups: Sequence[ColumnRange | None], rows: Sequence[int], kind: pa.DataType) -> ColumnRange:
     """The range of several row groups: a bound is unknown if that of one with values is. Nobody knows whether numbers with a point have NaN."""
     if any(group is None or group.null_count is None for group in groups):
-        return ColumnRange(None, None, 0)
+        return ColumnRange(None, None, None)
     known = [group for group in groups if group is not None]
     nulls = sum(group.null_count or 0 for group in known)
     filled = [group for group, count in zip(known, rows, strict=True) if group.null_count != count]

@@ -35,6 +35,7 @@ class CompanionCommit:
         inflight: the companion's instant.
         body: the bytes of the completed file.
         keeps: the partitions of a metadata table that learn of the data table's commit by this one.
+        files: the paths of its files.
     """
 
     transaction: Transaction
@@ -42,6 +43,7 @@ class CompanionCommit:
     inflight: Instant
     body: bytes = b""
     keeps: frozenset[str] = frozenset()
+    files: frozenset[str] = frozenset()
 
     @property
     def requested_time(self) -> str:

@@ -197,6 +197,8 @@ def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> P
     transaction, metadata = attempt.transaction, attempt.metadata
     context = transaction.context
     markers.remove_leaks(context, transaction.requested_time, {stat.path for stat in metadata.stats})
+    for companion in attempt.companions:
+        markers.remove_leaks(companion.context, transaction.requested_time, set(companion.files))
     notes: dict[str, str] = {}
 
     def encode(added: Mapping[str, str]) -> bytes:

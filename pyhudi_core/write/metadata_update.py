@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
 from pyhudi_core.engine.grouping import runs
-from pyhudi_core.errors import DuplicateKeyError, at_table
+from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError, at_table
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.metadata_table import column_statistics, file_groups, names
 from pyhudi_core.metadata_table.changes import KEPT, CommitChanges, KeyPlaces, records_of
@@ -30,7 +30,7 @@ from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import TOKEN_BOUND, write_token
 from pyhudi_core.model.instant import epoch_ms
 from pyhudi_core.model.meta_fields import RECORD_KEY
-from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.properties import TableConfig, TableType
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.below import StorageBelow
 from pyhudi_core.timeline.active import Timeline
@@ -49,9 +49,14 @@ _OF_REPLACED, _OF_WRITTEN = 1, 2
 
 
 def keeps(config: TableConfig) -> bool:
-    """Whether this release keeps every partition of the metadata table that the table lists or builds."""
-    listed = {*config.metadata_partitions, *config.metadata_partitions_inflight}
-    return names.FILES in config.metadata_partitions and listed <= KEPT
+    """Whether this release keeps every partition of the metadata table that the table lists.
+
+    Not while one is being built, and no record index of a merge-on-read table: there the keys of a base file are not those of its file group.
+    """
+    listed = {*config.metadata_partitions}
+    if config.table_type is TableType.MERGE_ON_READ and names.RECORD_INDEX in listed:
+        return False
+    return names.FILES in listed and listed <= KEPT and not config.metadata_partitions_inflight
 
 
 def needs_keys(config: TableConfig) -> bool:
@@ -106,7 +111,9 @@ class _MetadataUpdate:
         # Its timeline is read after the data table's, so it has every commit that is known here, unless a writer ignored it.
         slices = MetadataSlices.load(context.root, start)
         partitions = context.config.metadata_partitions
-        if not slices.knows(start.commits) or not all(slices.pieces(partition) for partition in partitions):
+        if not slices.knows(start.commits) or not all(_has_known_groups(slices, partition) for partition in partitions):
+            return None
+        if self._has_widened() and {names.COLUMN_STATS, names.PARTITION_STATS} & {*partitions}:
             return None
         companion = begin_companion(self.transaction, place, OPERATION)
         changes = self._changes()
@@ -118,11 +125,21 @@ class _MetadataUpdate:
             else:
                 stats += self._log(place, partition, records_of(changes, partition), groups, _OF_WRITTEN)
         companion.stage(commit_of(stats))
+        companion.files = frozenset(stat.path for stat in stats)
         companion.keeps = frozenset(partitions)
         return companion
 
+    def _has_widened(self) -> bool:
+        """Whether the write changes the type of a column. Hudi cannot compare bounds of two types, and fails on statistics that have both."""
+        before = self.snapshot.schema
+        return any(
+            field.name in before.names and before.field(field.name).type != field.type
+            for field in self.schema
+            if column_statistics.kind_of(field.type) is not None
+        )
+
     def _changes(self) -> CommitChanges:
-        ranges = _with_unknown(self.written.ranges, self.written.stats)
+        ranges = column_statistics.with_unknown(self.written.ranges, [stat.path for stat in self.written.stats])
         columns = column_statistics.indexed_columns(self.schema)
         return CommitChanges(self.written.stats, ranges, self._instant_ms, columns)
 
@@ -159,7 +176,10 @@ class _MetadataUpdate:
         time = self.transaction.requested_time
         routed = changed.map(_ToGroups(groups, tasks), _routed(changed))
         replaced = frozenset(file_id for file_ids in self.replaced.values() for file_id in file_ids)
-        task = _IndexTask(open_runtime, place.prefix, time, self._instant_ms, slices.own, slices.data, replaced)
+        written = frozenset(stat.file_id for stat in self.written.stats)
+        task = _IndexTask(
+            open_runtime, place.prefix, time, self._instant_ms, slices.own, slices.data, replaced, written
+        )
         found = routed.shuffle(_TASK, tasks, _GROUP).map(task, _STAT).collect()
         return stats + [file_stat(**row) for row in found.to_pylist()]
 
@@ -212,6 +232,7 @@ class _IndexTask:
         prefix: the folder of the metadata table.
         own, data: the timelines of the metadata table and the data table, as the write found them.
         replaced: file groups whose keys the write removes.
+        written: file groups that the commit names.
     """
 
     open_runtime: OpenRuntime
@@ -221,6 +242,7 @@ class _IndexTask:
     own: Timeline
     data: Timeline
     replaced: frozenset[str]
+    written: frozenset[str]
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         runtime = self.open_runtime()
@@ -242,9 +264,23 @@ class _IndexTask:
         came = changes.filter(pc.invert(changes.column("deleted")))
         if not came.num_rows:
             return
+        known_groups = pc.is_in(came.column("file_id"), pa.array(sorted(self.written), pa.string()))
+        if not pc.all(known_groups).as_py():
+            raise CommitAbortedError(
+                "Spark lost what the tasks of this write returned, and ran them again with other results",
+                instant=self.requested_time,
+                hint="Nothing was published; write again.",
+            )
         left = changes.filter(changes.column("deleted")).column("key")
         known = index.record_locations(came.column("key").to_pylist())
-        stays = pc.invert(pc.is_in(known.column("file_id"), pa.array(sorted(self.replaced), pa.string())))
+        # A key that was deleted in the logs of its file group comes back to it.
+        own = came.column("file_id").take(
+            pc.index_in(known.column("key"), value_set=came.column("key").combine_chunks())
+        )
+        stays = pc.not_equal(known.column("file_id"), own)
+        stays = pc.and_(
+            stays, pc.invert(pc.is_in(known.column("file_id"), pa.array(sorted(self.replaced), pa.string())))
+        )
         stays = pc.and_(stays, pc.invert(pc.is_in(known.column("key"), left.combine_chunks())))
         found = known.filter(stays)
         if found.num_rows:
@@ -268,12 +304,7 @@ class _IndexTask:
         return records_of(CommitChanges((), pa.table({}), self.instant_ms, (), places), names.RECORD_INDEX)
 
 
-def _with_unknown(ranges: pa.Table, stats: Sequence[WriteStat]) -> pa.Table:
-    """The ranges, with a row of unknown bounds for each file that has none: statistics must never claim less than a file holds."""
-    known = set(ranges.column("path").to_pylist())
-    missing = [stat.path for stat in stats if stat.path not in known]
-    if not missing:
-        return ranges
-    nothing = {"min": None, "max": None, "nulls": 0}
-    columns = [pa.array([nothing] * len(missing), field.type) for field in list(ranges.schema)[1:]]
-    return pa.concat_tables([ranges, pa.table([pa.array(missing, pa.string()), *columns], schema=ranges.schema)])
+def _has_known_groups(slices: MetadataSlices, partition: str) -> bool:
+    """Whether the file groups of a partition have the names that we write to. Those of a record index kept by partition have others."""
+    found = [piece.file_id for piece in slices.pieces(partition)]
+    return bool(found) and found == [file_groups.file_id(partition, number) for number in range(len(found))]

@@ -75,18 +75,21 @@ def test_a_table_without_its_partition_columns_is_refused(location: str) -> None
     assert contents(location) == before
 
 
-def test_a_merge_on_read_table_is_not_written_yet(location: str) -> None:
+def test_a_table_whose_type_was_edited_goes_on_with_the_new_one(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))
     _edit(location, "COPY_ON_WRITE", "MERGE_ON_READ")
-    before = contents(location)
     opened = hudi.open_table(location)
-    with pytest.raises(UnsupportedTableError, match="merge-on-read"):
-        opened.upsert(orders((2, "a", 1.0)))
-    assert contents(location) == before
-    assert opened.scan(["id"]).to_arrow().num_rows == 1
-    with pytest.raises(InvalidOptionError, match=r"(?i)merge-on-read"):
-        make(location + "2", table_type="mor")
+    opened.upsert(orders((1, "a", 5.0), (2, "a", 1.0)))
+    assert sorted(opened.scan(["id", "price"]).to_arrow().to_pylist(), key=str) == [
+        {"id": 1, "price": 5.0},
+        {"id": 2, "price": 1.0},
+    ]
+
+
+def test_a_word_that_is_no_type_of_a_table_is_refused(location: str) -> None:
+    with pytest.raises(InvalidOptionError, match="merge_on_read"):
+        make(location, table_type="sideways")
 
 
 @pytest.mark.row("P8")

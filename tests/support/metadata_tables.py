@@ -49,8 +49,9 @@ def existing(table: hudi.HudiTable) -> CommitChanges:
     return CommitChanges(found.stats, found.ranges, 17, found.columns, keys)
 
 
-def build(table: hudi.HudiTable) -> None:
-    """Build the metadata table of a table."""
+def build(table: hudi.HudiTable, *partitions: str) -> None:
+    """Build the metadata table of a table, with all of `GROUPS` or with these partitions."""
+    groups_of = {name: count for name, count in GROUPS.items() if name in (partitions or GROUPS)}
     storage = table._home.storage
     below = StorageBelow(storage, names.FOLDER)
     folder = TimelineFolder(below, ".hoodie/timeline")
@@ -58,11 +59,11 @@ def build(table: hudi.HudiTable) -> None:
     storage.put(f"{names.FOLDER}/.hoodie/hoodie.properties", body)
     known = existing(table)
     time = max((instant.completion_time or "" for instant in table.timeline), default="20260101010101001")
-    for number, (partition, groups) in enumerate(GROUPS.items()):
+    for number, (partition, groups) in enumerate(groups_of.items()):
         time = time_after(time)
         FirstBuild(partition, number, records_of(known, partition), groups).write(below, folder, time)
     properties_file.apply(
-        storage, {"hoodie.table.metadata.partitions": ",".join(sorted(GROUPS))}, "metadata table", lambda: True
+        storage, {"hoodie.table.metadata.partitions": ",".join(sorted(groups_of))}, "metadata table", lambda: True
     )
 
 

@@ -11,6 +11,7 @@ from support.metadata_tables import GROUPS, SCHEMA, assert_metadata_is_true, bui
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError
+from pyhudi_core.metadata_table import names
 
 OF_HUDI = [
     "hudi-1.0.2/cow_plain",
@@ -90,6 +91,52 @@ def test_a_key_that_is_in_another_partition_is_refused_before_anything_is_publis
         indexed.upsert(moved)
     assert data_of(indexed).equals(before)
     assert_metadata_is_true(indexed)
+
+
+@pytest.mark.row("I3")
+@pytest.mark.parametrize("form", ["parquet", "avro"])
+def test_rows_in_log_files_are_found_wherever_their_values_are(location: str, form: str) -> None:
+    """A log may have several blocks, or a form without ranges; then its bounds are not known, and nothing is skipped because of it."""
+    table = hudi.create_table(location, SCHEMA, "id", "day", ordering="ts", table_type="MERGE_ON_READ")
+    table.insert(rows(0, 30))
+    build(table, names.FILES, names.COLUMN_STATS, names.PARTITION_STATS)
+    table = hudi.open_table(location, options={"hoodie.logfile.data.block.format": form})
+    far = rows(3, 9).set_column(3, "price", pa.array([1000.0, None, -5.0, 2000.0, None, 3.0]))
+    later = far.set_column(2, "ts", pa.array([500] * 6))
+    table.upsert(later)
+    table.delete(rows(20, 22).select(["id", "day"]))
+    assert_metadata_is_true(table)
+    for condition, count in (("price >= 1000", 2), ("price < 0", 1), ("price IS NULL", 2), ("ts = 500", 6)):
+        assert table.scan(where=condition).to_arrow().num_rows == count, condition
+
+
+def test_a_record_index_with_other_file_groups_is_not_written_to(location: str) -> None:
+    """Release 1.2 may keep a record index by partition, with file groups for each; our keys would be where Hudi does not look."""
+    table = hudi.open_table(unpack("hudi-1.2.0/cow_partitioned_record_index", location))
+    commit = table.upsert(data_of(table))
+    assert "pyhudi.metadata_table.removed" in dict(commit.notes)
+
+
+def test_the_record_index_of_a_merge_on_read_table_is_not_kept(location: str) -> None:
+    """A key of a base file may have been deleted in a log, and come back elsewhere; the index would not follow."""
+    table = hudi.create_table(location, SCHEMA, "id", "day", ordering="ts", table_type="MERGE_ON_READ")
+    table.insert(rows(0, 30))
+    build(table)
+    commit = hudi.open_table(location).upsert(rows(3, 9))
+    assert "pyhudi.metadata_table.removed" in dict(commit.notes)
+
+
+def test_a_column_that_becomes_wider_ends_the_metadata_table(location: str) -> None:
+    """Hudi fails on statistics whose bounds have two types, so it has to build them anew."""
+    narrow = pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.int64()), ("price", pa.float32())])
+    table = hudi.create_table(location, narrow, "id", "day", ordering="ts")
+    table.insert(rows(0, 30).cast(narrow))
+    build(table)
+    table = hudi.open_table(location)
+    table.insert(rows(30, 40).cast(narrow))
+    assert_metadata_is_true(table)
+    commit = table.upsert(rows(5, 8))
+    assert ("pyhudi.metadata_table.removed", ",".join(sorted(GROUPS))) in commit.notes
 
 
 def test_a_commit_that_is_given_up_leaves_nothing_in_the_metadata_table(indexed: hudi.HudiTable) -> None:
