@@ -41,7 +41,7 @@ class Condition(StrEnum):
 MEANING: Mapping[Condition, str] = {
     Condition.SAME_GROUP: "both wrote or replaced the same file group",
     Condition.REWRITTEN_GROUP: "both changed the same file group, and the write created a new base file for it (not a log file)",
-    Condition.SAME_KEY: "both inserted the same record key into one partition",
+    Condition.SAME_KEY: "both inserted the same record key into one partition, or into the table if it has a record index",
     Condition.SAME_PARTITION: "the later operation replaces a complete partition to which the earlier one wrote",
     Condition.PLAN_OVERLAP: "the pending plan of one operation names file groups, slices or the instant of the other",
     Condition.ALWAYS: "they ran at the same time, whatever they changed",

@@ -4,7 +4,7 @@ Every partition that the table lists learns of the commit, or the metadata table
 decision publishes both commits (`transaction.companion`).
 
 Keys that came into file groups or left them are never collected: the tasks of a dataset sort them into the file groups of the record index, and
-write its log files. Keys of file groups that the commit replaces are removed by log files that come before those.
+write its log files. Only keys of file groups that the commit replaces are read here; log files that come before those remove them.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
       +------undo------+----------------+
 
 - `Draft`: nothing of the write is on disk. It has no batch yet, or it has the batch of an attempt that was undone.
-- An attempt is `Begun` while its files are written. Then it is `Staged`, if it has something to commit, or `Unchanged`, if it has nothing; of such an
-  attempt nothing is left on disk.
+- An attempt is `Begun` while its files are written. Then it is `Staged`, if it has something to commit. If it has nothing, it is `Unchanged`, and
+  nothing of it is left on disk. A draft whose batch is empty becomes `Unchanged` at once.
 - `Committed`: the end. There is a commit, or the answer that there was nothing to change.
 
 Each state is a frozen value, each step is a function below, and a call that does not fit the state is refused by the state.

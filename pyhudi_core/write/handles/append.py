@@ -3,10 +3,10 @@
 Each write makes a new log file, so storages need no append, and a rollback deletes files (decision 0039). An upsert reads nothing of the slice: which
 version of a row wins is decided when the slice is read, or compacted.
 
-A delete has the ordering value of the row that it deletes. A delete without one would win over every older version, but a late row after it, with a
-lower value than the deleted row, would bring the deleted row back: the logs are merged first, and only their result meets the base file. So a
-delete in a table with event-time ordering reads keys and ordering values of its slice. Deletes and inserts on a slice with logs do so too, to
-know which keys are there.
+A delete has the ordering value of the row that it deletes. The logs of a slice are merged with each other before they meet the base file. So a late
+row would beat a delete without ordering value, and then lose against the base file's row, which would be back. Therefore a delete in a table with
+event-time ordering reads keys and ordering values of its slice. Deletes and inserts on a slice with logs read the slice too, to know which keys
+are there.
 
 Memory is bounded by the new rows of the file group and, where the slice is read, by its logs in these columns.
 """
