@@ -31,10 +31,11 @@ LOCKED = ("first_commit", "upsert_existing", "repair", "lost_race", "archival", 
 UNLOCKED = tuple(name for name in CASES if name not in LOCK_CASES)
 
 IN_METADATA = tuple(name for name in CASES if name.endswith("_metadata_table") and CASES[name].prepare is kept)
-SLOW = {("object_store", name) for name in (*IN_METADATA, "dead_writer_of_both", "decided_in_both")} | {
-    ("disk", "delete_keys_with_metadata_table"),
-    ("disk", "delete_partitions_with_metadata_table"),
-    ("disk", "decided_in_both"),
+SLOW = {
+    (kind, name)
+    for kind in ("object_store", "disk")
+    for name in (*IN_METADATA, "dead_writer_of_both", "decided_in_both")
+    if (kind, name) != ("disk", "insert_overwrite_table_with_metadata_table")
 }
 """Kinds of tables and operations that the quick suite leaves to the slow one: the same lines are crashed in others."""
 

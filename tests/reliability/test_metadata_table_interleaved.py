@@ -78,7 +78,7 @@ PAIRS: dict[str, tuple[Callable[[HudiTable], object], Callable[[HudiTable], obje
 @pytest.mark.parametrize("pair", PAIRS)
 def test_the_metadata_table_is_true_after_two_writers(pair: str) -> None:
     actors = [_actor(verb) for verb in PAIRS[pair]]
-    explore_randomly(_world, actors, it_is_true, Bounds(schedules=6 * FACTOR), seed=5).assert_clean()
+    explore_randomly(_world, actors, it_is_true, Bounds(schedules=3 * FACTOR), seed=5).assert_clean()
 
 
 @pytest.mark.slow

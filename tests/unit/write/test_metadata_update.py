@@ -15,14 +15,10 @@ from pyhudi_core.metadata_table import names
 
 OF_HUDI = [
     "hudi-1.0.2/cow_plain",
-    "hudi-1.2.0/cow_plain",
-    "hudi-1.0.2/cow_rich_types",
     "hudi-1.2.0/cow_rich_types",
     "hudi-1.0.2/cow_hive_services",
-    "hudi-1.0.2/cow_archived",
     "hudi-1.0.2/mor_avro",
     "hudi-1.2.0/mor_commit_time_parquet_log",
-    "hudi-1.0.2/mor_rolled_back",
 ]
 
 
