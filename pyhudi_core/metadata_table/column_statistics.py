@@ -49,8 +49,8 @@ def kind_of(column: pa.DataType) -> Kind | None:
         half = 1 << (63 if wide else 31)
         return Kind("LongWrapper" if wide else "IntWrapper", pa.int64() if wide else pa.int32(), -half, half - 1)
     if types.is_float32(column) or types.is_float64(column):
-        # NaN is greater than all numbers in Spark.
-        return Kind("FloatWrapper" if column.bit_width == 32 else "DoubleWrapper", column, -math.inf, math.nan)
+        # NaN is greater than all numbers in Spark. But Hudi skips what has NaN as a bound, so infinity stands for it.
+        return Kind("FloatWrapper" if column.bit_width == 32 else "DoubleWrapper", column, -math.inf, math.inf)
     if types.is_string(column):
         return Kind("StringWrapper", pa.string(), "", _HIGHEST_TEXT)
     if types.is_binary(column):
@@ -158,16 +158,9 @@ def _by_partition(files: pa.Table, bounds: _Bounds) -> tuple[_Bounds, pa.Array]:
     """The bounds of each partition, and the partitions."""
     columns = [files.column("partition"), bounds.low, bounds.high, bounds.nulls, bounds.rows]
     table = pa.table(columns, names=["partition", "min", "max", "nulls", "rows"])
-    if pa.types.is_floating(bounds.kind.type):
-        # Arrow leaves NaN out of a maximum, and here it is one.
-        table = table.append_column("nan", pc.fill_null(pc.is_nan(bounds.high), False))
     sums = [("min", "min"), ("max", "max"), ("nulls", "sum"), ("rows", "sum")]
-    if "nan" in table.column_names:
-        sums.append(("nan", "any"))
     found = table.group_by("partition", use_threads=False).aggregate(sums)
-    low, high, nulls, rows = (_one(found.column(f"{name}_{function}")) for name, function in sums[:4])
-    if "nan" in table.column_names:
-        high = pc.if_else(_one(found.column("nan_any")), pa.scalar(math.nan, high.type), high)
+    low, high, nulls, rows = (_one(found.column(f"{name}_{function}")) for name, function in sums)
     return _Bounds(bounds.kind, low, high, nulls, rows), _one(found.column("partition"))
 
 
@@ -186,7 +179,7 @@ def _bounds(ranges: pa.ChunkedArray, rows: pa.Array) -> _Bounds:
 def _kept(bounds: pa.Array, kind: Kind, outside: object, empty: pa.Array) -> pa.Array:
     """Bounds in their kept type, with ``outside`` where a bound is not known."""
     values = bounds.cast(kind.type)
-    if outside == -math.inf:
+    if pa.types.is_floating(kind.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind.type), values)
     outer = pa.scalar(outside, kind.type)
     return pc.if_else(empty, pa.scalar(None, kind.type), pc.fill_null(values, outer))

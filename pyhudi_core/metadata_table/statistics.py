@@ -60,7 +60,7 @@ def _real(item: ColumnRangeOfFile, stats: ColumnStats) -> ColumnStats:
     A file with NaN is recorded as 0 to 0, which cannot be seen in the bounds of its partition. Bounds may also come from a file from before its
     column was widened.
     """
-    if not item.file or stats.min == stats.max == 0:
+    if not item.file or stats.min == stats.max == 0 or stats.max == math.inf:
         return replace(stats, min=None, max=None)
     return replace(stats, min=lowest_widened(stats.min), max=highest_widened(stats.max))
 

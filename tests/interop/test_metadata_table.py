@@ -42,7 +42,7 @@ def rows(first: int, last: int, ts: int) -> pa.Table:
 def assert_all_agree(judge: JudgeProcess, path: Path) -> None:
     """The metadata table is listed and true, and Hudi reads through it the rows that we read."""
     table = hudi.open_table(str(path))
-    assert table.config.metadata_partitions == LISTED[table.config.table_type]
+    assert table.config.metadata_partitions == LISTED[table.config.table_type.value]
     assert_metadata_is_true(table)
     ours = table.scan().to_arrow()
     assert_same_rows(judge.read(path, **READ), ours, by=["id"])
