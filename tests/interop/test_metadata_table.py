@@ -69,5 +69,6 @@ def test_a_metadata_table_goes_back_and_forth(judge: JudgeProcess, tmp_path: Pat
         table.delete(rows(3 * round_, 3 * round_ + 2, ts).select(["id", "day"]))
         assert_all_agree(judge, path)
         judge.write(path, rows(20 * round_, 135 + 10 * round_, ts + 1), "upsert", **options)
-        judge.write(path, rows(40 + round_, 41 + round_, ts + 2), "delete", **options)
+        # A key that nobody writes again: release 1.0.2 cannot read a log with its own delete and a later row, if the ordering column is a long.
+        judge.write(path, rows(12 + round_, 13 + round_, ts + 2), "delete", **options)
         assert_all_agree(judge, path)
