@@ -18,7 +18,7 @@ from pyhudi_core.transaction.record import Intent, PublicationKind, Record, reco
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _AREA = Area.COMMIT_RECORD
-_METADATA_TABLE = ".hoodie/metadata/.hoodie/"
+_METADATA_TABLE = f"{layout.METADATA_TABLE}/.hoodie/"
 _REPLACED = (properties_file.PATH, ".hoodie/.index_defs/index.json")
 
 

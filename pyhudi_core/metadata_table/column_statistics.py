@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.record_schema import STATS_FIELD
 from pyhudi_core.metadata_table.records import Records, RecordType, type_of
 from pyhudi_core.model.meta_fields import COMMIT_TIME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 
-STATS_FIELD = "ColumnStatsMetadata"
 _MOST_COLUMNS = 32
 _META = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
 _DIGITS = 15

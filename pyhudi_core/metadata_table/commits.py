@@ -1,4 +1,4 @@
-"""Commits of the metadata table: the names of its log files, and the bytes of a completed file (specification, "Metadata Table").
+"""Commits of the metadata table: their log files, and the bytes of a completed file (specification, "Metadata Table").
 
 A commit of the data table has one of the metadata table beside it, a deltacommit with the same requested time. Its log files are written before
 the commit is decided; readers do not read them before the data table's commit has completed (`slices`).
@@ -7,25 +7,21 @@ the commit is decided; readers do not read them before the data table's commit h
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.metadata_table import file_groups
 from pyhudi_core.metadata_table.record_schema import PLAIN_SCHEMA
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, WriteStat
-from pyhudi_core.model.file_names import TOKEN_BOUND, LogFileName, parse_data_file, split, write_token
+from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action
-from pyhudi_core.runtime.base import Ids
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.transaction import markers
 
 OPERATION = "UPSERT_PREPPED"
 """What Hudi calls the operation of every commit of the metadata table."""
-
-
-def log_name(partition: str, number: int, requested_time: str, version: int, token: str) -> str:
-    """The name of a log file of a file group."""
-    return str(LogFileName(file_groups.file_id(partition, number), requested_time, version, token))
 
 
 def file_stat(path: str, size: int, writes: int, deletes: int) -> WriteStat:
@@ -45,24 +41,27 @@ def commit_of(stats: Sequence[WriteStat]) -> CommitMetadata:
     return CommitMetadata(OPERATION, tuple(stats), {SCHEMA_KEY: PLAIN_SCHEMA})
 
 
-def write_logs(
-    storage: Storage, ids: Ids, requested_time: str, records: Mapping[str, Records], groups: Mapping[str, int]
-) -> list[WriteStat]:
-    """Write the log files of one deltacommit.
+@dataclass(frozen=True, slots=True)
+class LogWriting:
+    """Writes the log files of one deltacommit.
 
-    Args:
+    Attributes:
         storage: of the metadata table.
-        records: what changes, by partition of the metadata table.
-        groups: how many file groups each of these partitions has.
+        requested_time: of the deltacommit.
+        token: the write token of this task.
     """
-    stats: list[WriteStat] = []
-    token = write_token(0, ids.below(TOKEN_BOUND), ids.below(TOKEN_BOUND))
-    for partition, changes in records.items():
-        for number, inside in file_groups.split(changes, groups[partition]):
-            path = f"{partition}/{log_name(partition, number, requested_time, 1, token)}"
-            info = storage.put(path, file_groups.log_file(partition, requested_time, inside))
-            stats.append(file_stat(path, info.size, len(inside), len(inside.gone)))
-    return stats
+
+    storage: Storage
+    requested_time: str
+    token: str
+
+    def write(self, partition: str, number: int, version: int, records: Records) -> WriteStat:
+        """Write one log file of a file group, with its marker. The records are those of this file group, sorted by key."""
+        name = LogFileName(file_groups.file_id(partition, number), self.requested_time, version, self.token)
+        path = f"{partition}/{name}"
+        markers.create(self.storage, self.requested_time, path, "APPEND")
+        info = self.storage.put(path, file_groups.log_file(partition, self.requested_time, records))
+        return file_stat(path, info.size, len(records), len(records.gone))
 
 
 def commit_body(stats: Sequence[WriteStat]) -> bytes:

@@ -15,20 +15,12 @@ import pyarrow.compute as pc
 
 from pyhudi_core.formats.hfile import HFileWriter
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
-from pyhudi_core.formats.log.contents import DeleteRecord, write_deletes
+from pyhudi_core.formats.log.deletes import Deletes
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.record_schema import SCHEMA
 from pyhudi_core.metadata_table.records import Records
 
 _STATISTICS = "col-stats"
-_DEFAULT_GROUPS = {
-    names.FILES: 1,
-    names.COLUMN_STATS: 2,
-    names.PARTITION_STATS: 1,
-    names.BLOOM_FILTERS: 4,
-    names.RECORD_INDEX: 10,
-}
-_DEFAULT_OF_EXPRESSIONS = 2
 
 
 def family(partition: str) -> str:
@@ -41,13 +33,6 @@ def family(partition: str) -> str:
 def file_id(partition: str, number: int) -> str:
     """The file id of a file group: ``col-stats-0001-0``."""
     return f"{family(partition)}-{number:04d}-0"
-
-
-def default_groups(partition: str) -> int:
-    """How many file groups a partition has if nothing is known about its size."""
-    if partition.startswith(names.SECONDARY_INDEX_PREFIX):
-        return _DEFAULT_GROUPS[names.RECORD_INDEX]
-    return _DEFAULT_GROUPS.get(partition, _DEFAULT_OF_EXPRESSIONS)
 
 
 def split(records: Records, groups: int) -> Iterator[tuple[int, Records]]:
@@ -76,14 +61,13 @@ def log_file(partition: str, requested_time: str, records: Records) -> bytes:
         headers = {Header.INSTANT_TIME: requested_time, Header.SCHEMA: SCHEMA}
         parts.append(encode_block(BlockType.HFILE_DATA, headers, _hfile(records, None)))
     if len(records.gone):
-        deletes = (DeleteRecord(key, partition, 0, "IntWrapper") for key in records.gone.to_pylist())
-        parts.append(_delete_block(requested_time, write_deletes(deletes)))
+        parts.append(_delete_block(partition, requested_time, records.gone))
     return b"".join(parts)
 
 
 def first_log_file(requested_time: str) -> bytes:
     """Return the bytes of the log file that a file group begins with."""
-    return encode_block(BlockType.DELETE, {Header.INSTANT_TIME: requested_time}, write_deletes(()))
+    return _delete_block("", requested_time, pa.array([], pa.string()))
 
 
 def base_file(file_name: str, records: Records) -> bytes:
@@ -97,7 +81,8 @@ def _hfile(records: Records, file_name: str | None) -> bytes:
     return writer.finish()
 
 
-def _delete_block(requested_time: str, content: bytes) -> bytes:
+def _delete_block(partition: str, requested_time: str, keys: pa.Array) -> bytes:
+    content = Deletes(keys, partition, pa.table({})).encode()
     return encode_block(BlockType.DELETE, {Header.INSTANT_TIME: requested_time}, content)
 
 

@@ -18,12 +18,10 @@ from fastavro.schema import SchemaParseException
 
 from pyhudi_core.errors import CorruptAvroError
 from pyhudi_core.formats.avro.schema import safe_schema
+from pyhudi_core.metadata_table.record_schema import FILES_FIELD, STATS_FIELD
 from pyhudi_core.metadata_table.slices import Arrival
 
 Record = Mapping[str, Any]
-FILES_FIELD = "filesystemMetadata"
-STATS_FIELD = "ColumnStatsMetadata"
-BLOOM_FIELD = "BloomFilterMetadata"
 
 
 def records(arrivals: Iterable[Arrival], wanted: frozenset[str] | None = None) -> dict[str, Record]:

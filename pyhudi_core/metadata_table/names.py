@@ -16,8 +16,9 @@ import pyarrow as pa
 import xxhash
 
 from pyhudi_core.formats.byte_columns import contents
+from pyhudi_core.transaction.layout import METADATA_TABLE
 
-FOLDER = ".hoodie/metadata"
+FOLDER = METADATA_TABLE
 FILES = "files"
 COLUMN_STATS = "column_stats"
 PARTITION_STATS = "partition_stats"

@@ -19,13 +19,19 @@ from pyhudi_core.file_groups.slicing import Piece
 from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.metadata_table import merging, names
-from pyhudi_core.metadata_table.merging import BLOOM_FIELD, FILES_FIELD, STATS_FIELD, wrapped_value
+from pyhudi_core.metadata_table.merging import wrapped_value
+from pyhudi_core.metadata_table.record_schema import (
+    BLOOM_FIELD,
+    FILES_FIELD,
+    LOCATION_FIELD,
+    SECONDARY_FIELD,
+    STATS_FIELD,
+)
 from pyhudi_core.metadata_table.slices import Arrival, Find, MetadataSlices, everything, with_keys, with_prefixes
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.active import Timeline
 
 _KEY, _ORDER = "key", "order"
-_SECONDARY = "SecondaryIndexMetadata"
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _UUID_LENGTH = 36
 _UUID_DIGITS = [place for place in range(_UUID_LENGTH) if place not in (8, 13, 18, 23)]
@@ -112,7 +118,7 @@ class MetadataTable:
 
         A partitioned index (release 1.2) may have one key in several partitions, with a row for each.
         """
-        rows = self._latest(names.RECORD_INDEX, list(dict.fromkeys(keys)), "recordIndexMetadata")
+        rows = self._latest(names.RECORD_INDEX, list(dict.fromkeys(keys)), LOCATION_FIELD)
         return _locations(rows)
 
     def record_keys_of(self, index: str, values: Sequence[str]) -> list[str]:
@@ -121,9 +127,9 @@ class MetadataTable:
         find = with_prefixes([prefix for value in unique for prefix in names.secondary_prefixes(value)])
         keys: list[str] = []
         for piece in self.slices.pieces(index):
-            newest = _newest(list(self.slices.arrivals(piece, find)), _SECONDARY)
+            newest = _newest(list(self.slices.arrivals(piece, find)), SECONDARY_FIELD)
             if newest.num_rows:
-                deleted = newest.column(_SECONDARY).combine_chunks().field("isDeleted")
+                deleted = newest.column(SECONDARY_FIELD).combine_chunks().field("isDeleted")
                 keys.extend(newest.column(_KEY).filter(pc.invert(pc.fill_null(deleted, False))).to_pylist())
         return [names.split_secondary_key(key)[1] for key in keys]
 
@@ -261,10 +267,10 @@ def _newest(arrivals: Sequence[Arrival], column: str) -> pa.Table:
 
 
 def _locations(rows: pa.Table) -> pa.Table:
-    if "recordIndexMetadata" not in rows.column_names:
+    if LOCATION_FIELD not in rows.column_names:
         empty = pa.array([], pa.string())
         return pa.table({"key": empty, "partition": empty, "file_id": empty, "instant_ms": pa.array([], pa.int64())})
-    found = rows.column("recordIndexMetadata").combine_chunks()
+    found = rows.column(LOCATION_FIELD).combine_chunks()
     high, low, index = (found.field(name) for name in ("fileIdHighBits", "fileIdLowBits", "fileIndex"))
     listed = pc.fill_null(found.field("partitionName"), "")
     partitions = pc.if_else(pc.equal(listed, names.NON_PARTITIONED), "", listed)

@@ -11,6 +11,11 @@ from typing import Any
 
 from pyhudi_core.model.meta_fields import META_FIELDS
 
+FILES_FIELD = "filesystemMetadata"
+STATS_FIELD = "ColumnStatsMetadata"
+BLOOM_FIELD = "BloomFilterMetadata"
+LOCATION_FIELD = "recordIndexMetadata"
+SECONDARY_FIELD = "SecondaryIndexMetadata"
 _NAMESPACE = "org.apache.hudi.avro.model"
 _JAVA = {"avro.java.string": "String"}
 _TEXT: dict[str, Any] = {"type": "string", **_JAVA}
@@ -86,11 +91,11 @@ def _schema() -> dict[str, Any]:
         *(_optional(name, "string") for name in META_FIELDS),
         _field("key", _TEXT),
         _field("type", "int"),
-        _field("filesystemMetadata", ["null", {"type": "map", "values": file, **_JAVA}]),
-        _optional("BloomFilterMetadata", bloom),
-        _optional("ColumnStatsMetadata", _statistics()),
-        _optional("recordIndexMetadata", _location()),
-        _optional("SecondaryIndexMetadata", _record("HoodieSecondaryIndexInfo", _field("isDeleted", "boolean"))),
+        _field(FILES_FIELD, ["null", {"type": "map", "values": file, **_JAVA}]),
+        _optional(BLOOM_FIELD, bloom),
+        _optional(STATS_FIELD, _statistics()),
+        _optional(LOCATION_FIELD, _location()),
+        _optional(SECONDARY_FIELD, _record("HoodieSecondaryIndexInfo", _field("isDeleted", "boolean"))),
     )
     return {**record, "namespace": _NAMESPACE}
 

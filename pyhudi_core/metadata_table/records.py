@@ -18,11 +18,9 @@ import pyarrow.compute as pc
 from pyhudi_core.formats.avro.columns import compile_schema
 from pyhudi_core.formats.avro.encoding import encode_records
 from pyhudi_core.metadata_table import names
-from pyhudi_core.metadata_table.record_schema import SCHEMA
+from pyhudi_core.metadata_table.record_schema import FILES_FIELD, LOCATION_FIELD, SCHEMA
 
 KEY = "key"
-FILES_FIELD = "filesystemMetadata"
-LOCATION_FIELD = "recordIndexMetadata"
 
 
 class RecordType(IntEnum):

@@ -40,7 +40,7 @@ from pyhudi_core.transaction import layout, removal
 from pyhudi_core.transaction.commit import Gate, ask_gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Terms, decide
-from pyhudi_core.transaction.metadata_removal import FOLDER as METADATA_TABLE
+from pyhudi_core.transaction.layout import METADATA_TABLE
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.rollback import sweep_late_bytes
 

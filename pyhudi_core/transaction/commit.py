@@ -28,7 +28,7 @@ from pyhudi_core.transaction import layout, markers, metadata_removal
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew, completion_time_after
 from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import Check, Decision, Draft, OutcomeUnknown, Terms, decide
+from pyhudi_core.transaction.decision import Check, Decision, OutcomeUnknown, StagedIntent, Terms, decide
 from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.metadata_removal import Kept
 from pyhudi_core.transaction.record import Intent, Publication
@@ -161,7 +161,7 @@ class _Finishing:
         self.body = self.encode(self.notes)
         self.transaction.context.root.put(self.staged, self.body)
 
-    def intent(self, timeline: Timeline) -> Draft | None:
+    def intent(self, timeline: Timeline) -> StagedIntent | None:
         """What is to be decided on this timeline; None if our instant is completed. Raises `CommitAbortedError` if it was rolled back."""
         transaction = self.transaction
         context, folder = transaction.context, transaction.context.folder
@@ -204,7 +204,7 @@ class _Finishing:
             tuple(publications),
             tuple(companion.inflight_path for companion in self.companions),
         )
-        return Draft(intent, bodies)
+        return StagedIntent(intent, bodies)
 
 
 def _properties(context: TableContext) -> dict[str, str]:

@@ -66,8 +66,9 @@ class CompanionCommit:
         completed = replace(self.inflight, state=State.COMPLETED, completion_time=completion_time)
         return self.context.place.from_root(self.context.folder.file(completed))
 
-    def stage(self, commit: CommitMetadata) -> None:
-        """Write the bytes of the completed file to the staging path, from which any process can publish them."""
+    def stage(self, commit: CommitMetadata, keeps: frozenset[str] = frozenset()) -> None:
+        """Write the bytes of the completed file to the staging path, from which any process can publish them. ``keeps`` as in the attribute."""
+        self.keeps, self.files = keeps, frozenset(stat.path for stat in commit.stats)
         action = self.inflight.action
         commit = replace(commit, extra={**commit.extra, TOKEN_KEY: self.transaction.token})
         record = commit.to_avro(action)

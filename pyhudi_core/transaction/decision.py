@@ -67,14 +67,14 @@ class OutcomeUnknown(Exception):  # noqa: N818  (each caller turns it into an er
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class StagedIntent:
     """An intent that is not decided yet, and the bytes of the files that it creates, by path; the bytes are also staged, for other processes."""
 
     intent: Intent
     bodies: Mapping[str, bytes]
 
 
-BuildIntent = Callable[[Timeline], Draft | None]
+BuildIntent = Callable[[Timeline], StagedIntent | None]
 """Makes the intent from the timeline that was found under the lock. None: there is nothing to decide (any more)."""
 
 
@@ -209,7 +209,7 @@ class _Deciding:
         except StorageStateUnknownError as error:
             raise OutcomeUnknown(error, decided=False) from error
 
-    def _publish(self, draft: Draft, looked: float) -> bool:
+    def _publish(self, draft: StagedIntent, looked: float) -> bool:
         """Step 6. A living writer that has just listed the timeline needs no other look: nobody has rolled back what it decides."""
         context = self.context
         recent = context.runtime.clock.monotonic() - looked < _RECENT_S and self.terms.seems_alive()

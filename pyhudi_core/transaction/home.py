@@ -14,7 +14,7 @@ from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import TimelineFolder
 from pyhudi_core.transaction.context import CommitProtocol, TableContext
-from pyhudi_core.transaction.metadata_removal import FOLDER as METADATA_TABLE
+from pyhudi_core.transaction.layout import METADATA_TABLE
 from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.transaction.protections import Protections
 

@@ -9,6 +9,8 @@ COMMIT_RECORD = f"{PRIVATE}/commit_record"
 STAGED = f"{PRIVATE}/staged"
 CLAIMS = f"{PRIVATE}/claims"
 UNSWEPT = f"{PRIVATE}/unswept"
+METADATA_TABLE = ".hoodie/metadata"
+"""The folder of the metadata table, which is a table of its own."""
 
 
 def heartbeat(requested_time: str) -> str:

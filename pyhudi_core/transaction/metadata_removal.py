@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline import properties_file
+from pyhudi_core.transaction.layout import METADATA_TABLE
 from pyhudi_core.transaction.record import Changes, Publication, PublicationKind
 
 LISTED = "hoodie.table.metadata.partitions"
 INFLIGHT = "hoodie.table.metadata.partitions.inflight"
 NOTE = "pyhudi.metadata_table.removed"
-FOLDER = ".hoodie/metadata"
 COMMENT = "metadata table removed"
 
 Kept = frozenset[str] | None
@@ -50,5 +50,5 @@ def unlists(changes: Changes) -> bool:
 
 def remove_folder(storage: Storage) -> None:
     """Remove the files of a metadata table that is not listed any more. The caller holds the lock: Hudi may make a new one at any time later."""
-    storage.delete_many(info.path for info in storage.list(f"{FOLDER}/"))
-    storage.remove_empty_folders(FOLDER)
+    storage.delete_many(info.path for info in storage.list(f"{METADATA_TABLE}/"))
+    storage.remove_empty_folders(METADATA_TABLE)

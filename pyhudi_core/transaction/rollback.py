@@ -17,7 +17,7 @@ from pyhudi_core.transaction import begin, heartbeat, layout, markers, removal, 
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import finish
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import Draft, OutcomeUnknown, Terms, decide, finish_decided
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, finish_decided
 from pyhudi_core.transaction.freshness import load_showing
 from pyhudi_core.transaction.markers import WRITES
 from pyhudi_core.transaction.record import Intent, Publication, record_store
@@ -197,7 +197,7 @@ class _Fence:
             self.plan = encode_record("HoodieRollbackPlan", plan, sync_marker=self.transaction.sync_marker)
             context.root.put(self.staged, self.plan)
 
-    def intent(self, timeline: Timeline) -> Draft | None:
+    def intent(self, timeline: Timeline) -> StagedIntent | None:
         """The decision to put the plan on the timeline; None if there is no write to roll back, or the plan is there."""
         transaction = self.transaction
         context = transaction.context
@@ -220,7 +220,7 @@ class _Fence:
         plans = (Publication(path, self.staged),)
         action = str(Action.ROLLBACK)
         intent = Intent(transaction.requested_time, "", action, pending, transaction.token, plans)
-        return Draft(intent, {path: self.plan})
+        return StagedIntent(intent, {path: self.plan})
 
     def announced(self) -> Instant | None:
         """The victim, after the rollback's own files are complete; None if the plan is not on the timeline."""

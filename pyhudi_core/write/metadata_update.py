@@ -22,23 +22,22 @@ from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError, at_table
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.metadata_table import column_statistics, file_groups, names
 from pyhudi_core.metadata_table.changes import KEPT, CommitChanges, KeyPlaces, records_of
-from pyhudi_core.metadata_table.commits import OPERATION, commit_of, file_stat, log_name
+from pyhudi_core.metadata_table.commits import OPERATION, LogWriting, commit_of, file_stat
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import WriteStat
-from pyhudi_core.model.file_names import TOKEN_BOUND, write_token
 from pyhudi_core.model.instant import epoch_ms
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.properties import TableConfig, TableType
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.below import StorageBelow
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import markers
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.companion import CompanionCommit, begin_companion
 from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.write.handles.base import OpenRuntime, runtime_opener
+from pyhudi_core.write.handles.new_file import new_token
 from pyhudi_core.write.tasks import Written
 
 _GROUP, _TASK = "_pyhudi_group", "_pyhudi_index_task"
@@ -124,9 +123,7 @@ class _MetadataUpdate:
                 stats += self._index_keys(place, slices, groups)
             else:
                 stats += self._log(place, partition, records_of(changes, partition), groups, _OF_WRITTEN)
-        companion.stage(commit_of(stats))
-        companion.files = frozenset(stat.path for stat in stats)
-        companion.keeps = frozenset(partitions)
+        companion.stage(commit_of(stats), keeps=frozenset(partitions))
         return companion
 
     def _has_widened(self) -> bool:
@@ -152,13 +149,10 @@ class _MetadataUpdate:
         self, place: TablePlace, partition: str, records: Records, groups: int, version: int
     ) -> Iterator[WriteStat]:
         """Write the log files of one partition from here."""
-        ids, time = self.transaction.context.runtime.ids, self.transaction.requested_time
-        token = write_token(0, ids.below(TOKEN_BOUND), ids.below(TOKEN_BOUND))
+        token = new_token(0, self.transaction.context.runtime.ids)
+        writing = LogWriting(place.storage, self.transaction.requested_time, token)
         for number, inside in file_groups.split(records, groups):
-            path = f"{partition}/{log_name(partition, number, time, version, token)}"
-            markers.create(place.storage, time, path, "APPEND")
-            info = place.storage.put(path, file_groups.log_file(partition, time, inside))
-            yield file_stat(path, info.size, len(inside), len(inside.gone))
+            yield writing.write(partition, number, version, inside)
 
     def _index_keys(self, place: TablePlace, slices: MetadataSlices, groups: int) -> list[WriteStat]:
         """Write the log files of the record index: of keys in replaced file groups here, of all others in tasks."""
@@ -246,17 +240,13 @@ class _IndexTask:
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         runtime = self.open_runtime()
-        storage = StorageBelow(runtime.storage, self.prefix)
         index = MetadataTable(MetadataSlices(runtime.storage, self.own, self.data), (names.RECORD_INDEX,))
-        token = write_token(task.number, runtime.ids.below(TOKEN_BOUND), runtime.ids.below(TOKEN_BOUND))
+        storage = StorageBelow(runtime.storage, self.prefix)
+        writing = LogWriting(storage, self.requested_time, new_token(task.number, runtime.ids))
         for group, changes in runs(batches, _GROUP):
             self._refuse_elsewhere(index, changes)
-            records = self._records(changes)
-            name = log_name(names.RECORD_INDEX, group, self.requested_time, _OF_WRITTEN, token)
-            path = f"{names.RECORD_INDEX}/{name}"
-            markers.create(storage, self.requested_time, path, "APPEND")
-            info = storage.put(path, file_groups.log_file(names.RECORD_INDEX, self.requested_time, records))
-            row = {"path": path, "size": info.size, "writes": len(records), "deletes": len(records.gone)}
+            stat = writing.write(names.RECORD_INDEX, group, _OF_WRITTEN, self._records(changes))
+            row = {"path": stat.path, "size": stat.size, "writes": stat.rows, "deletes": stat.deletes}
             yield pa.RecordBatch.from_pylist([row], _STAT)
 
     def _refuse_elsewhere(self, index: MetadataTable, changes: pa.Table) -> None:

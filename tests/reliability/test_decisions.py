@@ -26,8 +26,9 @@ from pyhudi_core.transaction import decision, layout
 from pyhudi_core.transaction.begin import Transaction, begin_write, completion_time_after
 from pyhudi_core.transaction.commit import still_wanted
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import Draft, Terms, decide
-from pyhudi_core.transaction.metadata_removal import FOLDER, LISTED
+from pyhudi_core.transaction.decision import StagedIntent, Terms, decide
+from pyhudi_core.transaction.layout import METADATA_TABLE
+from pyhudi_core.transaction.metadata_removal import LISTED
 from pyhudi_core.transaction.protections import Protections
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Intent, Publication, PublicationKind, Record
@@ -55,7 +56,7 @@ def add_to_index(world: CounterWorld) -> str:
     staged = layout.staged(transaction.requested_time, transaction.nonce)
     context.storage.put(staged, body)
 
-    def build_intent(found: Timeline) -> Draft | None:
+    def build_intent(found: Timeline) -> StagedIntent | None:
         if (mine := found.find(transaction.requested_time)) is not None and mine.is_completed:
             return None
         still_wanted(transaction, found)
@@ -71,7 +72,7 @@ def add_to_index(world: CounterWorld) -> str:
     return transaction.requested_time
 
 
-def _with_index(transaction: Transaction, found: Timeline, completed: Publication, body: bytes) -> Draft:
+def _with_index(transaction: Transaction, found: Timeline, completed: Publication, body: bytes) -> StagedIntent:
     context = transaction.context
     old = context.storage.get(INDEX) if context.storage.head(INDEX) else None
     new = json.dumps([*json.loads(old or b"[]"), transaction.requested_time]).encode()
@@ -82,7 +83,7 @@ def _with_index(transaction: Transaction, found: Timeline, completed: Publicatio
     publications = (Publication(INDEX, staged, PublicationKind.REPLACE, digest(old)), replace(completed, path=path))
     inflight = context.folder.file(transaction.inflight)
     intent = Intent(transaction.requested_time, time, "commit", inflight, transaction.token, publications)
-    return Draft(intent, {path: body})
+    return StagedIntent(intent, {path: body})
 
 
 def the_index_names_every_commit_once(world: CounterWorld, history: History) -> None:
@@ -156,7 +157,7 @@ def listing_a_metadata_table(profile: Profile) -> Image:
     """The counter's table as Hudi leaves it, with a metadata table on the list."""
     sim = SimWorld(SimOptions(profile=profile, image=empty_table(profile)))
     properties_file.update(sim.storage, {LISTED: "files"}, "Updated at some time")
-    sim.storage.put(f"{FOLDER}/files/base.hfile", b"hfile")
+    sim.storage.put(f"{METADATA_TABLE}/files/base.hfile", b"hfile")
     return sim.storage.image()
 
 
@@ -191,7 +192,7 @@ def rows_show_and_nothing_was_undone(world: CounterWorld, history: History) -> N
     found = properties_file.read(context.storage)
     TableConfig.from_properties(found, table="counter")
     if len(context.folder.load().commits):
-        assert not context.storage.list(f"{FOLDER}/")
+        assert not context.storage.list(f"{METADATA_TABLE}/")
     if "changed" in [event.value for event in history.of("ok")]:
         assert found.get("another") == "one", "a later change was undone"
 

@@ -15,8 +15,9 @@ import pyhudi_core as hudi
 from pyhudi_core.formats.base_file.parquet_statistics import written_ranges
 from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.metadata_table import column_statistics, file_groups, merging, names, records
-from pyhudi_core.metadata_table.merging import STATS_FIELD, wrapped_value
+from pyhudi_core.metadata_table.merging import wrapped_value
 from pyhudi_core.metadata_table.reader import MetadataTable
+from pyhudi_core.metadata_table.record_schema import FILES_FIELD, STATS_FIELD
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import Arrival
 from pyhudi_core.model.instant import Action
@@ -139,8 +140,8 @@ def test_lists_of_files_are_those_that_hudi_made(tables: list[tuple[str, hudi.Hu
         files = {partition: metadata.files([partition])[partition] for partition in partitions}
         found = decoded(records.file_lists(files)) | decoded(records.partition_list(partitions))
         for key, record in metadata.scan(names.FILES).items():
-            kept = {n: info for n, info in record[merging.FILES_FIELD].items() if not info["isDeleted"]}
-            assert found[key][merging.FILES_FIELD] == kept, name
+            kept = {n: info for n, info in record[FILES_FIELD].items() if not info["isDeleted"]}
+            assert found[key][FILES_FIELD] == kept, name
             assert found[key]["type"] == record["type"], name
 
 
