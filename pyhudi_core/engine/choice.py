@@ -27,7 +27,7 @@ def engine_for(data: object, executor: Executor, spark: Any = None) -> Engine:
 
 
 def frame_of(reading: Reading, spark: Any) -> Any:
-    """The rows as a DataFrame of a Spark session; its executors read them when it is used. Raises `ConfigError` for what is no classic session."""
+    """The rows as a DataFrame of a Spark session; its executors read them when it is used. Raises `ConfigError` for a session of Spark Connect."""
     from pyhudi_core.engine.spark_reading import frame  # noqa: PLC0415  (Spark is imported only where it is used)
 
     return frame(reading, spark)

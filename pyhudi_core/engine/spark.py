@@ -83,7 +83,7 @@ class _WithoutRows:
 def use_own_python(spark: SparkSession) -> None:
     """Let a local session's workers run this interpreter, unless somebody chose one: left alone they run PATH's ``python3``.
 
-    Raises `ConfigError` for what is no classic session, such as one of Spark Connect.
+    Raises `ConfigError` for a session of Spark Connect, and for anything that is not a session.
     """
     if not isinstance(spark, SparkSession):
         raise ConfigError(

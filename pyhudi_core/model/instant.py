@@ -122,9 +122,8 @@ def parse_file_name(name: str) -> Instant | None:
     if word not in Action._value2member_map_:
         return None
     action = Action(word)
-    if (
-        suffix is None
-    ):  # nothing completes under the pending name of a table service, so such a file is none of the timeline's
+    if suffix is None:
+        # A table service completes under another name than its pending one, so readers skip a file such as ``<time>.compaction``.
         return Instant(begin, action, State.COMPLETED, completion) if action.completes_as is action else None
     if suffix in (State.REQUESTED.value, State.INFLIGHT.value) and completion is None:
         return Instant(begin, action, State(suffix))

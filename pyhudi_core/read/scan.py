@@ -100,7 +100,7 @@ class Scan:
 
     def to_spark(self, spark: Any) -> Any:
         """Return the rows as a DataFrame of this Spark session; its executors read them when it is used. Raises
-        `ConfigError` for what is no classic session.
+        `ConfigError` for a session of Spark Connect.
         """
         with at_table(self.storage.location):
             parts = EngineScan(self.snapshot, self.storage, self.executor, self.rows, self.merging, self.slices())

@@ -1,8 +1,7 @@
 """Keys and values in file slices: the model of the study of Hudi's consistency, on the shipped protocol.
 
-A table has one partition and a few file groups; a base file holds keys and values as JSON instead of Parquet. All else is the shipped code: begin,
-timeline, markers, names of files, look-up of the newest slices (view, visibility, listing), conflict and key check, commit, lock. File slices are
-objects of the simulated storage that later writes and readers really read, so a slice that is overwritten or never named is a lost write.
+A table has one partition and a few file groups; a base file holds keys and values as JSON. All else is the shipped code, from begin to commit. File
+slices are objects of the simulated storage that later writes and readers read, so a slice that is overwritten or never named is a lost write.
 
 The explorer chooses the schedule, and for each write its key, the file group of a new key, and (without monotonic times) its begin time.
 """

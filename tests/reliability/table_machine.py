@@ -252,7 +252,7 @@ class TableMachine(RuleBasedStateMachine):
         if not perhaps and any(history.result(name) for name, operation in named if operation.verb != "archive"):
             # Whoever commits publishes what was decided before; nothing older can show up any more.
             seen = self.look()
-            assert seen in self.states, f"{sorted(seen)} is none of {self.states}"
+            assert seen in self.states, f"{sorted(seen)} is not one of {self.states}"
             self.branches = {(seen, ())}
         self.is_broken = False
         return told
@@ -281,7 +281,7 @@ class TableMachine(RuleBasedStateMachine):
         if self.actors == 0:
             return
         seen = self.look()
-        assert seen in self.states, f"a reader sees {sorted(seen)}, which is none of {self.states}"
+        assert seen in self.states, f"a reader sees {sorted(seen)}, which is not one of {self.states}"
         self.ask_what_became_of_commits()
 
     def ask_what_became_of_commits(self) -> None:

@@ -54,9 +54,9 @@ def test_no_sequence_of_writes_crashes_and_accidents_breaks_a_promise() -> None:
 
 NOTICED = {
     "key_check": "a key is there twice",
-    "commit_record": "is none of|no order of",
-    "roll_forward": "is none of|no order of",
-    "admission_by_name": "a key is there twice|is none of",
+    "commit_record": "is not one of|no order of",
+    "roll_forward": "is not one of|no order of",
+    "admission_by_name": "a key is there twice|is not one of",
 }
 """Protections that are off, and what the machine says of them; `test_load_bearing` has a scenario for each of all protections."""
 

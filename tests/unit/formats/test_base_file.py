@@ -388,16 +388,3 @@ def test_lists_of_thrift_have_short_and_long_heads(items: int) -> None:
     )
     data = b"\x19" + head + b"".join(map(_zigzag, range(items))) + b"\x00"
     assert thrift_struct(data) == ({1: list(range(items))}, len(data))
-
-
-def test_the_writer_knows_that_a_column_has_nan_which_the_footer_does_not_say() -> None:
-    schema = with_meta_fields(pa.schema([("plain", pa.float64()), ("holes", pa.float32())]))
-    meta = {name: ["x"] * 3 for name in schema.names[:5]}
-    rows = pa.table({**meta, "plain": [1.0, None, 2.0], "holes": [1.0, float("nan"), -1.0]}, schema)
-    sink = pa.BufferOutputStream()
-    writer = BaseFileWriter(sink, schema, avro_schema="{}", bloom=None)
-    writer.write(rows)
-    ranges = writer.close().ranges
-    assert (ranges["plain"].min, ranges["plain"].max) == (1.0, 2.0)
-    assert ranges["holes"].min == -1.0
-    assert ranges["holes"].max != ranges["holes"].max, "NaN"
