@@ -33,10 +33,10 @@ $(INSTALLED): requirements.lock pyproject.toml scripts/install.py
 	$(PYTHON3) scripts/install.py
 	@touch $@
 
-java: ## See to a Java 17 or newer, or say how to get one
+java: ## Find or install Java 17 or newer; print what to do if that fails
 	@$(PYTHON3) scripts/java.py
 
-check: $(INSTALLED) ## Formatting, lint, types, the layers of the house, generated pages
+check: $(INSTALLED) ## Formatting, lint, types, import layers, generated pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict pyhudi_core pyhudi_dagster definitions.py
@@ -47,58 +47,58 @@ check: $(INSTALLED) ## Formatting, lint, types, the layers of the house, generat
 	$(BIN)/python scripts/figures.py
 	@! git ls-files --stage | grep '^120000' || { echo "links are no part of the repository: git rm --cached them"; exit 1; }
 
-format: $(INSTALLED) ## Format the code and mend what lint can mend
+format: $(INSTALLED) ## Format the code and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: $(INSTALLED) java ## The complete quick suite, about 10 minutes on two cores (TESTS=tests/unit: a part)
+test: $(INSTALLED) java ## The complete quick suite, about 10 minutes on two cores (TESTS=tests/unit: only these)
 	$(BIN)/python scripts/quick_suite.py $(TESTS) --ignore=tests/interop
 
 demo: $(INSTALLED) java ## A week of real flights through Dagster, then the UI (UI=0: without; DAYS=7, PORT=3000)
 	$(BIN)/python scripts/demo.py --days $(DAYS) --port $(PORT) $(if $(filter 0,$(UI)),--no-ui)
 
-interop: $(INSTALLED) java ## Real Apache Hudi reads and continues our tables (HUDI=1.0.2,hudi-rs: these only)
+interop: $(INSTALLED) java ## Real Apache Hudi reads and continues our tables (HUDI=1.0.2,hudi-rs: only these)
 	$(BIN)/python scripts/interop_env.py $(HUDI_JARS:%=--only hudi-spark3.5-bundle_2.12:%)
 	HUDI_VERSIONS="$(HUDI)" $(BIN)/pytest tests/interop -q --durations=5 -m 'not slow'
 
 bench: $(INSTALLED) java ## Measure, and write docs/benchmarks.md
-	$(BIN)/python scripts/interop_env.py
+	$(BIN)/python scripts/interop_env.py --local-peers
 	$(BIN)/python -m benchmarks
 
-smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in an environment of their own
+smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in a separate environment
 	$(PYTHON3) scripts/pyspark35.py $(SPARK35)
 	$(SPARK35)/bin/python -m pytest tests/spark -q
 
 fuzz: $(INSTALLED) ## Damaged input for every parser, 50,000 cases each (FUZZ=1: 500, as in the quick suite)
 	PYHUDI_FUZZ=$(FUZZ) $(BIN)/pytest tests/hostile/test_fuzz_formats.py tests/hostile/test_fuzz_timeline.py -q --durations=5
 
-explore: $(INSTALLED) ## Two writers under every order and crash (PYHUDI_EXPLORE=n widens the bounds)
+explore: $(INSTALLED) ## Two writers in every order, with crashes (PYHUDI_EXPLORE=n: larger bounds)
 	$(BIN)/pytest tests/reliability -q -s -m 'not slow'
 
 machine: $(INSTALLED) ## 20,000 random sequences of writes, crashes, wrong clocks, expiring locks and archival (EXAMPLES=n)
 	PYHUDI_MACHINE=$(EXAMPLES) $(BIN)/pytest tests/reliability/test_table_machine.py -q
 
-reliability: $(INSTALLED) ## Slow reliability tests and the cost of commits; writes docs/reliability.md (RECORD=0 keeps no figures)
+reliability: $(INSTALLED) ## Slow reliability tests and the cost of commits; writes docs/reliability.md (RECORD=0: without figures)
 	PYHUDI_RECORD=$(RECORD) PYTHONPATH=.:tests $(BIN)/pytest -p reliability.counting tests/reliability -q --durations=10
 	$(BIN)/python -m benchmarks.commits
 	$(BIN)/python scripts/reliability_page.py
 
-mutants: $(INSTALLED) ## Small changes to the code: do the tests notice? (MINUTES=115, goes on where it stopped; writes docs/reliability.md)
+mutants: $(INSTALLED) ## Small changes to the code, which the tests must detect (MINUTES=115; continues where it stopped; writes docs/reliability.md)
 	nice -n 5 $(BIN)/python -m scripts.mutants --minutes $(MINUTES)
 	$(BIN)/python scripts/reliability_page.py
 
-soak: $(INSTALLED) ## Writers that are killed every two seconds (SECONDS=600; KEEP=1 keeps the figures)
+soak: $(INSTALLED) ## Writers that are killed every two seconds (SECONDS=600; KEEP=1 stores the figures)
 	$(BIN)/python scripts/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KEEP)),--keep)
 	$(if $(filter 1,$(KEEP)),$(BIN)/python scripts/reliability_page.py)
 
-nightly: $(INSTALLED) ## Everything slow, in parts of an hour; goes on where it stopped (PARTS="interop fuzz"; ANEW=1); results in docs/nightly.md
+nightly: $(INSTALLED) ## All slow targets, in parts of an hour; continues where it stopped (PARTS="interop fuzz"; ANEW=1); results in docs/nightly.md
 	$(BIN)/python scripts/nightly.py $(PARTS) $(if $(filter 1,$(ANEW)),--anew)
 
-docs: $(INSTALLED) ## Write the pages that come out of the code
+docs: $(INSTALLED) ## Write the pages that are generated from the code
 	$(BIN)/python scripts/generate_docs.py
 
 screenshots: $(INSTALLED) ## Pictures of the demo's UI into docs/images (needs Debian's chromium; run `make demo` first)
 	$(BIN)/python scripts/screenshots.py
 
-clean: ## Remove the demo's lake and what the tools leave behind; environments stay
+clean: ## Remove the demo's lake and the files of the tools; the environments stay
 	rm -rf .data .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .tmp_dagster_home_*

@@ -1,3 +1,1 @@
-"""What this project costs, measured side by side with its limit and its peers; `python -m benchmarks.run`
-starts it.
-"""
+"""Measurements of this project next to its limit and its peers: `python -m benchmarks.run`."""

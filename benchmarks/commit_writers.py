@@ -1,4 +1,4 @@
-"""Writers as processes of their own, all started at one moment, each making one small commit after the other."""
+"""Writers in separate processes, all started at the same time. Each makes small commits, one after the other."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _processes.set_forkserver_preload(["pyhudi_core", "pyhudi_core.engine.local"])
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What each writer does: ``commits`` upserts of one row.
+    """The work of each writer: ``commits`` upserts of one row.
 
     Attributes:
         keys: update a random one of these rows (id modulo ``parts`` gives the partition); 0: insert new rows.
         parts: partitions of the existing rows.
-        apart: inserts go to a partition of the writer's own, else all to one.
+        apart: each writer inserts into its own partition; otherwise all insert into one.
     """
 
     location: str
@@ -47,7 +47,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What all writers together did; times in seconds. ``began`` and ``ended`` bound the time in which all were at work."""
+    """The results of all writers together; times in seconds. All writers were working between ``began`` and ``ended``."""
 
     seconds: float
     retries: list[int]
@@ -77,7 +77,7 @@ def spread(seconds: list[float]) -> dict[str, float]:
 
 
 def run(work: Work) -> Outcome:
-    """Let the writers work; the clock runs from the moment when all are ready until the last has ended."""
+    """Run the writers. The time is measured from when all are ready until the last has ended."""
     barrier = _processes.Barrier(work.writers + 1)
     answers = _processes.Queue()
     processes = [_processes.Process(target=_write, args=(work, n, barrier, answers)) for n in range(work.writers)]
@@ -100,7 +100,7 @@ def _write(work: Work, writer: int, barrier: Any, answers: Any) -> None:
     chance = random.Random(writer)
     done: list[tuple[int, float, float]] = []
     first = 1_000_000 * (writer + 1)
-    table.scan().to_arrow()  # whatever is loaded late is loaded now
+    table.scan().to_arrow()  # modules that are imported on first use are loaded now
     barrier.wait(120)
     for n in range(work.commits):
         commit = table.upsert(_row(work, writer, first + n, chance))
@@ -116,7 +116,7 @@ def _row(work: Work, writer: int, number: int, chance: random.Random) -> pa.Tabl
 
 
 def rows(ids: list[int], parts: list[str], value: int) -> pa.Table:
-    """Rows of the table that is written to."""
+    """Rows of the table."""
     return pa.table([ids, parts, [value] * len(ids)], schema=SCHEMA)
 
 

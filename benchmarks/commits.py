@@ -1,12 +1,12 @@
-"""`python -m benchmarks.commits`: what a small commit costs, kept as JSON under docs/reliability/.
+"""`python -m benchmarks.commits`: measure the cost of a small commit, and store it as JSON under docs/reliability/.
 
     python -m benchmarks.commits                   everything (about ten minutes on two cores)
     python -m benchmarks.commits rates lock_hold   some sections
-    python -m benchmarks.commits --quick           tiny runs, to see that they work; keeps nothing
+    python -m benchmarks.commits --quick           tiny runs, to check that they work; stores nothing
 
-Writers are processes of their own on a local disk, with fsync on. `rates`: commits per second of 1 to 8 writers. `lock_hold`: how long the
-table's lock is held for a small commit, against the archived history, the length of the active timeline and the number of files. `conflicts`:
-how many attempts are lost, against the size of file groups and the number of writers.
+Writers are separate processes on a local disk, with fsync. `rates`: commits per second of 1 to 8 writers. `lock_hold`: how long a small commit holds
+the table's lock, for several lengths of the archived and the active timeline and several numbers of files. `conflicts`: the share of lost attempts,
+for several sizes of file groups and numbers of writers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Result = dict[str, Any]
 
 
 def main() -> int:
-    """Runs what the command line asks for."""
+    """Run the requested sections."""
     parser = argparse.ArgumentParser(prog="benchmarks.commits", description="Measures what a small commit costs.")
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="tiny runs; nothing is kept")
@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def rates(quick: bool) -> Result:
-    """Commits per second: writers that have a partition each, and writers that insert into one."""
+    """Commits per second of writers with a partition each, and of writers that insert into one partition."""
     rounds, commits = (1, 5) if quick else (3, 80)
     found: list[Result] = []
     for place in ("disjoint", "same"):
@@ -95,12 +95,12 @@ def _rate(apart: bool, writers: int, commits: int, number: int) -> Result:
 
 
 def lock_hold(quick: bool) -> Result:
-    """The time under the lock of a commit of one row."""
+    """How long a commit of one row holds the lock."""
     return {"by_history": _by_history(quick), "by_instants": _by_instants(quick), "by_files": _by_files(quick)}
 
 
 def _by_history(quick: bool) -> list[Result]:
-    """Archived commits of long ago, in files as archival and its merges leave them; the active timeline is as short as archival keeps it."""
+    """Tables with many archived commits, in files as archival and its merges write them; the active timeline is as short as archival keeps it."""
     tables: dict[int, Any] = {}
     for archived in (0, 100) if quick else (0, 100, 1000, 10_000, 100_000):
         table = _unsafe(TABLES / f"history-{archived}")
@@ -130,7 +130,7 @@ def _archive(table: Any, archived: int) -> None:
 
 
 def _by_instants(quick: bool) -> list[Result]:
-    """Timelines are made long by copies of a real commit, under times that lie before it."""
+    """Tables with long active timelines, made of copies of a real commit with earlier times."""
     tables: dict[int, Any] = {}
     for length in (10, 20) if quick else (30, 100, 300, 1000):
         table = tables[length] = _unsafe(TABLES / f"instants-{length}", LONG)
@@ -161,7 +161,7 @@ def _by_files(quick: bool) -> list[Result]:
 
 
 def _unsafe(location: Path, options: Mapping[str, object] | None = None) -> Any:
-    """A new table that is filled without waiting for the disk."""
+    """A new table without fsync, which is faster to fill."""
     make(location)
     return hudi.open_table(str(location), {"fsync": "false"}, {**OPTIONS, **(options or {})})
 
@@ -169,7 +169,7 @@ def _unsafe(location: Path, options: Mapping[str, object] | None = None) -> Any:
 def _held(
     name: str, unsafe: Mapping[int, Any], commits: int, options: Mapping[str, object] | None = None
 ) -> list[Result]:
-    """Small commits, each safe on the disk, to all tables in turn: what else the machine does then falls on all of them alike."""
+    """Small commits with fsync to all tables in turn, so that other work of the machine affects all tables equally."""
     known = {**OPTIONS, **(options or {})}
     tables = {size: hudi.open_table(table.location, options=known) for size, table in unsafe.items()}
     held: dict[int, list[float]] = {size: [] for size in tables}
@@ -194,7 +194,7 @@ def _held(
 
 @contextmanager
 def _processor_time() -> Iterator[list[float]]:
-    """Collects, for each commit, the processor's seconds under the lock, which other work on the machine does not lengthen."""
+    """Collect the processor time under the lock for each commit; other work on the machine does not change it."""
     used: list[float] = []
     real = commit.holding_lock
 
@@ -213,7 +213,7 @@ def _processor_time() -> Iterator[list[float]]:
 
 
 def conflicts(quick: bool) -> Result:
-    """Lost attempts: each commit updates one random row of 240, which lie in 1 to 60 file groups."""
+    """Lost attempts: each commit updates one random row of 240 rows in 1 to 60 file groups."""
     found: list[Result] = []
     keys = 240
     for groups in (1, 4) if quick else (1, 4, 15, 60):

@@ -1,4 +1,4 @@
-"""The driver's side of a contestant: starts its process, sends it one command at a time, ends it."""
+"""Start a contestant's process, send it one command at a time, and end it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from typing import Any, Self
 from benchmarks.workload import HOME, ROOT
 
 INTEROP_PYTHON = ROOT / ".interop" / "venv" / "bin" / "python"
+LOCAL_PEERS_PYTHON = ROOT / ".peers" / "bin" / "python"
 HUDI, DELTA, ICEBERG = "1.0.2", "3.3.2", "1.10.1"
 
 
 class ContestantError(RuntimeError):
-    """A contestant could not do what it was asked; its log says more."""
+    """A contestant failed to execute a command; its log has the details."""
 
 
 @dataclass
@@ -67,7 +68,7 @@ class Contestant:
             self.process.wait()
 
     def ask(self, do: str, **command: Any) -> dict[str, Any]:
-        """Carries out one command and gives the answer; raises ContestantError when it failed."""
+        """Send one command and return the reply. Raises ContestantError if the command failed."""
         assert self.process.stdin
         self.process.stdin.write(json.dumps({"do": do} | command) + "\n")
         self.process.stdin.flush()
@@ -77,7 +78,7 @@ class Contestant:
         return reply
 
     def seconds(self, do: str, **command: Any) -> float:
-        """How long that command's work took."""
+        """Send one command; returns the seconds that its work took."""
         taken: float = self.ask(do, **command)["seconds"]
         return taken
 
@@ -131,4 +132,12 @@ def peers(heap: str = "2g") -> list[Contestant]:
             INTEROP_PYTHON,
             ["benchmarks.peers.iceberg", ICEBERG, heap],
         ),
+    ]
+
+
+def local_peers() -> list[Contestant]:
+    """The peers of the local engine."""
+    return [
+        Contestant(name, LOCAL_PEERS_PYTHON, ["benchmarks.peers.local_peers", name])
+        for name in ("deltalake", "pyiceberg")
     ]

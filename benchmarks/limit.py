@@ -1,7 +1,6 @@
-"""The limit: read and rewrite a table's own current base files with pyarrow, same codec, one process.
+"""The limit: pyarrow reads and rewrites a table's own current base files, with the same codec, in one process.
 
-Nothing that keeps whole files (copy-on-write) can change rows of every file for less. `python -m
-benchmarks.limit` serves it.
+No copy-on-write table can change rows of every file in less time. `python -m benchmarks.limit` starts the process.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from benchmarks.peers.serve import cleared, measured, serve
 def current_base_files(table: str) -> list[Path]:
     """The newest base file of each file group, by the begin time in its name.
 
-    Enough for a table on which all writes completed and no group was replaced, which is what the benchmarks make.
+    This is correct only if all writes completed and no file group was replaced, as in the tables of the benchmarks.
     """
     newest: dict[tuple[Path, str], Path] = {}
     for path in Path(table).rglob("*.parquet"):
@@ -30,7 +29,7 @@ def current_base_files(table: str) -> list[Path]:
 
 
 def rewrite(table: str, target: str) -> dict[str, Any]:
-    """Reads each current base file whole and writes it again; the seconds, and how much that was."""
+    """Read each current base file completely and write it again; returns the seconds, and the number and bytes of the files."""
     files = current_base_files(table)
     codecs = {path: _codec(path) for path in files}
     Path(cleared(target)).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What a run was made on: its figures mean nothing without the machine and what else it had to do. Names nothing that tells machines apart."""
+"""The environment of a run: its figures depend on the machine and on its other work. Contains nothing that identifies a machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SYNCS = 15
 
 
 def occasion(code: Sequence[str] = CODE) -> dict[str, Any]:
-    """When, of which commit of that code, on what machine, and how many processes wanted to run in the last minute (its load average)."""
+    """Date, commit of the code, machine, and load average of the last minute."""
     return {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "commit": commit(code),
@@ -32,7 +32,7 @@ def occasion(code: Sequence[str] = CODE) -> dict[str, Any]:
 
 
 def sync_ms(folder: Path) -> float:
-    """How long the disk takes to make a small file safe: median milliseconds of a write and an fsync."""
+    """Median milliseconds of a write and fsync of a small file."""
     folder.mkdir(parents=True, exist_ok=True)
     took: list[float] = []
     for _ in range(_SYNCS):
@@ -46,7 +46,7 @@ def sync_ms(folder: Path) -> float:
 
 
 def commit(code: Sequence[str] = CODE) -> str:
-    """The commit that is checked out, and whether that code is still the same: pages of figures change by the runs themselves."""
+    """The checked-out commit, with "and changes" if the code was changed since. Only the code counts, because runs change the pages of figures."""
     head = _git("rev-parse", "--short", "HEAD")
     return f"{head} and changes" if head and _git("status", "--porcelain", "--", *code) else head or "none"
 

@@ -1,8 +1,8 @@
-"""What a small upsert costs in a table of many file groups: one row for a partition with one group, in tables of 100 and of 10,000 groups.
+"""The cost of a small upsert in a table with many file groups: one row, in tables of 100 and of 10,000 file groups.
 
-Each partition has one file group. The tables take turns, and each commit is safe on the disk. `kept`: one handle for all commits, as a process that
-writes again and again has it. `opened`: the table is opened anew for each commit, so that its newest commits are read anew. Before the counted rounds
-so many small commits were made that the load is not among the newest commits, whose files every write asks for.
+Each partition has one file group. The tables take turns, and each commit uses fsync. `kept`: one handle for all commits, as in a process that writes
+repeatedly. `opened`: the table is opened again for each commit, so that its newest commits are read again. Small commits before the counted rounds
+ensure that the load is not among the newest commits, whose files every write reads.
 """
 
 from __future__ import annotations

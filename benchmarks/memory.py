@@ -24,8 +24,8 @@ class MemoryWatch:
     """Watches a process and all its descendants while the `with` block runs; figures are bytes.
 
     Attributes:
-        total: the largest sum of PSS seen at one moment.
-        parts: what that sum was made of: driver, jvm, workers.
+        total: the largest sum of PSS at one time.
+        parts: the parts of this sum: driver, jvm, workers.
         worker: the largest peak resident size of one Python worker (a worker runs one task at a time).
         worker_pss: the largest PSS seen of one Python worker.
     """
@@ -61,7 +61,7 @@ class MemoryWatch:
                 size = _kilobytes(process.pid, "smaps_rollup", "Pss:")
                 parts[self._part(process, size)] += size
             except (OSError, psutil.Error):
-                continue  # it ended between the listing and the look
+                continue  # it ended after it was listed
         total = sum(parts.values())
         if total > self.total:
             self.total, self.parts = total, parts

@@ -1,7 +1,7 @@
 """Reads of a merge-on-read table that Apache Hudi wrote: 1M rows, of which 5% have a newer version in logs.
 
-The reference is the same rows as plain Parquet, in as many files as the table has file groups: what a table can cost at least, if
-merging were free. Look-ups ask for one record key, which the table's record index knows.
+The reference is the same rows as plain Parquet, in as many files as the table has file groups: the cost without merging. Look-ups read one record key
+by the table's record index.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def lookup(scale: Scale, say: Say) -> dict[str, Any]:
 
 
 def made(hudi: Contestant, scale: Scale) -> str:
-    """The table, written by Hudi the first time it is asked for."""
+    """The table; Hudi writes it on first use."""
     table = str(workload.HOME / "tables" / f"merge_on_read_{scale.size}")
     stamp = Path(table + ".loaded")
     if not stamp.exists():

@@ -1,6 +1,6 @@
-"""Planning over very many files: a golden table of Hudi whose metadata table is made to list as many as are asked for.
+"""Planning over many files: a golden table of Hudi whose metadata table is changed to list the requested number of files.
 
-The files are not there; planning does not look at them. Their instants are archived ones, so that every one counts.
+The files do not exist; planning does not read them. Their instants are archived, so every file is valid.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def planning(files: int, rounds: int, say: Say) -> dict[str, Any]:
 
 
 def made(files: int) -> Path:
-    """The table, made anew."""
+    """A new copy of the table."""
     location = HOME / "tables" / f"planning_{files}"
     shutil.rmtree(location, ignore_errors=True)
     with zipfile.ZipFile(GOLDEN) as archive:
@@ -71,7 +71,7 @@ def made(files: int) -> Path:
 
 
 def _entries(known: dict[str, Any], files: int, first_write: str) -> dict[str, Any]:
-    """The entries of a list with so many files more, in partitions of their own."""
+    """The entries of the list with this number of additional files, in separate partitions."""
     partitions = dict(known[names.ALL_PARTITIONS])
     listed = dict(partitions["filesystemMetadata"])
     archived = str(int(first_write) - 1)

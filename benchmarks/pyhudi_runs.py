@@ -1,7 +1,7 @@
 """This project as a contestant: `python -m benchmarks.pyhudi_runs spark HEAP` or `... local`.
 
-Runs in the project's own environment, or (spark) in `.interop` on PySpark 3.5. A table handle is opened for
-every command, as a job would; what a command measures starts with opening it.
+It runs in the project's own environment, or (spark) in `.interop` on PySpark 3.5. Every command opens the table, as a job does; the measured time
+includes this.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 import pyhudi_core as hudi
 from benchmarks import workload
 from benchmarks.limit import current_base_files
+from benchmarks.peers.local_peers import small_commits
 from benchmarks.peers.serve import (
     Verb,
     cleared,
@@ -37,6 +38,7 @@ def create(command: dict[str, Any]) -> hudi.HudiTable:
         record_key=workload.KEY,
         partition_by=[workload.PARTITION],
         ordering=workload.ORDERING,
+        storage_options=command.get("storage"),
     )
 
 
@@ -123,6 +125,7 @@ def start_local() -> dict[str, Verb]:
         "load": load,
         "upsert": upsert,
         "delete": delete,
+        "commits": lambda command: small_commits(create(command).insert, command),
         "copy": _arrow_copy,
         "record_lookup": _arrow_record_lookup,
         "arrow_copy_scan": lambda command: measured(lambda: ds.dataset(command["table"]).to_table()),

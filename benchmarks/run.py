@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks import contestants, many_groups, merge_on_read, report, sections, spark_loads
+from benchmarks import contestants, local_peers, many_groups, merge_on_read, report, sections, spark_loads
 from benchmarks.machine import commit
 from benchmarks.planning import planning
 from benchmarks.sections import Scale
@@ -32,6 +32,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 SECTIONS = [
     "load",
     "spark_loads",
+    "local_peers",
     "upsert",
     "delete",
     "snapshot_read",
@@ -89,6 +90,10 @@ def _plan(chosen: list[str], quick: bool, sizes: list[str]) -> list[Measure]:
     for label in sizes:
         scale = small if label == "1m" else large
         plan += _plan_of_size(chosen, label, scale, _with_rounds(scale, 1 if quick else READ_ROUNDS))
+    if "local_peers" in chosen:
+        few, commits = (1, 10) if quick else (3, 500)
+        batch = small.size // 100
+        plan.append(lambda: {"local_peers": local_peers.local_peers(small.size, batch, few, commits, _say)})
     if "merge_on_read" in chosen:
         plan.append(
             lambda: {"merge_on_read": merge_on_read.snapshot(_with_rounds(small, 1 if quick else READ_ROUNDS), _say)}

@@ -1,8 +1,7 @@
-"""What is measured: one function a section, each giving a JSON-ready result.
+"""The measurements: one function for each section, which returns a result for JSON.
 
-A result holds seconds of every counted round of every contestant, in the same order: round i of one stands
-beside round i of all the others, and ratios are taken within a round. Round 0 warms everything up and is not
-counted.
+A result has the seconds of every counted round of every contestant, in the same order. Round i of all contestants ran next to each other, and ratios
+compare times of the same round. Round 0 is a warm-up and is not counted.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ SPARK = "pyhudi on PySpark"
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How large and how often.
+    """Sizes and numbers of rounds.
 
     Attributes:
         size: rows of the table.
@@ -49,9 +48,9 @@ class Scale:
 
 
 def writes(scale: Scale, verbs: list[str], say: Say) -> dict[str, dict[str, Any]]:
-    """Load, upsert and delete (those in `verbs`), each beside the rewrite of the files that pyhudi on PySpark then has.
+    """Load, upsert and delete (those in `verbs`), each next to the rewrite of the current files of pyhudi on PySpark.
 
-    The result of each verb, by its name. All tables must hold the same number of rows in the end.
+    Returns the result of each verb, by its name. At the end all tables must have the same number of rows.
     """
     results: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:
@@ -107,7 +106,7 @@ def snapshot_read(scale: Scale, say: Say) -> dict[str, Any]:
 
 
 def point_lookup(scale: Scale, say: Say) -> dict[str, Any]:
-    """One row by key and partition; a different row each round, the same for all."""
+    """One row by key and partition; each round reads another row, the same for all contestants."""
     seconds: dict[str, list[float]] = {}
     with ExitStack() as stack:
         spark = _with_table(stack.enter_context(contestants.pyhudi_spark()), scale)
@@ -128,7 +127,7 @@ def point_lookup(scale: Scale, say: Say) -> dict[str, Any]:
 
 
 def memory(small: Scale, large: Scale, say: Say) -> dict[str, Any]:
-    """Peaks, in bytes: a load of `large` with a heap of 512 MB, and upserts into both sizes; a session for each."""
+    """Peak memory in bytes of a load of `large` with a heap of 512 MB, and of upserts into both sizes; each runs in a new session."""
     result: dict[str, Any] = {"small": small.size, "large": large.size, "loads": [], "upserts": []}
     for number in range(1, min(small.rounds, 2) + 1):
         with contestants.pyhudi_spark("512m") as spark, MemoryWatch(spark.process.pid) as watch:
@@ -170,7 +169,7 @@ def _rounds(scale: Scale, verb: str, verbs: list[str]) -> tuple[int, int]:
 def _round(
     scale: Scale, verb: str, number: int, runners: list[Contestant], limit: Contestant
 ) -> Iterator[tuple[str, float]]:
-    """One round of one verb: everyone once, and the limit right after pyhudi on PySpark, on its files."""
+    """One round of one verb: each contestant once, and the limit right after pyhudi on PySpark, on its files."""
     version = number + 1
     for each in runners:
         table = _table(each, scale.size)
@@ -188,20 +187,20 @@ def _table(who: Contestant, size: int) -> str:
 
 
 def _with_table(spark: Contestant, scale: Scale) -> Contestant:
-    """The contestant with its table in place; the local engine makes the same files, sooner."""
+    """The contestant with its table loaded. The local engine writes it, because it creates the same files faster."""
     with contestants.pyhudi_local() as local:
         _ready(local, _table(spark, scale.size), scale.size)
     return spark
 
 
 def _loaded(who: Contestant, scale: Scale) -> Contestant:
-    """The contestant with its table in place."""
+    """The contestant with its table loaded."""
     _ready(who, _table(who, scale.size), scale.size)
     return who
 
 
 def _ready(who: Contestant, table: str, size: int) -> None:
-    """Loads the table now, unless an earlier section that reads left it as it was loaded."""
+    """Load the table, unless an earlier section has loaded it and only read it."""
     stamp = Path(table + ".loaded")
     if not stamp.exists():
         who.ask("load", data=str(workload.load_file(size)), table=table)

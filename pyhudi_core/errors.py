@@ -320,7 +320,7 @@ class StorageError(HudiError):
 
 
 class ObjectNotFoundError(StorageError):
-    """There is no object at the path."""
+    """No object exists at the path."""
 
 
 class PreconditionFailedError(StorageError):

@@ -12,6 +12,7 @@ from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
 from pyhudi_core.errors import InvalidOptionError, PreconditionFailedError, TableExistsError, at_table
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.new_table import new_table_config
+from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import MergeMode, TableType
 from pyhudi_core.model.schema import normalise, to_avro
 from pyhudi_core.options import TableOptions, WriteOptions
@@ -55,7 +56,7 @@ def create_table(
             copy-on-write.
         name: the table's name; the default is the last part of the location.
         options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see docs/options.md.
-        storage_options: what the storage needs (region, endpoint, credentials).
+        storage_options: options of the storage (region, endpoint, credentials).
 
     Raises:
         TableExistsError: a table already exists; nothing was changed.
@@ -76,7 +77,7 @@ def create_at(
     table_type: str | None = None,
     name: str | None = None,
 ) -> HudiTable:
-    """`create_table` with an existing storage and runtime (those of the simulator, for example)."""
+    """`create_table` on an existing storage and runtime, for example those of the simulator."""
     storage = home.storage
     given = TableOptions.parse(home.options)
     chosen = name or given.name or storage.location.rstrip("/").rpartition("/")[2]
@@ -104,6 +105,7 @@ def create_at(
         extra=given.extra_properties(),
     )
     WriteOptions.parse(home.options, config=config)
+    partition_paths(pa.RecordBatch.from_pylist([], logical), config)  # refuses a key generator that no write could use
     _refuse_existing(storage)
     try:
         properties_file.create(storage, config.to_properties(), f"created by pyhudi {home.runtime.ids.uuid()}")

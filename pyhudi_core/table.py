@@ -1,4 +1,4 @@
-"""The table as users hold it. Every method delegates; read this first, then ``write/operations.py``, then ``transaction/commit.py``."""
+"""The public table class. Every method delegates; read this first, then ``write/operations.py``, then ``transaction/commit.py``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ from pyhudi_core.read.sizes import Partition, Size, TableSize
 from pyhudi_core.read.snapshots import snapshot, token_for
 from pyhudi_core.services import auto
 from pyhudi_core.services.archival import Archival
+from pyhudi_core.services.compaction import Compaction
+from pyhudi_core.services.duplicate_removal import Duplicates
 from pyhudi_core.services.failed_writes import FailedWrites
+from pyhudi_core.services.metadata_compaction import MetadataCompaction
+from pyhudi_core.services.metadata_tables import MetadataTableOf
 from pyhudi_core.services.registry import services_of
 from pyhudi_core.services.service import TableService
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -81,7 +85,7 @@ class HudiTable:
         return self._home.context().folder.load()
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata:
-        """Return what a completed commit stores: files, counts, extra metadata."""
+        """Return the metadata of a completed commit: files, counts, extra metadata."""
         if not isinstance(instant, Instant):
             raise InvalidOptionError(
                 f"commit_metadata takes an instant, not {type(instant).__name__}",
@@ -96,9 +100,9 @@ class HudiTable:
         return self._home.context().folder.archived_commits(after)
 
     def commits_with(self, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
-        """Iterate over commits, active and archived, newest first; each is read when it is requested.
+        """Iterate over active and archived commits, newest first; each is read when it is requested.
 
-        Only commits with an extra metadata key that begins with ``key`` (empty: every commit), and that completed later than ``after``.
+        Returns the commits that completed after ``after`` and have an extra metadata key that begins with ``key`` (empty: every commit).
         """
         return commits_holding(self._home.context().folder, key, after)
 
@@ -108,7 +112,7 @@ class HudiTable:
             return snapshot(context, as_of)
 
     def snapshot_token(self, as_of: TimePoint | None = None) -> SnapshotToken:
-        """Return a name for this state, from a listing of all partitions.
+        """Return a token that identifies the table's state, now or as of a time. Lists all partitions.
 
         ``scan(as_of=token)`` later reads the same rows, or raises `SnapshotExpiredError`.
         """
@@ -117,8 +121,7 @@ class HudiTable:
     def size(self, as_of: TimePoint | None = None, known: TableSize | None = None) -> TableSize:
         """Count the rows, bytes and file groups of the table, now or as of a commit or time. Uses listings and commits; reads no rows.
 
-        If ``known`` is given, an earlier size of the table, only the changes since then are added, so the cost does not
-        grow with the table.
+        If an earlier size of the table is given as ``known``, only the changes since then are added, so the cost does not grow with the table.
         """
         with self._home.verb() as context:
             return sizes.table_size(context, as_of, known)
@@ -126,7 +129,7 @@ class HudiTable:
     def partition_sizes(
         self, partitions: Sequence[Partition] | None = None, as_of: TimePoint | None = None
     ) -> dict[Partition, Size]:
-        """Count rows, bytes and file groups of each partition: of all, or of those given by path or by values. Lists only these partitions."""
+        """Count rows, bytes and file groups of each partition: of all partitions, or of those given by path or by values. Lists only these."""
         with self._home.verb() as context:
             return sizes.partition_sizes(context, partitions, as_of)
 
@@ -138,9 +141,11 @@ class HudiTable:
         """Insert rows with new keys and replace rows with existing keys.
 
         If a key occurs twice in a batch, the highest ordering value wins, or the last row if the table has no ordering column.
+
+        With ``partial``, the rows may lack columns, which keep their values. All keys must be in the table: raises `SchemaMismatchError`
+        otherwise. The columns of key, partition and ordering are needed.
         """
-        self._refuse_partial(partial)
-        return self._run(OperationType.UPSERT, data, extra_metadata, spark)
+        return self._run(OperationType.UPSERT, data, extra_metadata, spark, partial=partial)
 
     def insert(
         self, data: object, partial: bool = False, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
@@ -212,17 +217,19 @@ class HudiTable:
         spark: Any = None,
         requirements: Sequence[CommitRequirement] = (),
         allow_empty: bool = False,
+        partial: bool = False,
     ) -> Write:
-        """Begin a write in steps: ``write``, ``staged``, ``would_commit``, ``commit``. Leaving the block without a commit rolls back.
+        """Begin a write in steps: ``write``, ``staged``, ``would_commit``, ``commit``. If the ``with`` block ends without a commit, it rolls back.
 
         ``requirements`` are checked at the moment of the commit; if one does not hold, `CommitRequirementError` is raised and nothing is
-        published. With ``allow_empty``, a batch without rows, or no batch, makes a commit that changes no rows and
-        keeps ``extra_metadata``.
+        published. With ``allow_empty``, a write without rows makes a commit that only stores ``extra_metadata``. With ``partial``, the rows of
+        an upsert may lack columns, as in `upsert`.
         """
         with self._home.verb() as context:
             kind = operations.operation_type(operation)
+            self._refuse_partial(partial and kind is not OperationType.UPSERT)
             extra = extra_metadata or {}
-            request = WriteRequest(context, kind, extra, spark, requirements, allow_empty)
+            request = WriteRequest(context, kind, extra, spark, requirements, allow_empty, partial)
             return auto.ServicedWrite(request, reads)
 
     @property
@@ -231,9 +238,29 @@ class HudiTable:
         return services_of(self._home.context())
 
     @property
+    def metadata_table(self) -> MetadataTableOf:
+        """The table's metadata table: ``plan()``, ``create()``, ``drop()`` and ``rebuild()``. Every commit keeps one that is listed."""
+        return MetadataTableOf(self._home.context())
+
+    @property
     def failed_writes(self) -> FailedWrites:
-        """The service that rolls back what dead writers left. Every write does so by itself before it begins."""
+        """The service that rolls back the instants of dead writers. Every write does this before it begins."""
         return FailedWrites(self._home.context())
+
+    @property
+    def compaction(self) -> Compaction:
+        """The service that rewrites the log files of a merge-on-read table as base files: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
+        return Compaction(self._home.context())
+
+    @property
+    def duplicates(self) -> Duplicates:
+        """Record keys that a partition has in several file groups: ``plan()`` finds them, ``run()`` leaves one row of each."""
+        return Duplicates(self._home.context())
+
+    @property
+    def metadata_compaction(self) -> MetadataCompaction:
+        """The service that rewrites the log files of the metadata table as base files. Commits run it when it is due."""
+        return MetadataCompaction(self._home.context())
 
     @property
     def archival(self) -> Archival:
@@ -250,16 +277,16 @@ class HudiTable:
             return roll_back_on_request(context, time)
 
     def commit_status(self, token: str) -> CommitStatus:
-        """Return whether the write with this token was committed, rolled back or is still pending."""
+        """Return whether the write with this token was committed or not, or is undecided (only this answer can change later)."""
         with self._home.verb() as context:
             return commit_status(context, token)
 
     def explain_conflict(
         self, mine: Write | Commit | SideOrInstant, theirs: Write | Commit | SideOrInstant
     ) -> Explanation:
-        """Explain why two writes can both commit, or why they conflict: the rule, what they share, and what to do.
+        """Explain why two writes can both commit, or why they conflict: the rule, what both changed, and what to do.
 
-        Each is a write in steps, a commit, an instant, its requested time or a commit token. The one that completed later is judged.
+        Each is a write in steps, a commit, an instant, its requested time or a commit token. The verdict is about the write that completed later.
         """
         with self._home.verb() as context:
             return explain(context, _side(mine), _side(theirs))
@@ -283,19 +310,19 @@ class HudiTable:
         semi_join: tuple[object, str] | None = None,
         refuse_pending_deletes: bool = False,
     ) -> Scan:
-        """Read the table's state now, as of a time (what had completed by then), an instant (up to and including it) or a token.
+        """Read the table's state: now, as of a time (all commits completed by then), as of an instant (up to and including it) or as of a token.
 
-        The meta columns come first unless ``columns`` says otherwise. ``where`` is SQL text or a ``pyarrow.compute.Expression``.
-        ``semi_join=(keys, column)`` keeps the rows whose column is among the keys, and reads only files that can hold one.
-        ``mode="read_optimized"`` reads base files alone; ``scan.staleness()`` counts what log files would add. With
-        ``refuse_pending_deletes``, it raises `PendingDeletesError` if the log files hold deletes.
+        Without ``columns``, all columns are read, the meta columns first. ``where`` is SQL text or a ``pyarrow.compute.Expression``.
+        ``semi_join=(keys, column)`` returns only rows whose value in the column is one of the keys, and skips files that cannot contain one.
+        ``mode="read_optimized"`` reads only base files; ``scan.staleness()`` counts what the log files contain in addition. With
+        ``refuse_pending_deletes``, it raises `PendingDeletesError` if the log files contain deletes.
         """
         if mode == "read_optimized":
             with self._home.verb() as context:
                 return reads.read_optimized(context, columns, where, as_of, semi_join, refuse_pending_deletes)
         if mode != "snapshot" or refuse_pending_deletes:
             raise InvalidOptionError(
-                f"mode={mode!r} is unknown, or does not go with refuse_pending_deletes",
+                f"mode={mode!r} is unknown, or cannot be combined with refuse_pending_deletes",
                 table=self.location,
                 hint='Use mode="snapshot" or mode="read_optimized"; refuse_pending_deletes needs mode="read_optimized".',
             )
@@ -309,7 +336,7 @@ class HudiTable:
         columns: Sequence[str] | None = None,
         where: object = None,
     ) -> Scan:
-        """Read the latest state of the rows that were changed by commits completed in (after, until]."""
+        """Read the rows that commits completed in (after, until] changed, each in its latest state."""
         with self._home.verb() as context:
             return reads.incremental(context, after, until, columns, where)
 
@@ -329,17 +356,25 @@ class HudiTable:
         with self._home.verb() as context:
             return lookups.lookup(context, keys, columns, index)
 
-    def _run(self, operation: OperationType, data: object, extra: Mapping[str, str] | None, spark: Any) -> Commit:
+    def _run(
+        self,
+        operation: OperationType,
+        data: object,
+        extra: Mapping[str, str] | None,
+        spark: Any,
+        *,
+        partial: bool = False,
+    ) -> Commit:
         with self._home.verb() as context:
-            commit = operations.run(context, operation, data, extra or {}, spark)
+            commit = operations.run(context, operation, data, extra or {}, spark, partial_rows=partial)
             return auto.followed(context, commit, engine_for(data, context.runtime.executor, spark))
 
     def _refuse_partial(self, partial: bool) -> None:
         if partial:
             raise InvalidOptionError(
-                "Partial updates are not written by this release",
+                "Inserts take whole rows: there is nothing that could fill the columns of a partial one",
                 table=self.location,
-                hint="Give rows with every column of the table.",
+                hint="Give rows with every column of the table (nulls are fine), or upsert(..., partial=True) for known keys.",
             )
 
     def __repr__(self) -> str:

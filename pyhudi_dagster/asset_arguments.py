@@ -142,8 +142,8 @@ def asset_spec(
     upstream = [each.key for each in inputs.changes.values()]
     loaded = [each.key for each in inputs.loaded.values() if each.key is not None]
     entries = {**metadata.definition_metadata(info), **spec.metadata, **info.metadata()}
-    whole = spec.replace_attributes(deps=[*spec.deps, *deps, *upstream, *loaded], metadata=entries)
-    return whole.with_io_manager_key(given.io_manager_key) if given.io_manager_key else whole
+    complete = spec.replace_attributes(deps=[*spec.deps, *deps, *upstream, *loaded], metadata=entries)
+    return complete.with_io_manager_key(given.io_manager_key) if given.io_manager_key else complete
 
 
 def _upstream(given: Any) -> Upstream:

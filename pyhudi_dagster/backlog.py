@@ -28,21 +28,21 @@ class Backlog:
         commits: number of commits that changed rows; table services and commits without rows do not count.
         rows: number of rows that these commits inserted, updated and deleted.
         since: completion time of the oldest of these commits; empty if there is none.
-        is_whole: False if more commits exist than were counted, or some cannot be read.
+        is_complete: False if more commits exist than were counted, or some cannot be read.
     """
 
     commits: int = 0
     rows: int = 0
     since: str = ""
-    is_whole: bool = True
+    is_complete: bool = True
 
     def __bool__(self) -> bool:
-        return self.commits > 0 or not self.is_whole
+        return self.commits > 0 or not self.is_complete
 
     def __str__(self) -> str:
         if not self:
             return "nothing to read"
-        least = "" if self.is_whole else "at least "
+        least = "" if self.is_complete else "at least "
         return f"{least}{self.commits:,} commits and {self.rows:,} rows behind, since {_readable(self.since)}"
 
 
@@ -53,14 +53,14 @@ def backlog_of(upstream: hudi.HudiTable, after: str | None) -> Backlog:
     try:
         for number, (instant, commit) in enumerate(upstream.commits_with("", after or "")):
             if number == COUNTED:
-                return Backlog(commits, rows, since, is_whole=False)
+                return Backlog(commits, rows, since, is_complete=False)
             if commit.changes_rows:
                 commits += 1
                 rows += sum(stat.inserts + stat.updates + stat.deletes for stat in commit.stats)
                 since = instant.completion_time or instant.requested_time
     except (CorruptionError, LimitExceededError, ObjectNotFoundError) as error:
         _log.warning("the backlog of %s is not known: %s", upstream.location, error)
-        return Backlog(commits, rows, since, is_whole=False)
+        return Backlog(commits, rows, since, is_complete=False)
     return Backlog(commits, rows, since)
 
 

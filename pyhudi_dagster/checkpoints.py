@@ -29,19 +29,19 @@ again."""
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The positions of one asset in one input: ``whole`` for runs without partitions, and one for each partition key. Completion times; empty if
-    nothing was read."""
+    """The positions of one asset in one input: ``watermark`` of the complete asset (runs without partitions), and one for each partition key.
+    Completion times; empty if nothing was read."""
 
-    whole: str = ""
+    watermark: str = ""
     partitions: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, key: str) -> str:
         """The position of one partition key."""
-        return max(self.whole, self.partitions.get(key, ""))
+        return max(self.watermark, self.partitions.get(key, ""))
 
     def after(self, keys: Sequence[str]) -> str | None:
         """The position from which a run for these keys (none: the complete asset) must read, so that it misses no change of any key."""
-        return (min(map(self.at, keys)) if keys else self.whole) or None
+        return (min(map(self.at, keys)) if keys else self.watermark) or None
 
     def moved(self, keys: Sequence[str], until: str) -> Position:
         """The positions after a run for these keys has read up to ``until``."""
@@ -51,29 +51,29 @@ class Position:
 
     def merged(self, other: Position) -> Position:
         """The later of both positions for each partition; only the latest ``KEPT_PARTITIONS`` are kept."""
-        whole = max(self.whole, other.whole)
+        watermark = max(self.watermark, other.watermark)
         later = {key: max(self.at(key), other.at(key)) for key in {**self.partitions, **other.partitions}}
-        own = sorted(((time, key) for key, time in later.items() if time > whole), reverse=True)
-        return Position(whole, {key: time for time, key in own[:KEPT_PARTITIONS]})
+        own = sorted(((time, key) for key, time in later.items() if time > watermark), reverse=True)
+        return Position(watermark, {key: time for time, key in own[:KEPT_PARTITIONS]})
 
     def to_json(self) -> dict[str, object]:
         """``{"watermark": time, "partitions": {time: [keys]}}``; keys are grouped by time, because a run moves many keys at once."""
         by_time: dict[str, list[str]] = {}
         for key, time in sorted(self.partitions.items()):
             by_time.setdefault(time, []).append(key)
-        entries: dict[str, object] = {"watermark": self.whole, "partitions": by_time}
+        entries: dict[str, object] = {"watermark": self.watermark, "partitions": by_time}
         return {name: value for name, value in entries.items() if value}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, object]) -> Position:
-        """Parse the positions; the inverse of ``to_dict``."""
+        """Parse the positions; the inverse of `to_json`."""
         by_time = entry.get("partitions") or {}
         assert isinstance(by_time, dict)
         partitions = {key: time for time, keys in by_time.items() for key in keys}
         return cls(str(entry.get("watermark", "")), partitions)
 
 
-_NOWHERE = Position()
+_NO_POSITION = Position()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Positions:
 
     def of(self, name: str, asset: str) -> Position:
         """The positions of an asset in an input."""
-        return self.known.get((name, asset), _NOWHERE)
+        return self.known.get((name, asset), _NO_POSITION)
 
     def moved(self, name: str, asset: str, keys: Sequence[str], until: str) -> Positions:
         """The positions after a run of the asset for these keys has read the input up to ``until``."""
@@ -112,36 +112,36 @@ def positions_of(table: hudi.HudiTable | None) -> Positions:
     _, newest = next(iter(table.commits_with(PREFIX)), (None, None))
     if newest is None:
         return Positions(seen=seen)
-    return Positions(_told_after(table, newest.extra.get(SEEN, "")), seen)
+    return Positions(_merged_after(table, newest.extra.get(SEEN, "")), seen)
 
 
 def carried(table: hudi.HudiTable) -> Positions:
     """The positions that a write without inputs repeats. Only the active timeline is searched, so that such a write never reads the history."""
-    told = (commit for commit in past_commits.commits_newest_first(table) if _tells(commit.metadata))
-    return positions_of(table) if next(told, None) is not None else Positions()
+    positions = (commit for commit in past_commits.commits_newest_first(table) if _has_positions(commit.metadata))
+    return positions_of(table) if next(positions, None) is not None else Positions()
 
 
 def moved_since(table: hudi.HudiTable, known: Positions) -> Positions:
     """The positions in commits that completed after ``known`` was read."""
-    return Positions(_told_after(table, known.seen), known.seen)
+    return Positions(_merged_after(table, known.seen), known.seen)
 
 
-def _told_after(table: hudi.HudiTable, after: str) -> dict[tuple[str, str], Position]:
-    return _united(commit for _, commit in table.commits_with(PREFIX, after))
+def _merged_after(table: hudi.HudiTable, after: str) -> dict[tuple[str, str], Position]:
+    return _merged(commit for _, commit in table.commits_with(PREFIX, after))
 
 
-def _united(commits: Iterable[CommitMetadata]) -> dict[tuple[str, str], Position]:
+def _merged(commits: Iterable[CommitMetadata]) -> dict[tuple[str, str], Position]:
     found: dict[tuple[str, str], Position] = {}
     for commit in commits:
         for key, text in commit.extra.items():
             if key.startswith(PREFIX):
                 for asset, entry in json.loads(text).items():
                     place = (key.removeprefix(PREFIX), asset)
-                    found[place] = found.get(place, _NOWHERE).merged(Position.from_json(entry))
+                    found[place] = found.get(place, _NO_POSITION).merged(Position.from_json(entry))
     return found
 
 
-def _tells(commit: CommitMetadata) -> bool:
+def _has_positions(commit: CommitMetadata) -> bool:
     return any(key.startswith(PREFIX) for key in commit.extra)
 
 

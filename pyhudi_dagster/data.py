@@ -54,9 +54,9 @@ def schema_of(data: Any) -> Any:
     """The schema of data, also of data without rows: pyarrow's or Spark's; None if the data has no schema, or columns without a type."""
     if data is None or is_spark(data):
         return None if data is None else data.schema
-    whole = normalised(data, keep_empty=True)
-    untyped = whole is None or any(pa.types.is_null(field.type) for field in whole.schema)
-    return None if untyped else whole.schema
+    found = normalised(data, keep_empty=True)
+    untyped = found is None or any(pa.types.is_null(field.type) for field in found.schema)
+    return None if untyped else found.schema
 
 
 def only_values(data: Any, columns: Sequence[str], values: Iterable[Value]) -> Any:

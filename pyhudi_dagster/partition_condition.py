@@ -1,8 +1,7 @@
-"""Conditions for the rows of some partitions. They skip files: each column is compared in its own type. Their depth does not grow with the number
-of partitions.
+"""Conditions for the rows of some partitions. Each column is compared in its own type, so that files can be skipped.
 
-Arrow evaluates a chain of conditions recursively, and thousands of links crash the process. Therefore the conditions are lists of values, in few
-groups.
+Arrow evaluates nested conditions recursively, and thousands of nested conditions crash the process. Therefore the conditions are lists of values in a
+few groups, and their depth does not grow with the number of partitions.
 """
 
 from __future__ import annotations
@@ -69,8 +68,8 @@ def _joined_text(columns: Sequence[_Column], values: Collection[Value]) -> pc.Ex
     between = next(character for character in map(chr, range(1, 0x10000)) if character not in used)
     texts = [pc.coalesce(pc.field(column.name).cast(pa.string()), pc.scalar(_NULL)) for column in columns]
     # An empty text is stored in the folder of nulls.
-    whole = [pc.if_else(pc.equal(text, pc.scalar("")), pc.scalar(_NULL), text) for text in texts]
-    return pc.binary_join_element_wise(*whole, pc.scalar(between)).isin(
+    folders = [pc.if_else(pc.equal(text, pc.scalar("")), pc.scalar(_NULL), text) for text in texts]
+    return pc.binary_join_element_wise(*folders, pc.scalar(between)).isin(
         pa.array([between.join(value) for value in values], pa.string())
     )
 

@@ -6,19 +6,18 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-_LOOKED_AT = 5
-"""Several events are read, because a person can report an event without tags, and a retry can report an older commit."""
+_EVENTS_READ = 5
+"""Number of newest events that are read. One is not enough: a person can report an event without tags, and a retry can report an older commit."""
 
 
 def reported_until(instance: dg.DagsterInstance, asset: dg.AssetKey, keys: Sequence[str] = ()) -> str:
-    """The completion time up to which commits were reported by materializations of every one of these partitions; of the asset if there is no
-    key.
+    """The completion time up to which materializations reported the commits, for all of these partitions; without keys, for the asset.
 
     Empty if one of the partitions has no event with a commit.
     """
     reported = ""
     for key in keys or (None,):
-        reported_of_key = max(_completions_told(instance, asset, key), default="")
+        reported_of_key = max(_reported_completions(instance, asset, key), default="")
         if not reported_of_key:
             return ""
         reported = min(reported or reported_of_key, reported_of_key)
@@ -30,13 +29,13 @@ def is_observed(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str
     wanted = dg.AssetRecordsFilter(asset, asset_partitions=[partition])
     found = [
         record.event_log_entry.asset_observation
-        for record in instance.fetch_observations(wanted, limit=_LOOKED_AT).records
+        for record in instance.fetch_observations(wanted, limit=_EVENTS_READ).records
     ]
     return any(event is not None and (event.tags or {}).get("hudi/completion") == completion for event in found)
 
 
-def _completions_told(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str | None) -> list[str]:
+def _reported_completions(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str | None) -> list[str]:
     wanted = dg.AssetRecordsFilter(asset, asset_partitions=None if partition is None else [partition])
-    found = [record.asset_materialization for record in instance.fetch_materializations(wanted, _LOOKED_AT).records]
+    found = [record.asset_materialization for record in instance.fetch_materializations(wanted, _EVENTS_READ).records]
     tags = [event.tags or {} for event in found if event is not None]
     return [each["hudi/completion"] for each in tags if "hudi/completion" in each]

@@ -42,8 +42,8 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def location(self, name: str) -> str:
         """The location of the table with this name; a relative warehouse starts at the working directory."""
-        whole = "://" in self.warehouse or self.warehouse.startswith("~")  # opening the table refuses a '~'
-        root = self.warehouse if whole else str(Path(self.warehouse).resolve())
+        is_absolute = "://" in self.warehouse or self.warehouse.startswith("~")  # opening the table refuses a '~'
+        root = self.warehouse if is_absolute else str(Path(self.warehouse).resolve())
         return f"{root.rstrip('/')}/{name}"
 
     def table(self, name: str, settings: TableSettings | None = None) -> hudi.HudiTable:

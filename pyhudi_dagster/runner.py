@@ -1,8 +1,8 @@
-"""Runs one action of a Dagster step on one table: writes today, table services and checks later.
+"""Runs one action of a Dagster step on one table: a write, or later a table service.
 
-This module has everything that all actions share: the identity of the step (`Identity`, with the action), adoption of an earlier commit of this
-attempt, work in a thread that Terminate can end, gates before the commit, the core's retry loop, the decision which errors Dagster may retry,
-and progress in the run's log (began, planned, published, rolled back).
+All actions share this module: the identity of the step (`Identity`, with the action), the adoption of an earlier commit of this attempt, work in a
+thread that Terminate can end, gates before the commit, the core's retry loop, the choice of errors that Dagster may retry, and the progress in the
+run's log (began, planned, published, rolled back).
 """
 
 from __future__ import annotations
@@ -101,19 +101,19 @@ def publish(
     table: hudi.HudiTable,
     write: hudi.Write,
     fill: Callable[[], object],
-    look: Callable[[], object] | None = None,
+    inspect: Callable[[], object] | None = None,
 ) -> Published:
     """Make the commit of a begun write: fill it, inspect the staged rows, pass the gates, publish.
 
-    ``fill`` writes the rows; ``look`` may raise an error to refuse the staged rows. Any error or interrupt rolls the write back.
+    ``fill`` writes the rows; ``inspect`` may raise an error to refuse the staged rows. Any error or interrupt rolls the write back.
     """
     name = step.identity.asset_key
     started = staged = time.monotonic()
 
     def planned() -> None:
         nonlocal staged
-        if look is not None:
-            look()
+        if inspect is not None:
+            inspect()
         staged = time.monotonic()
         if write.instant is not None:
             step.log.info("%s: planned as instant %s: %s", name, write.instant, _amount(write.stats))

@@ -1,6 +1,6 @@
-"""The table services of a table, for Dagster's ops, checks and metadata: which there are, and what each would do now.
+"""The table services of a table and what each would do now, for Dagster's ops, checks and metadata.
 
-The list is the table's own (``table.services``). This module knows no service by its name, so a service that is new in the core is listed here too.
+The list comes from ``table.services``. This module contains no names of services, so it also lists a service that is new in the core.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class ServiceState:
 
     Attributes:
         name: its name; ``table.services[name].run()`` runs it.
-        summary: what it does, in one line.
-        due: whether it has something to do.
-        plan: what it would do, as a sentence.
-        why_not: why it has nothing to do, or what keeps it from doing more.
-        figures: what its plan amounts to: counts, bytes, seconds.
+        summary: what the service does, in one line.
+        due: whether it has something to do now.
+        plan: what it would do now, as a sentence.
+        why_not: why it has nothing to do, or why it does not do more.
+        figures: numbers of the plan: counts, bytes, seconds.
     """
 
     name: str
@@ -34,7 +34,7 @@ class ServiceState:
 
 
 def service_states(table: hudi.HudiTable) -> tuple[ServiceState, ...]:
-    """The services of a table, in the order in which they run after a commit. Reads the table, and changes nothing."""
+    """The services of a table, in the order in which they run after a commit. Reads the table and changes nothing."""
     return tuple(_state(name, service) for name, service in table.services.items())
 
 

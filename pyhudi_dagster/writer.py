@@ -182,7 +182,7 @@ def _commit(
 ) -> Written | None:
     foreign: tuple[Value, ...] = ()
 
-    def look() -> None:
+    def inspect() -> None:
         nonlocal foreign
         foreign = _foreign(info, step, frozenset(begun.stats.partitions))
         if foreign and info.on_foreign_rows == "fail":
@@ -191,7 +191,7 @@ def _commit(
     gated = step.with_gates(*(partial(incremental.refuse_if_consumed, each) for each in changes))
     extra = _extra(table, request, step, changes)
     begun = table.begin(request.operation, extra_metadata=extra, allow_empty=allow_empty)
-    made = runner.publish(gated, table, begun, lambda: fill(begun), look)
+    made = runner.publish(gated, table, begun, lambda: fill(begun), inspect)
     if not made.commit:
         return None
     return Written(

@@ -1,4 +1,4 @@
-"""Write docs/conflicts.md from the conflict table: ``python scripts/conflict_table.py``; ``--check`` only says whether it is out of date."""
+"""Write docs/conflicts.md from the conflict table: ``python scripts/conflict_table.py``; ``--check`` only reports whether it is out of date."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _of(line: Line, operation: OperationType) -> str:
 
 
 def main() -> None:
-    """Write the page, or with ``--check`` end with an error if it is not what the table says."""
+    """Write the page; with ``--check``, end with an error if it is out of date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, fail if the page is out of date")
     text = render()

@@ -1,8 +1,8 @@
-"""The rows of docs/coverage.md: what a Hudi table of version 8 in Python is expected to do, what of it is there, and what comes later.
+"""The rows of docs/coverage.md: the capabilities of Hudi tables of version 8, the part of each that exists, and the part that comes later.
 
-Letters group the rows: A to J what lies on disk and what a query means, K to O writers and services, P properties, Q other versions, R the stories of
-a published critique, T the mechanisms of an article on optimistic concurrency, X the configurations of the published model, U what no other table
-format offers. ``scripts/coverage_table.py`` finds the tests of each row.
+Letters group the rows: A to J the files and the queries, K to O writers and services, P properties, Q other versions, R the stories of a published
+critique, T the mechanisms of an article on optimistic concurrency, X the configurations of a published model, U capabilities that no other table
+format has. ``scripts/coverage_table.py`` finds the tests of each row.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class Row:
     """One row.
 
     Attributes:
-        promise: what is there today; a row with a promise needs a test. Empty: nothing of it is there.
-        later: what is to come; empty if nothing is.
+        promise: the part that exists; a row with a promise needs a test. Empty: no part exists.
+        later: the part that comes later; empty if the capability is complete.
     """
 
     promise: str
@@ -26,24 +26,24 @@ class Row:
 ROWS: dict[str, dict[str, Row]] = {
     "Storage layout": {
         "A1": Row("Base path with the reserved folder `.hoodie`, which is never a partition"),
-        "A2": Row("Partition folders, hive style or bare values, inside one another"),
-        "A3": Row("Random prefixes: partitions at any depth, found by their metafile; written behind an option"),
+        "A2": Row("Nested partition folders, hive-style or plain values"),
+        "A3": Row("Random prefixes: partitions at any depth, found by their metafile; written if an option is set"),
         "A4": Row("Tables without partitions"),
         "A5": Row("Partition columns stay in the data files; tables without them are refused"),
         "A6": Row("`.hoodie_partition_metadata` in every partition"),
-        "A7": Row("Partition values that make safe and reversible folder names, or an error"),
+        "A7": Row("Partition values become safe and reversible folder names, or raise an error"),
         "A8": Row("`hoodie.properties` with checksum, and a backup during updates"),
     },
     "Timeline": {
         "B1": Row("Active timeline in `.hoodie/timeline`"),
         "B2": Row("Names of instants in every state and action"),
-        "B3": Row("A begin and a completion time on every action"),
-        "B4": Row("Monotonic times, whatever the clock does"),
+        "B3": Row("A requested time and a completion time on every action"),
+        "B4": Row("Monotonic times, also with wrong clocks"),
         "B5": Row("Timeline files are published with put-if-absent"),
         "B6": Row("Avro metadata for each action"),
         "B7": Row("Archived timeline: `_version_`, manifests, Parquet files by level"),
-        "B8": Row("Rows of the archived timeline, six columns, as Hudi's"),
-        "B9": Row("When and what is archived, and the compaction of levels"),
+        "B8": Row("Rows of the archived timeline with the same six columns as in Hudi"),
+        "B9": Row("Limits of archival, and the compaction of levels"),
         "B10": Row("Cheap refresh; reads pin a snapshot"),
     },
     "Actions": {
@@ -51,7 +51,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "C2": Row("deltacommit, as Hudi writes it; written"),
         "C3": Row("replacecommit (insert_overwrite, insert_overwrite_table, delete_partitions)"),
         "C4": Row("clean, as Hudi writes it", "cleaning itself"),
-        "C5": Row("compaction, as Hudi writes it", "compaction itself"),
+        "C5": Row("compaction, planned and executed here or by Hudi"),
         "C6": Row("logcompaction, as Hudi writes it", "log compaction itself"),
         "C7": Row("indexing, as Hudi writes it", "indexing itself"),
         "C8": Row("rollback"),
@@ -61,24 +61,24 @@ ROWS: dict[str, dict[str, Row]] = {
     },
     "Tables and queries": {
         "D1": Row("Copy-on-write tables"),
-        "D2": Row("Merge-on-read tables are read, groups without base files included; written", "compacted"),
+        "D2": Row("Merge-on-read tables, read, written and compacted, including file groups without base files"),
         "D3": Row("Snapshot query"),
         "D4": Row("Time travel, by completion time; snapshot tokens"),
-        "D5": Row("Incremental query: the latest state of what changed"),
-        "D6": Row("Change data capture, in the three logging modes", "change logs, written"),
-        "D7": Row("Read-optimized query, with what it leaves out"),
-        "D8": Row("Structured Streaming source", "the sink"),
+        "D5": Row("Incremental query: changed rows in their latest state"),
+        "D6": Row("Change data capture, in the three logging modes; change logs are written"),
+        "D7": Row("Read-optimized query; it reports what it omits"),
+        "D8": Row("Structured Streaming source, and a sink for foreachBatch", '`format("pyhudi")` as a sink'),
         "D9": Row(
-            "Updates and deletes of chosen rows as Python calls: by key, by condition, by partition",
+            "Updates and deletes as Python calls: by key, by condition, by partition",
             "MERGE with clauses, SQL",
         ),
         "D10": Row("Schema evolution: added and widened columns", "dropped and renamed columns, written"),
         "D11": Row(
             "File sizes as typed options: `max_file_size`, `small_file_limit`",
-            "the trigger of compaction, the table type as a lever",
+            "the trigger of compaction, advice on the table type",
         ),
         "D12": Row(
-            "A key lives in one file group, and writers of different groups do not disturb each other; groups have a chosen size",
+            "A key is in one file group; writers of different file groups do not conflict; the size of file groups can be set",
             "the chance of a conflict in `explain`, logs by rows",
         ),
     },
@@ -87,18 +87,18 @@ ROWS: dict[str, dict[str, Row]] = {
         "E2": Row("ORC base files are read"),
         "E3": Row("HFile base files are read", "written"),
         "E4": Row("File groups of mixed extensions are read"),
-        "E5": Row("Other base file formats are refused by name"),
+        "E5": Row("Other base file formats are refused with an error that names them"),
         "E6": Row("Names of log files"),
         "E7": Row("A write token for each attempt, salted"),
-        "E8": Row("", "The timeline rebuilt from file names alone, as a trial run of the doctor"),
+        "E8": Row("", "The timeline rebuilt from file names, as a dry run of the doctor"),
         "E9": Row("The five meta columns"),
         "E10": Row("Tables without meta columns are read", "written"),
     },
     "Log files": {
-        "F1": Row("The magic, also inside a record"),
-        "F2": Row("Block length, bounded before anything is allocated"),
+        "F1": Row("The magic bytes, also inside a record"),
+        "F2": Row("Block length, checked before memory is allocated"),
         "F3": Row("Log version"),
-        "F4": Row("Block kinds, as ordinals"),
+        "F4": Row("Block types, as ordinals"),
         "F5": Row("Headers; unknown ones are kept"),
         "F6": Row("Content length"),
         "F7": Row("Footers"),
@@ -109,7 +109,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "G3": Row("Avro data blocks; written"),
         "G4": Row("HFile data blocks; written"),
         "G5": Row("Parquet data blocks; written"),
-        "G6": Row("Change blocks", "written"),
+        "G6": Row("Change blocks, read and written"),
         "H0": Row("INSTANT_TIME"),
         "H1": Row("TARGET_INSTANT_TIME"),
         "H2": Row("SCHEMA"),
@@ -117,7 +117,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "H4": Row("COMPACTED_BLOCK_TIMES"),
         "H5": Row("RECORD_POSITIONS"),
         "H6": Row("BLOCK_IDENTIFIER: repeated blocks count once"),
-        "H7": Row("IS_PARTIAL", "written"),
+        "H7": Row("IS_PARTIAL, read and written"),
         "H8": Row("BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS"),
     },
     "Table properties": {
@@ -134,25 +134,29 @@ ROWS: dict[str, dict[str, Row]] = {
         "P11": Row("`hoodie.table.index.defs.path`", "written"),
         "P12": Row("`hoodie.record.merge.mode` and `.strategy.id`"),
         "P13": Row("`hoodie.table.timeline.timezone`: UTC is written, LOCAL is read"),
-        "P14": Row("What record key, partition and ordering mean"),
+        "P14": Row("The meaning of record key, partition and ordering"),
     },
     "Metadata table and indexes": {
-        "I1": Row("Partition `files`", "written"),
-        "I2": Row("Partition `column_stats`", "written"),
-        "I3": Row("Partition `partition_stats`", "written"),
+        "I1": Row("Partition `files`, read, made and kept"),
+        "I2": Row("Partition `column_stats`, read, made and kept"),
+        "I3": Row("Partition `partition_stats`, read, made and kept"),
         "I4": Row("Partition `bloom_filters`", "written"),
-        "I5": Row("Partition `record_index`", "written"),
+        "I5": Row("Partition `record_index`, read, made and kept, also to find the keys of a write"),
         "I6": Row("Record index by partition (release 1.2)"),
         "I7": Row("Secondary indexes", "written"),
         "I8": Row("Expression indexes, seven functions", "written"),
         "I9": Row("Index definitions", "written"),
         "I10": Row(
-            "Writer-side index SIMPLE: each key of a partition is found in the keys of its files", "GLOBAL_SIMPLE"
+            "Writer-side indexes SIMPLE and GLOBAL_SIMPLE: a key is found in the keys of a partition's, or of all files"
         ),
-        "I11": Row("", "Indexes BLOOM and GLOBAL_BLOOM for writers"),
-        "I12": Row("", "Bucket indexes: simple, by partition, consistent hashing"),
-        "I13": Row("HBASE, INMEMORY and FLINK_STATE indexes are refused by name"),
-        "I14": Row("", "Indexes built while writers write"),
+        "I11": Row(
+            "Writer-side indexes BLOOM and GLOBAL_BLOOM: filters and key ranges of footers, checked in the files"
+        ),
+        "I12": Row("Bucket index with Hudi's hash, simple", "Bucket indexes by partition, and with consistent hashing"),
+        "I13": Row("HBASE, INMEMORY and FLINK_STATE indexes are refused with an error that names them"),
+        "I14": Row(
+            "Partitions of the metadata table are built while our writers write", "beside writers of other programs"
+        ),
         "I15": Row("", "VECTOR, VARIANT and BLOB columns"),
     },
     "Merging and keys": {
@@ -160,55 +164,59 @@ ROWS: dict[str, dict[str, Row]] = {
         "J2": Row("Event-time ordering, several columns, null lowest"),
         "J3": Row("Custom merging: record mergers in Python, checked when they are registered"),
         "J4": Row("Hudi's payload classes"),
-        "J5": Row("Partial updates, read", "written"),
+        "J5": Row("Partial updates, read and written"),
         "J6": Row("`_hoodie_is_deleted`"),
-        "J7": Row("Key generators: simple, complex, custom, non-partitioned", "written by the timestamp generator"),
+        "J7": Row("Key generators: simple, complex, timestamp-based, custom, non-partitioned", "generated keys"),
         "J8": Row("", "Indexing functions of RFC-63"),
     },
-    "Writers at the same time": {
-        "K1": Row("A begin time above all that was read, and the state that was read is remembered"),
-        "K2": Row("Rows go to file groups as the index says at that state"),
-        "K3": Row("A lock around the end of every write, on by default; pessimistic writes hold it throughout"),
-        "K4": Row("What ran at the same time is judged by completion times"),
-        "K5": Row("The same file group: one of the two writes is planned anew"),
-        "K6": Row("Planned compactions and clusterings count"),
-        "K7": Row("The same key in two file groups: one of the two writes is planned anew, by default"),
+    "Concurrent writers": {
+        "K1": Row("A requested time above all times that were read; the write keeps the state that it read"),
+        "K2": Row("The index assigns rows to file groups in this state"),
+        "K3": Row(
+            "A lock during the commit of every write, on by default; pessimistic writes hold it during the complete write"
+        ),
+        "K4": Row("Completion times decide which writes were concurrent"),
+        "K5": Row("The same file group: one of the two writes is planned again"),
+        "K6": Row("Planned compactions and clusterings are checked for conflicts"),
+        "K7": Row("The same key in two file groups: one of the two writes is planned again, by default"),
         "K8": Row(
-            "All files of a commit are published by one decision, in the order that it names",
+            "All files of a commit are published by one decision, in a fixed order",
             "the metadata table's as the first",
         ),
         "K9": Row("Plans are made under the lock"),
         "K10": Row("Early detection through markers"),
         "K11": Row("An aborted write's files are removed; lazy and eager policies with heartbeats"),
-        "K12": Row("Planned anew without being asked, with jitter and a budget"),
-        "K13": Row("A commit that is durable is never reported as failed"),
+        "K12": Row("Automatic retries with jitter and a limit"),
+        "K13": Row("A durable commit is never reported as failed"),
         "K14": Row("", "An update as a delete in the old group and an insert in a new one"),
     },
-    "Services beside writers, and readers": {
+    "Table services during writes, and readers": {
         "L1": Row("Cleaning and archival conflict with no writer", "cleaning itself"),
-        "L2": Row("", "Clustering gives way to an update of its groups"),
-        "L3": Row("", "Compaction leaves out groups under clustering"),
-        "L4": Row("", "Compaction does not stop writers"),
-        "L5": Row("", "Indexing runs beside everything"),
-        "L6": Row("", "A requested service may be run by anybody, and runs once"),
-        "L7": Row("Snapshot isolation for readers; write levels stated"),
+        "L2": Row("", "Clustering yields to an update of its file groups"),
+        "L3": Row("Compaction omits file groups that are being clustered"),
+        "L4": Row("Compaction does not block writers"),
+        "L5": Row("", "Indexing runs concurrently with all operations"),
+        "L6": Row("Any process can execute a planned compaction; it is completed once", "the other services"),
+        "L7": Row("Snapshot isolation for readers; documented isolation levels for writers"),
         "L8": Row("Files of commits that did not complete are not read"),
         "L9": Row("Replaced file groups are not read"),
-        "L10": Row("File slices by completion time"),
-        "L11": Row("Listing by the metadata table, with the storage's listing to fall back on"),
-        "L12": Row("Incremental reads and streams never pass a commit that completes late"),
-        "L13": Row("No listing twice for one snapshot"),
+        "L10": Row("File slices are ordered by completion time"),
+        "L11": Row("Listing by the metadata table; the storage is listed if the metadata table cannot be used"),
+        "L12": Row("Incremental reads and streams never miss a commit that completes late"),
+        "L13": Row("A snapshot lists each folder at most once"),
     },
     "Streaming": {
-        "M1": Row("Merges by event time, whatever order the versions come in", "written logs"),
+        "M1": Row("Merges by event time, independent of the order of the versions", "written logs"),
         "M2": Row("", "Writers that do not block each other (NBCC)"),
-        "M3": Row("", "Compaction planned while writers run"),
+        "M3": Row("Compaction planned while writers run"),
         "M4": Row("Record mergers as a Python protocol"),
     },
     "Table services": {
-        "N1": Row("", "Services inline, in the background and by themselves; schedule, execute, both"),
-        "N2": Row("", "Triggers of compaction"),
-        "N3": Row("", "Strategies of compaction"),
+        "N1": Row(
+            "Compaction inline, or by any process: schedule, execute, or both", "the other services; in the background"
+        ),
+        "N2": Row("Triggers of compaction"),
+        "N3": Row("Strategies of compaction"),
         "N4": Row("", "Log compaction"),
         "N5": Row("", "Plans of clustering"),
         "N6": Row("", "Clustering: reject or allow updates, stale plans expire"),
@@ -216,65 +224,67 @@ ROWS: dict[str, dict[str, Row]] = {
         "N8": Row("", "Cleaning that keeps the latest versions of files"),
         "N9": Row("", "Cleaning by hours, in steps, by partition; empty cleans"),
         "N10": Row("", "The index service"),
-        "N11": Row("What failed writes left is removed by policy: eager, lazy or never; heartbeats tell who lives"),
-        "N12": Row("", "Partitions that expire"),
-        "N13": Row("", "Existing Parquet files taken over"),
+        "N11": Row(
+            "Failed writes are rolled back by policy (eager, lazy or never); heartbeats show which writers are alive"
+        ),
+        "N12": Row("", "Expiry of partitions"),
+        "N13": Row("", "Import of existing Parquet files"),
         "N14": Row("", "Validators before a commit"),
         "N15": Row("", "Savepoint and restore as calls"),
-        "N16": Row("", "Services scheduled by what changed"),
+        "N16": Row("", "Services scheduled by the amount of changes"),
     },
     "Locks and strategies": {
         "O1": Row("In-process lock"),
         "O2": Row("", "ZooKeeper lock"),
         "O3": Row("", "DynamoDB lock"),
         "O4": Row("", "Hive Metastore lock"),
-        "O5": Row("File-system lock, the file of Hudi's own provider"),
+        "O5": Row("File-system lock, with the file of Hudi's provider"),
         "O6": Row(
-            "Storage-based lock on conditional writes, the file of Hudi's own provider",
+            "Storage-based lock with conditional writes and the file of Hudi's provider",
             "measured on a real object store",
         ),
         "O7": Row("Audit of lock holdings"),
         "O8": Row("Conflict strategies"),
-        "O9": Row("An expired lock loses nothing; writers with another lock are refused"),
-        "O10": Row("Lost answers of the lock's own writes"),
+        "O9": Row("No commit is lost if a lock expires; writers with another lock are refused"),
+        "O10": Row("Lost responses to the writes of the lock file"),
     },
-    "Versions and neighbours": {
-        "Q1": Row("The gate on the table's version"),
+    "Versions and other software": {
+        "Q1": Row("The check of the table's version"),
         "Q2": Row(
-            "Tables of other versions are neither upgraded nor downgraded: the error names the Hudi option that does it, or prevents it"
+            "Tables of other versions are neither upgraded nor downgraded: the error names the Hudi option for it"
         ),
         "Q3": Row(
-            "Tables go both ways: what Hudi 1.0, 1.1 and 1.2 wrote is read, what is written here they read and continue",
+            "Tables of Hudi 1.0, 1.1 and 1.2 are read; these releases read tables of this project and write to them",
             "merge-on-read and the metadata table, written",
         ),
-        "Q4": Row("", "Tables are registered in catalogs"),
+        "Q4": Row("", "Registration of tables in catalogs"),
     },
     "The critique's stories": {
-        "R1": Row("Two writers at one instant, in the timeline"),
+        "R1": Row("Two writers with the same instant"),
         "R2": Row("Leaked files of an instant stay invisible"),
-        "R3": Row("One instant, two actions"),
-        "R4": Row("Commits, metadata table and listing disagree: commits come first, and the doctor says so"),
+        "R3": Row("One instant with two actions"),
+        "R4": Row("Commits, metadata table and listing disagree: commits are trusted first, and the doctor reports it"),
         "R5": Row("Locking is on by default"),
         "R6": Row("Concurrent inserts never duplicate a key"),
-        "R7": Row("Commits out of order change no earlier state"),
+        "R7": Row("Commits that complete out of order do not change an earlier state"),
         "R8": Row("An incremental consumer misses no commit"),
         "R9": Row("A crashed writer blocks nobody"),
-        "R10": Row("Time travel gives the same answer twice"),
-        "R11": Row("A consumer keeps a completion time, and finds it in its own commit", "a sensor of Dagster"),
-        "R12": Row("The read-optimized query says what it leaves out, and refuses while deletes wait"),
-        "R13": Row("A pause between check and commit loses nothing"),
-        "R14": Row("What is checked under the lock is written down and tested"),
+        "R10": Row("A repeated time travel query returns the same rows"),
+        "R11": Row("A consumer stores its position, a completion time, in its own commit", "a Dagster sensor"),
+        "R12": Row("The read-optimized query reports what it omits, and can refuse if logs contain deletes"),
+        "R13": Row("A pause between check and commit loses no data"),
+        "R14": Row("The checks under the lock are documented and tested"),
     },
     "The article's mechanisms": {
         "T1": Row("The loop of optimistic concurrency control"),
         "T2": Row("A compare-and-swap decides"),
-        "T3": Row("Unique paths; orphans are harmless and swept"),
+        "T3": Row("Unique paths; orphaned files are harmless and are removed"),
         "T4": Row("Two processes, a thousand commits each, nothing lost"),
-        "T5": Row("Jitter against live-lock"),
-        "T6": Row("A lost write is planned anew, not swapped again"),
-        "T7": Row("A long writer is not overtaken for ever"),
+        "T5": Row("Jitter prevents livelock"),
+        "T6": Row("A write that lost is planned again; its swap is not repeated"),
+        "T7": Row("Short writes cannot delay a long write forever"),
         "T8": Row("A stale listing loses nothing"),
-        "T9": Row("Commits per second are measured and on the page"),
+        "T9": Row("Commits per second are measured and published"),
         "T10": Row("", "A commit coordinator, DynamoDB"),
         "T11": Row("Requirements of a commit"),
         "T12": Row("", "Commits batched inside one process"),
@@ -283,42 +293,42 @@ ROWS: dict[str, dict[str, Row]] = {
         "T15": Row("Retries are reported"),
     },
     "The model's eleven configurations": {
-        "X1": Row("Optimistic, times that only grow, keys checked: safe"),
-        "X2": Row("The same without the check of keys: a key twice"),
-        "X3": Row("Pessimistic, keys checked: safe"),
-        "X4": Row("The same without the check of keys: a key twice"),
+        "X1": Row("Optimistic, increasing times, key check: safe"),
+        "X2": Row("The same without the key check: a duplicate key"),
+        "X3": Row("Pessimistic, key check: safe"),
+        "X4": Row("The same without the key check: a duplicate key"),
         "X5": Row("No lock: a lost write"),
-        "X6": Row("Optimistic, a time used twice, nothing else: a lost write"),
-        "X7": Row("Pessimistic, a time used twice, nothing else: a lost write"),
-        "X8": Row("Optimistic, a time used twice, created only if absent: safe"),
+        "X6": Row("Optimistic, a duplicate time without protection: a lost write"),
+        "X7": Row("Pessimistic, a duplicate time without protection: a lost write"),
+        "X8": Row("Optimistic, a duplicate time, put-if-absent: safe"),
         "X9": Row("Pessimistic, the same: safe"),
-        "X10": Row("Optimistic, a time used twice, salted names: safe"),
+        "X10": Row("Optimistic, a duplicate time, salted names: safe"),
         "X11": Row("Pessimistic, the same: safe"),
     },
-    "What no other table format has": {
-        "U1": Row("Commits survive the expiry of their lock"),
+    "Capabilities that no other table format has": {
+        "U1": Row("Commits are safe if their lock expires"),
         "U2": Row(
-            "A simulator for everybody: every order and every crash, kits for storages and locks (`pyhudi_core.testing`)"
+            "A public simulator: every order and every crash, conformance suites for storages and locks (`pyhudi_core.testing`)"
         ),
-        "U3": Row("A key exists once although inserts run at the same time, by default"),
-        "U4": Row(
-            "A commit is acknowledged once: its token tells what became of it, and a step that runs again finds its commit"
-        ),
-        "U5": Row("Record mergers in Python whose laws are checked, with the counter-example in the error"),
-        "U6": Row("A write that keeps losing reserves its file groups, and others give way"),
+        "U3": Row("Concurrent inserts create no duplicate key, by default"),
+        "U4": Row("A commit is acknowledged once: its token returns its outcome, and a repeated step finds its commit"),
+        "U5": Row("Record mergers in Python; their laws are checked, and the error contains a counterexample"),
+        "U6": Row("A write that lost several times reserves its file groups, and other writers wait"),
         "U7": Row("Conflicts are explained, and a commit can be tried without committing"),
-        "U8": Row("A read-optimized query that says how old it is and what it leaves out, or refuses"),
-        "U9": Row("", "An erasure with proof: deleted, compacted, cleaned, and the bytes looked for"),
-        "U10": Row("", "A sensor of Dagster by completion times"),
-        "U11": Row("", "Table services as assets and jobs of Dagster"),
-        "U12": Row("", "Asset checks that come with a table"),
-        "U13": Row("A doctor that only reads: timeline, files, metadata table, indexes, locks"),
+        "U8": Row("A read-optimized query that reports its age and what it omits, or refuses"),
+        "U9": Row("", "Verified erasure: delete, compact, clean, then search for the bytes"),
+        "U10": Row("", "A Dagster sensor by completion times"),
+        "U11": Row("", "Table services as Dagster assets and jobs"),
+        "U12": Row("", "Asset checks for tables"),
+        "U13": Row("A read-only doctor: timeline, files, metadata table, indexes, locks"),
         "U14": Row("One commit path for Spark and for Arrow in one process"),
         "U15": Row("A backfill of many partitions is one run and one commit"),
-        "U16": Row("", "A table service that wakes up late cannot finish what another one finished"),
-        "U17": Row("Writers with another lock are found and refused"),
-        "U18": Row("A table that another Hudi would lift to version 9: refused, explained, and how to stop it"),
-        "U19": Row("An incident is recorded, and replayed in the simulator"),
-        "U20": Row("Figures of reliability on a page, from runs alone"),
+        "U16": Row("A delayed compaction cannot complete what another process finished", "the other services"),
+        "U17": Row("Writers with another lock are detected and refused"),
+        "U18": Row(
+            "A table that another release upgraded to version 9 is refused; the error explains how to prevent the upgrade"
+        ),
+        "U19": Row("Recorded incidents are replayed in the simulator"),
+        "U20": Row("A page with reliability figures, all from runs"),
     },
 }

@@ -1,9 +1,9 @@
 """Write docs/coverage.md: which tests prove which row of the capability table.
 
-``python scripts/coverage_table.py`` writes the page, ``--check`` only says whether it is current. The rows are in ``coverage_rows.py``. Tests name
-theirs with ``@pytest.mark.row("A8")``, on a function, on a class (for its own tests and the inherited ones) or for a module (``pytestmark``). The
-sources are read, nothing is imported or run. These are errors: a row that landed and has no test, a test that names a row of which nothing
-landed, and a row that is not in the list. A test that is skipped unconditionally does not count.
+``python scripts/coverage_table.py`` writes the page, ``--check`` only reports whether it is up to date. The rows are in ``coverage_rows.py``. A test
+names its rows with ``@pytest.mark.row("A8")``, on a function, on a class (for its own tests and the inherited ones) or for a module (``pytestmark``).
+The source files are read; nothing is imported or run. These are errors: a row that exists and has no test, a test that names a row of which no part
+exists, and a row that is not in the list. A test that is always skipped does not count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scripts.coverage_rows import ROWS  # noqa: E402
 PAGE = ROOT / "docs" / "coverage.md"
 ALL = {row: text for rows in ROWS.values() for row, text in rows.items()}
 NIGHTLY = ("tests/interop/",)
-"""Folders that `make test` leaves to `make nightly`, beside the tests that are marked slow."""
+"""Folders that `make test` leaves to `make nightly`, in addition to the tests that are marked slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class Proof:
     """A test, or a class of tests, that names rows.
 
     Attributes:
-        path: of its file, below the repository.
-        name: as pytest has it.
-        rows: what it names.
-        nightly: whether the quick suite leaves it out.
+        path: its file, relative to the repository.
+        name: its name in pytest.
+        rows: the rows that it names.
+        nightly: whether the quick suite omits it.
     """
 
     path: str
@@ -70,7 +70,7 @@ def _proofs(body: list[ast.stmt], shared: list[ast.expr], path: str, prefix: str
     for node in body:
         if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
             marks = [*shared, *node.decorator_list, *_module_marks(node.body)]
-            if node.bases:  # a kit: its tests are inherited
+            if node.bases:  # a conformance suite: its tests are inherited
                 yield from _proof(marks, path, prefix + node.name)
             yield from _proofs(node.body, marks, path, f"{prefix}{node.name}::")
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
@@ -107,29 +107,29 @@ def _rows(node: ast.AST) -> list[str]:
 
 
 def untested(found: dict[str, list[Proof]] | None = None) -> list[str]:
-    """Rows that landed and that no test names."""
+    """Rows that exist and that no test names."""
     tests = rows_tested() if found is None else found
     return [row for row, text in ALL.items() if text.promise and not tests.get(row)]
 
 
 def premature(found: dict[str, list[Proof]] | None = None) -> list[str]:
-    """Rows that tests name although the list says that nothing of them has landed."""
+    """Rows that tests name, but of which no part exists according to the list."""
     tests = rows_tested() if found is None else found
     return [row for row, text in ALL.items() if not text.promise and tests.get(row)]
 
 
 def unknown(found: dict[str, list[Proof]] | None = None) -> list[str]:
-    """Rows that tests name and that are not in the list: misspelt, or missing there."""
+    """Rows that tests name and that are not in the list: they are misspelt, or missing in the list."""
     tests = rows_tested() if found is None else found
     return sorted(set(tests) - set(ALL))
 
 
 def problems(found: dict[str, list[Proof]]) -> list[str]:
-    """What makes the check fail, in words."""
+    """The problems that make the check fail, as text."""
     said = {
         "rows without a test": untested(found),
         "tests name rows that are not in scripts/coverage_rows.py": unknown(found),
-        "tests name rows of which nothing has landed, says scripts/coverage_rows.py": premature(found),
+        "tests name rows of which no part exists according to scripts/coverage_rows.py": premature(found),
     }
     return [f"{words}: {', '.join(rows)}" for words, rows in said.items() if rows]
 
@@ -137,15 +137,16 @@ def problems(found: dict[str, list[Proof]]) -> list[str]:
 def render(found: dict[str, list[Proof]] | None = None) -> str:
     """The page."""
     tests = rows_tested() if found is None else found
-    landed = [text for text in ALL.values() if text.promise]
-    partly = sum(bool(text.later) for text in landed)
+    existing = [text for text in ALL.values() if text.promise]
+    partly = sum(bool(text.later) for text in existing)
     lines = [
-        "# What is promised, and which tests prove it",
+        "# Capabilities, and the tests that prove them",
         "",
-        "Made by `python scripts/coverage_table.py` from its list of rows and from the markers `row` of the tests; do not edit. A row that landed",
-        "has a test, or `make check` fails. Nothing here says that these tests were run: `make test` does, and `make nightly` for those marked so.",
+        "Generated by `python scripts/coverage_table.py` from its list of rows and from the marker `row` of the tests; do not edit. An existing",
+        "capability without a test fails `make check`. The page does not show whether the tests ran: `make test` runs them, `make nightly` runs",
+        "those marked so.",
         "",
-        f"{len(ALL)} rows: {len(landed) - partly} are there, {partly} in part, {len(ALL) - len(landed)} come later.",
+        f"{len(ALL)} rows: {len(existing) - partly} exist, {partly} exist in part, {len(ALL) - len(existing)} come later.",
     ]
     for section, rows in ROWS.items():
         lines += ["", f"## {section}", "", "| row | promise | later | tests |", "|---|---|---|---|"]
@@ -164,7 +165,7 @@ def _links(tests: list[Proof]) -> str:
 
 
 def main() -> None:
-    """Write the page, or with ``--check`` end with an error if it is not current."""
+    """Write the page, or with ``--check`` end with an error if it is out of date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, fail if the page is out of date")
     check = parser.parse_args().check

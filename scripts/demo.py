@@ -1,7 +1,7 @@
 """``make demo``: build a lake under ``.data/``, follow a week of flights through Dagster, show the table, serve the UI.
 
-Every step is a run of the jobs in ``definitions.py``, recorded in the instance of ``dagster.yaml``, so the UI shows the same history
-afterwards. Run again, it goes on with the lake that is there.
+Every step is a run of the assets in ``definitions.py``, recorded in the instance of ``dagster.yaml``, so the UI shows its history afterwards. If the
+demo runs again, it continues with the existing lake.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ JOB = definitions.defs.resolve_implicit_global_asset_job_def()
 
 
 def main() -> None:
-    """Do the work, print what became of it, then serve the UI unless told otherwise."""
+    """Make the runs, print the resulting table, then serve the UI unless ``--no-ui`` is given."""
     options = _arguments()
     started = time.monotonic()
     days = feed.days(feed.FIRST_DAY, options.days)

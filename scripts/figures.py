@@ -1,7 +1,7 @@
-"""Name figures that are old: taken more than 50 commits ago, counted in the code that they depend on. `make check` runs it.
+"""List old figures: measured more than 50 commits ago, counting only commits to the code that they depend on. `make check` runs it.
 
-Old figures are a warning, because they cannot be taken again in the commit that makes them old; those of a promise (docs/benchmarks.md, "What is
-promised"; the explored orders and crash points of docs/reliability.md) are an error from 300 commits on. See docs/decisions/0024.
+Old figures are a warning, because the commit that makes them old cannot measure them again. Figures of a promise (docs/benchmarks.md, "What is
+promised"; the explored orders and crash points of docs/reliability.md) are an error after 300 commits. See docs/decisions/0024.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "docs/reliability/*": COMMIT,
     "docs/nightly/*": (*ALL, "tests"),
 }
-"""What each file of figures depends on; the first pattern that fits."""
+"""The code that each file of figures depends on; the first matching pattern counts."""
 PROMISED = (
     "benchmarks/results/upsert-1m", "benchmarks/results/snapshot_read-10m", "benchmarks/results/merge_on_read", "benchmarks/results/planning",
     "benchmarks/results/many_groups", "benchmarks/results/memory", "docs/reliability/crash_points", "docs/reliability/interleavings",
@@ -65,8 +65,8 @@ class Figure:
 
     Attributes:
         name: the file, without its ending; or the part of the nightly run.
-        commit, date: when they were taken.
-        age: commits since then in the code that they depend on; None if nothing tells.
+        commit, date: when they were measured.
+        age: number of commits since then to the code that they depend on; None if unknown.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Figure:
 
     @property
     def promised(self) -> bool:
-        """Whether a promise rests on them."""
+        """Whether a promise depends on them."""
         return self.name in PROMISED
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Figure:
 
 
 def occasions(root: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every file of figures with its occasions: day and commit."""
+    """Every file of figures, with day and commit of its runs."""
     for folder in ("benchmarks/results", "docs/reliability"):
         for path in sorted((root / folder).glob("*.json")):
             kept = json.loads(path.read_text(encoding="utf-8"))
@@ -98,7 +98,7 @@ def occasions(root: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def figures(root: Path = ROOT) -> list[Figure]:
-    """Every run that left figures, and its age."""
+    """Every run with stored figures, and its age."""
     found = dict.fromkeys(
         (name, str(taken.get("commit", "none")), str(taken.get("date", "unknown"))) for name, taken in occasions(root)
     )
@@ -126,13 +126,13 @@ def _git(root: Path, *words: str) -> str | None:
 
 
 def judged(found: list[Figure]) -> tuple[list[Figure], list[Figure]]:
-    """Those to be named, and of these the ones that are too old for a promise."""
+    """The figures to list, and those of them that are too old for a promise."""
     old = [one for one in found if one.age is None or one.age > OLD]
     return old, [one for one in old if one.promised and (one.age is None or one.age > TOO_OLD)]
 
 
 def main() -> int:
-    """Name old figures; the exit status says whether one of a promise is too old."""
+    """List old figures; the exit status is 1 if figures of a promise are too old."""
     if _git(ROOT, "rev-parse", "--is-shallow-repository") != "false":
         print("no history here: the ages of figures are not known")
         return 0

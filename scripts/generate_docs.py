@@ -1,4 +1,4 @@
-"""Write the pages that come out of the code: ``python scripts/generate_docs.py``; ``--check`` only says what is out of date."""
+"""Write the pages that are generated from the code: ``python scripts/generate_docs.py``; ``--check`` only lists the pages that are out of date."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ sys.path.insert(0, str(ROOT))
 from pyhudi_core.options import render_docs  # noqa: E402
 
 PAGES: dict[str, Callable[[], str]] = {"docs/options.md": render_docs}
-"""Each page, and what makes its text. ``docs/benchmarks.md`` is written by ``make bench``, from a run."""
+"""Each page, and the function that renders it. ``docs/benchmarks.md`` is written by ``make bench``, from a run."""
 
 
 def stale() -> list[str]:
-    """The pages whose text is not what the code says now."""
+    """The pages that differ from the text that the code generates now."""
     return [path for path, render in PAGES.items() if not _is_current(ROOT / path, render())]
 
 
 def main() -> None:
-    """Write the pages, or with ``--check`` end with an error that names the stale ones."""
+    """Write the pages; with ``--check``, end with an error that names the pages that are out of date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, fail if a page is out of date")
     check = parser.parse_args().check

@@ -1,8 +1,8 @@
 """Make ``.venv`` from ``requirements.lock`` on a machine that has only Python.
 
-Standard library only, and runs on old Pythons too: it is what runs before anything is installed. Steps: find or fetch uv, find a
-Python that the project supports, create the environment, install the locked packages (hashes required) and the project itself.
-Running it again changes nothing that is right already.
+It runs before anything is installed, so it uses only the standard library and supports old versions of Python. Steps: find or fetch uv, find a
+Python that the project supports, create the environment, install the locked packages (hashes required) and the project itself. A second run
+changes only what is missing or wrong.
 """
 
 import os
@@ -22,7 +22,7 @@ def stop(message):
 
 
 def works(command):
-    """Whether the command can be run at all (a shim may stand for a program that is not there)."""
+    """Whether the command can be run (a shim may exist without its program)."""
     try:
         return (
             subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
@@ -34,7 +34,7 @@ def works(command):
 def run(*command):
     print("+ " + " ".join(str(part) for part in command), flush=True)
     if subprocess.run([str(part) for part in command], cwd=str(ROOT), check=False).returncode != 0:
-        stop("the command above failed; mend what it says and run `make install` again")
+        stop("the command above failed; correct the problem that it reports and run `make install` again")
 
 
 def private_python():
@@ -42,7 +42,7 @@ def private_python():
 
 
 def find_uv():
-    """The machine's uv, else one of our own below ``.cache``."""
+    """The machine's uv; if there is none, install one below ``.cache``."""
     if works(["uv", "--version"]):
         return ["uv"]
     own = [str(private_python()), "-m", "uv"]
@@ -65,7 +65,7 @@ def find_uv():
 
 
 def find_python():
-    """A Python of a supported version: the one that runs this, else the first on the PATH."""
+    """A supported Python: the one that runs this program, else the first on the PATH."""
     if "{}.{}".format(*sys.version_info[:2]) in SUPPORTED:
         return sys.executable
     for version in SUPPORTED:

@@ -1,12 +1,13 @@
-"""Builds `.interop/`: the second environment that holds the real Apache Hudi, hudi-rs, Delta and Iceberg.
+"""Build `.interop/`: a second environment with the real Apache Hudi, hudi-rs, Delta and Iceberg.
 
-Needs nothing but Python and a Java. The Python packages come from `requirements-interop.lock` (hashes checked
-by the installer). The jars of `requirements-interop-jars.lock` come from Maven Central by coordinate, through
-the Ivy that PySpark ships and its default resolver; each one must have the SHA-256 of the lock.
+It needs only Python and Java. The Python packages come from `requirements-interop.lock` (the installer checks their hashes). The jars of
+`requirements-interop-jars.lock` come from Maven Central by coordinate, through the Ivy in PySpark and its default resolver; each jar must have the
+SHA-256 of the lock file.
 
-Run it as often as you like: what is there and right stays, what is missing or broken is fetched again.
+A second run keeps correct files, and fetches missing or damaged files again.
 
     python scripts/interop_env.py                     the environment and all jars
+    python scripts/interop_env.py --local-peers       and the peers of the local engine, in `.peers/`
     python scripts/interop_env.py --only hudi-spark3.5-bundle_2.12:1.0.2
 """
 
@@ -27,6 +28,8 @@ HOME = ROOT / ".interop"
 VENV = HOME / "venv"
 JARS = HOME / "jars"
 REQUIREMENTS = ROOT / "requirements-interop.lock"
+PEERS = ROOT / ".peers"
+PEERS_REQUIREMENTS = ROOT / "requirements-peers.lock"
 JAR_LOCK = ROOT / "requirements-interop-jars.lock"
 PYTHON = VENV / "bin" / "python"
 ATTEMPTS = 3
@@ -43,7 +46,7 @@ class Jar:
 
     @property
     def path(self) -> Path:
-        """Where the jar stands once it is here."""
+        """The path of the installed jar."""
         return JARS / f"{self.artifact}-{self.version}.jar"
 
     @property
@@ -53,11 +56,13 @@ class Jar:
 
 
 def main() -> int:
-    """Builds what is asked for; returns the exit code."""
+    """Build the requested parts; returns the exit code."""
     options = _arguments()
     started = time.monotonic()
     HOME.mkdir(exist_ok=True)
-    _environment()
+    _environment(VENV, REQUIREMENTS)
+    if options.local_peers:
+        _environment(PEERS, PEERS_REQUIREMENTS)
     wanted = [jar for jar in locked_jars() if not options.only or jar.short in options.only]
     unknown = set(options.only) - {jar.short for jar in wanted}
     if unknown:
@@ -90,32 +95,35 @@ def _arguments() -> argparse.Namespace:
         metavar="ARTIFACT:VERSION",
         help="fetch this jar only",
     )
+    parser.add_argument(
+        "--local-peers", action="store_true", help="also build .peers/: deltalake and PyIceberg, for `make bench`"
+    )
     return parser.parse_args()
 
 
-def _environment() -> None:
-    """The virtual environment, rebuilt only when the lock has changed since it was made."""
-    stamp = VENV / ".lock-digest"
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
-    if stamp.exists() and stamp.read_text() == digest and PYTHON.exists():
+def _environment(home: Path, requirements: Path) -> None:
+    """Create the virtual environment, or rebuild it if the lock file has changed since."""
+    python, stamp = home / "bin" / "python", home / ".lock-digest"
+    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()
+    if stamp.exists() and stamp.read_text() == digest and python.exists():
         print("python packages: up to date")
         return
-    print("python packages: installing from", REQUIREMENTS.name, flush=True)
+    print("python packages: installing from", requirements.name, flush=True)
     uv = os.environ.get("UV") or shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv:
-        if not PYTHON.exists():
-            _run([uv, "venv", "--quiet", "--python", "3.11", str(VENV)])
-        install = [uv, "pip", "install", "--quiet", "--python", str(PYTHON)]
+        if not python.exists():
+            _run([uv, "venv", "--quiet", "--python", "3.11", str(home)])
+        install = [uv, "pip", "install", "--quiet", "--python", str(python)]
     else:
-        if not PYTHON.exists():
-            _run([sys.executable, "-m", "venv", str(VENV)])
-        install = [str(PYTHON), "-m", "pip", "install", "--quiet"]
-    _run([*install, "--require-hashes", "-r", str(REQUIREMENTS)])
+        if not python.exists():
+            _run([sys.executable, "-m", "venv", str(home)])
+        install = [str(python), "-m", "pip", "install", "--quiet"]
+    _run([*install, "--require-hashes", "-r", str(requirements)])
     stamp.write_text(digest)
 
 
 def _jar(jar: Jar) -> None:
-    """One jar, fetched when it is missing or does not have the locked digest."""
+    """Fetch a jar if it is missing or does not have the locked digest."""
     if jar.path.exists() and _sha256(jar.path) == jar.sha256:
         print(f"{jar.path.name}: up to date")
         return
@@ -138,7 +146,7 @@ def _jar(jar: Jar) -> None:
 
 
 def _fetch(jar: Jar) -> Path | None:
-    """Runs PySpark's Ivy once for one coordinate; the fetched file, or None when Ivy failed."""
+    """Run PySpark's Ivy for one coordinate; returns the fetched file, or None if Ivy failed."""
     staging = HOME / "ivy" / "retrieved"
     classpath = PYTHON.parent.parent / "lib" / _python_folder() / "site-packages" / "pyspark" / "jars" / "*"
     command = [

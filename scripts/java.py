@@ -1,6 +1,6 @@
-"""See to a Java 17 or newer: the machine's, else the platform's package manager's, else say exactly what to do.
+"""Find Java 17 or newer, or install it with the platform's package manager; if neither is possible, print what to do.
 
-Standard library only. Looks where Spark looks: ``JAVA_HOME`` first, then the PATH.
+Uses only the standard library. Searches where Spark searches: ``JAVA_HOME`` first, then the PATH.
 """
 
 import os
@@ -39,13 +39,13 @@ INSTALLERS = (  # program, what to run first, alternatives of which one is enoug
 
 
 def java():
-    """The program that Spark would start."""
+    """The Java program that Spark would start."""
     home = os.environ.get("JAVA_HOME")
     return os.path.join(home, "bin", "java") if home else "java"
 
 
 def major(program):
-    """The program's major version, or None where it does not run."""
+    """The program's major version; None if it cannot be run."""
     try:
         done = subprocess.run([program, "-version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     except OSError:
@@ -58,7 +58,7 @@ def major(program):
 
 
 def as_root(command):
-    """The command with the rights it needs and no question asked, or None where they are not to be had."""
+    """The command with root rights, without a password prompt; None if this is not possible."""
     if os.geteuid() == 0:
         return command
     if (
@@ -79,7 +79,7 @@ def run(command, root):
 
 
 def install():
-    """Whether the package manager of this platform may be used here and installed one."""
+    """Install Java with the platform's package manager; returns whether this succeeded."""
     for manager, first, alternatives, root in INSTALLERS:
         if shutil.which(manager):
             if first is not None:

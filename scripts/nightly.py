@@ -1,11 +1,11 @@
-"""Run what is too slow for `make test`, in parts of at most an hour, and keep what they closed with in docs/nightly.md.
+"""Run the parts that are too slow for `make test`, each for at most an hour, and write their results to docs/nightly.md.
 
-    python scripts/nightly.py                  every part that has not passed with this code yet: a night that was cut short goes on
+    python scripts/nightly.py                  every part that has not passed with this code yet; it continues an interrupted run
     python scripts/nightly.py --anew           every part
-    python scripts/nightly.py interop fuzz     some of them, whatever was before
+    python scripts/nightly.py interop fuzz     these parts, independent of earlier results
 
-The output is shown as it comes. The page says for each part when it last ran, at which commit, how long it took and its closing line. The exit
-status is 1 if any failed. A part that takes more than an hour is ended, and has failed.
+The output of each part is shown while it runs. For each part the page has the time of its last run, the commit, the duration and the last line of the
+output. The exit status is 1 if a part failed. A part that takes more than an hour is stopped, and counts as failed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Result = dict[str, Any]
 
 
 def main() -> int:
-    """Runs what the command line asks for."""
+    """Run the requested parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--anew", action="store_true", help="also parts that have passed with this code")
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def passed_with_this_code(result: Result | None) -> bool:
-    """Whether the part passed, and the code is still what it was."""
+    """Whether the part passed, and the code has not changed since."""
     if result is None or result["status"] or "changes" in result["commit"] or "changes" in commit():
         return False
     command = ["git", "diff", "--quiet", result["commit"], "HEAD", "--", *CODE]
@@ -104,8 +104,8 @@ def page(results: Mapping[str, Result]) -> str:
     lines = [
         "# Nightly",
         "",
-        "Written by `make nightly`; do not edit. The last run of each part. A part fits an hour on two cores; a night that was cut short goes on",
-        "with the parts that have not passed with this code.",
+        "Written by `make nightly`; do not edit. The table shows the last run of each part. A part takes at most an hour on two cores. After an",
+        "interruption, `make nightly` continues with the parts that have not passed with this code.",
         "",
         "| part | what it shows | last run | commit | minutes | result |",
         "|---|---|---|---|---|---|",

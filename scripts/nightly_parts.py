@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(Path(".venv") / "bin" / "python")
 KINDS_OF_CRASHES = ("disk", "disk_with_its_lock", "object_store", "object_store_with_its_lock")
-"""The kinds of tables of tests/reliability/test_crashes.py, in parts of their own."""
+"""The kinds of tables in tests/reliability/test_crashes.py; each is a separate part."""
 OWN_PARTS = ("test_crashes.py", "test_eleven_rows.py", "test_every_order.py", "test_two_processes.py")
 
 
@@ -24,12 +24,12 @@ class Part:
     """One part.
 
     Attributes:
-        what: what it shows, for the page.
-        command: what is run.
-        environment: beside the usual one.
-        paths, left_out: which tests it runs, as paths below the repository; nothing for measurements.
-        slow, quick: whether only tests that are marked slow, or only the others.
-        keyword: of these only the ones whose names hold it (`-k`).
+        what: the text of the part on the page.
+        command: the command that it runs.
+        environment: additional environment variables.
+        paths, left_out: the tests that it runs and omits, as paths relative to the repository; empty for measurements.
+        slow, quick: run only tests that are marked slow, or only the others.
+        keyword: run only tests with this text in their names (`-k`).
     """
 
     what: str
@@ -42,7 +42,7 @@ class Part:
     keyword: str = ""
 
     def words(self) -> list[str]:
-        """The command: given, or pytest on the paths, keeping figures for the pages."""
+        """The command: the given one, or pytest on the paths, which stores figures for the pages."""
         if self.command:
             return list(self.command)
         words = [PYTHON, "-m", "pytest", "-p", "reliability.counting", "-q", "--durations=10", *self.paths]
@@ -50,7 +50,7 @@ class Part:
         return [*words, *(["-m", "slow"] if self.slow else []), *(["-k", self.keyword] if self.keyword else [])]
 
     def runs(self, test: Test) -> bool:
-        """Whether the test is among those of the part, whatever the keyword says."""
+        """Whether the test belongs to the part; ignores the keyword."""
         inside = test.path.startswith(self.paths) and not test.path.startswith(self.left_out) if self.paths else False
         return inside and (test.slow or not self.slow) and not (test.slow and self.quick)
 
@@ -151,7 +151,7 @@ def _is_slow(marks: Iterable[ast.expr]) -> bool:
 
 
 def quick_leaves_out(makefile: str) -> tuple[str, ...]:
-    """The paths that `make test` ignores."""
+    """The paths that `make test` omits."""
     recipe = re.search(r"^test:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
     if recipe is None:
         raise ValueError("the Makefile has no target `test`")
@@ -168,7 +168,7 @@ def unreached(tests: Iterable[Test], left_out: tuple[str, ...], parts: Mapping[s
 
 
 def main() -> int:
-    """Name the tests that nothing runs."""
+    """List the tests that no target runs."""
     found = unreached(all_tests(), quick_leaves_out((ROOT / "Makefile").read_text(encoding="utf-8")))
     for test in found:
         print(f"no target runs {test.path}::{test.name}; give it a part in scripts/nightly_parts.py")

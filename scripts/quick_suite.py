@@ -1,11 +1,11 @@
-"""Run the quick suite, as `make test` does: three processes at the same time, then what has to be alone.
+"""Run the quick suite, as `make test` does: three concurrent processes, then the tests that must run alone.
 
     python scripts/quick_suite.py tests          everything
     python scripts/quick_suite.py tests/unit     a part; further words are pytest's
 
-The processes share the files of tests between them (tests/conftest.py says what stays together). Tests marked `alone` measure wall time or the
-disk; they run after the others, on the disk. The others have their temporary files in memory where the machine lets them: most of what they
-wait for is the disk, and none of them is about it. The exit status is 1 if a test failed, or if there was none.
+The test files are distributed over the processes (tests/conftest.py says which tests stay together). Tests marked `alone` measure wall time or the
+disk; they run after the others, with temporary files on the disk. The others have their temporary files in memory if the machine allows it, because
+they would mostly wait for the disk and do not test it. The exit status is 1 if a test failed, or if no test was found.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROCESSES = 3
-"""One more than CI has cores: tests wait for JVMs, for child processes and for locks."""
+"""One more than the cores in CI, because tests wait for JVMs, child processes and locks."""
 MEMORY = Path("/dev/shm")
 ROOM = 3 << 30
-"""Bytes that have to be free there: three times what the suite has needed."""
+"""Bytes that must be free in memory: three times what the suite has used."""
+ALONE = "mark.alone"
 INTERRUPTED, NO_TESTS = 2, 5
-"""What pytest ends with if somebody stopped it, and if it found no test."""
+"""Exit codes of pytest if it was interrupted, and if it found no test."""
 SIDE_BY_SIDE = ("-n", str(PROCESSES), "--dist", "loadscope", "--no-loadscope-reorder")
 
 
@@ -36,30 +37,41 @@ def main() -> int:
     folder = temporary_folder()
     ended = [run(given, "not slow and not alone", SIDE_BY_SIDE, folder)]
     if ended[0] != INTERRUPTED:
-        ended.append(run(given, "alone and not slow", (), None))
+        left = with_tests_alone(given)
+        ended.append(run(left, "alone and not slow", (), None) if left else NO_TESTS)
     failed = verdict(ended)
     print(f"quick suite: {'failed' if failed else 'passed'} after {(time.monotonic() - started) / 60:.1f} minutes")
     if folder is not None and failed:
-        print(f"what failed tests have left is in {folder}, in memory: remove it when it has been looked at")
+        print(f"the files of failed tests are in {folder}, in memory: remove the folder after you have looked at it")
     elif folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
     return failed
 
 
 def verdict(ended: Sequence[int]) -> int:
-    """The exit status for what the runs of pytest ended with: no test may fail, and there has to be one."""
+    """The exit status for these exit codes of pytest: 0 if no test failed and at least one ran."""
     return int(any(code not in (0, NO_TESTS) for code in ended) or all(code == NO_TESTS for code in ended))
 
 
+def with_tests_alone(given: Sequence[str]) -> list[str]:
+    """What is given, with folders narrowed to their files that have a test marked `alone`; empty if none has. Reading all files again takes long."""
+    folders = [word for word in given if Path(word).is_dir()]
+    found = [
+        str(path) for word in folders for path in sorted(Path(word).rglob("test_*.py")) if ALONE in path.read_text()
+    ]
+    others = [word for word in given if word not in folders]
+    return [*found, *others] if found or not folders else []
+
+
 def run(given: list[str], which: str, how: tuple[str, ...], temporary: Path | None) -> int:
-    """Run the tests of a marker expression; their output is shown as it comes."""
+    """Run the tests of a marker expression; their output is shown while they run."""
     command = [sys.executable, "-m", "pytest", *given, "-q", "-m", which, "--durations=10"]
     environment = {**os.environ} if temporary is None else {**os.environ, "TMPDIR": str(temporary)}
     return subprocess.run([*command, *how], cwd=ROOT, env=environment, check=False).returncode
 
 
 def temporary_folder() -> Path | None:
-    """A new folder in memory, or None where there is no such place, or too little of it."""
+    """A new folder in memory; None if the machine has no file system in memory, or not enough free memory."""
     if not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < ROOM:
         return None
     return Path(tempfile.mkdtemp(prefix="pyhudi-tests-", dir=MEMORY))

@@ -1,8 +1,8 @@
 """Write docs/reliability.md and its pictures from docs/reliability/*.json: ``python scripts/reliability_page.py``; ``--check`` only says whether
 they are out of date.
 
-The files are written by the runs themselves (tests with PYHUDI_RECORD=1, ``python -m benchmarks.commits``, ``make soak KEEP=1``). A number that
-no run has produced is not on the page; a run that has not been made is named as missing. The same files always give the same page.
+The runs write these files (tests with PYHUDI_RECORD=1, ``python -m benchmarks.commits``, ``make soak KEEP=1``). Every number on the page comes from a
+run; the page lists the runs that are missing. The same files always give the same page.
 """
 
 from __future__ import annotations

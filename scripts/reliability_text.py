@@ -1,4 +1,4 @@
-"""What docs/reliability.md says beside its figures: how to read it, and the known gaps (`reliability_page.py` writes it)."""
+"""The texts of docs/reliability.md: introduction and known gaps. `reliability_page.py` adds the figures and writes the page."""
 
 OPENING = """# Reliability
 
@@ -10,9 +10,9 @@ code in this repository.
 - **P2** No state contains a commit that was reported as failed.
 - **P3** A commit with an unknown outcome has a token. `table.commit_status(token)` returns the outcome, and a definite answer never changes.
 - **P4** Two visible rows never have the same record key within the range that the index searches, unless an option switches this check off:
-  - the simple index, the only kind that writes use now, searches the partition of the row. A table without partitions has each key once; **the same
-    key in two partitions is two rows**, as with Hudi's simple index;
-  - global indexes search the complete table. They are not written yet, and writes refuse them with an error that names them.
+  - the indexes SIMPLE and BLOOM search the partition of the row. A table without partitions has each key once; **the same key in two partitions is
+    two rows**, as in Hudi;
+  - the global indexes (GLOBAL_SIMPLE, GLOBAL_BLOOM and RECORD_INDEX) search the complete table.
 
   This holds for every operation. `insert` and `bulk_insert` of an existing key are errors, also if two of them run at the same time
   (`pyhudi.commit.allow.duplicate.keys` switches this off); `upsert` replaces the row; `insert_overwrite` leaves one row for each key of its batch in

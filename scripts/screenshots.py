@@ -1,7 +1,7 @@
 """Pictures of the demo's UI for the docs: ``make demo UI=0``, then ``make screenshots``.
 
-Starts ``dagster dev`` in the project's folder and drives a real Chromium (Debian: ``apt-get install chromium``). What it clicks is what a person
-would click; it fails when something that the docs promise is not on the page.
+It starts ``dagster dev`` in the project's folder and controls a real Chromium (Debian: ``apt-get install chromium``). It clicks what a person would
+click, and fails if the page does not show something that the docs promise.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _visit(page: Page, address: str) -> None:
 
 
 def _see(page: Page, text: str) -> None:
-    """Wait until the text is on the page and the page has come to rest."""
+    """Wait until the text is on the page and the page has stopped changing."""
     page.get_by_text(text).first.wait_for()
     page.wait_for_timeout(2500)
 

@@ -1,9 +1,9 @@
-"""Writers that are killed again and again, for as long as you like: ``make soak SECONDS=600``.
+"""Kill writers repeatedly: ``make soak SECONDS=600``.
 
-Two writers (`--writers`) work on one table on a local disk; every two seconds one of them gets SIGKILL and is started again where it left off.
-At the end the last ones finish in peace, the table must hold every acknowledged commit once, the shared counter must equal the commits that
-moved it, and the doctor must find nothing. The figures go to docs/reliability/soak.json. The exit status is 1 if a promise is broken; the
-table stays then, to be looked at.
+Two writers (`--writers`) write to one table on a local disk. Every two seconds one of them gets SIGKILL, and is started again to continue its work.
+At the end each writer commits once more without being killed. The table must contain every acknowledged commit once, the shared counter must equal
+the number of commits that changed it, and the doctor must find nothing. The figures go to docs/reliability/soak.json. If a promise is broken, the
+exit status is 1 and the table is kept for examination.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from reliability.recording import KEPT  # noqa: E402
 from benchmarks.machine import occasion  # noqa: E402
 
 LIFE = 1_000_000
-"""Rows that a writer has numbers for in one life."""
+"""Number of row ids that are reserved for each start of a writer."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Soak:
         return {} if self.fsync else {"fsync": "false"}
 
     def kill_one(self) -> None:
-        """SIGKILL for a writer at a random moment, and a new life for it."""
+        """Kill a writer with SIGKILL at a random time, and start it again."""
         writer = secrets.randbelow(self.writers)
         victim = self.processes[writer]
         assert victim.is_alive(), f"writer {writer} ended by itself with {victim.exitcode}"
@@ -80,7 +80,7 @@ class Soak:
         self.processes[writer] = start(self.job(writer))
 
     def end(self) -> dict[str, object]:
-        """Kill all, let each commit once more in peace, and judge the table."""
+        """Kill all writers, let each commit once more, and check the table."""
         for process in self.processes:
             process.kill()
             process.join()
@@ -89,10 +89,10 @@ class Soak:
         last = [start(self.job(writer, 3)) for writer in range(self.writers)]
         for process in last:
             process.join(120)
-        assert [process.exitcode for process in last] == [0] * self.writers, "a writer cannot write any more"
+        assert [process.exitcode for process in last] == [0] * self.writers, "a writer can no longer write"
         table = self.job(0).open()
         verdict = judge(table, journals(self.folder / "journal"))
-        assert not table.timeline.pending.instants, "an instant of the dead is still pending"
+        assert not table.timeline.pending.instants, "an instant of a dead writer is still pending"
         report = table.check()
         assert report.ok, str(report)
         return {**asdict(verdict), "kills": self.kills, "writers": self.writers, "active_instants": len(table.timeline)}
@@ -132,7 +132,7 @@ def main() -> int:
 
 
 def _keep(result: dict[str, Any]) -> None:
-    """A shorter run does not replace a longer one."""
+    """Store the result, unless the stored one is of a longer run."""
     path = KEPT / "soak.json"
     longest = json.loads(path.read_text())["seconds"] if path.exists() else 0
     if result["seconds"] < longest:

@@ -14,9 +14,10 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame, SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
 JARS = ROOT / ".interop" / "jars"
@@ -41,6 +42,8 @@ def serve(start: Callable[[], dict[str, Verb]]) -> None:
 
 def session(name: str, heap: str, jars: list[str], settings: dict[str, str]) -> SparkSession:
     """A local[2] session with these jars; what all contestants have in common is set here and nowhere else."""
+    from pyspark.sql import SparkSession  # peers of the local engine have no Spark
+
     scratch = ROOT / ".data" / "bench" / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     common = {

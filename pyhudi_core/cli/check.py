@@ -1,4 +1,4 @@
-"""``pyhudi check``: examine a table. Exit code 0: nothing wrong; 1: findings; 2: no table to examine."""
+"""``pyhudi check``: examine a table. Exit code 0: no findings except information; 1: findings; 2: no table to examine."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pyhudi_core.cli.place import CANNOT_OPEN, FOUND, at_location, console, ending_well, safe
+from pyhudi_core.cli.terminal import CANNOT_OPEN, FOUND, at_location, console, reporting_errors, safe
 from pyhudi_core.doctor import CheckReport, Limits, Progress, Severity
 from pyhudi_core.errors import StorageError
 from pyhudi_core.opening import check_table, record_incident
 
 _COLOURS = {Severity.INFO: "dim", Severity.REPAIRABLE: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "red"}
-_ONE_BY_ONE = 20
+_SHOWN_OF_A_KIND = 20
 
 
 @click.command()
 @at_location
-@click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the complete report as JSON.")
 @click.option(
     "--keys/--no-keys", default=True, show_default=True, help="Compare all record keys (reads a column of every file)."
 )
 @click.option(
-    "--key-rows", type=click.IntRange(min=1), help="Compare the keys of about this many rows of each partition only."
+    "--key-rows", type=click.IntRange(min=1), help="Compare the keys of only about this many rows in each partition."
 )
-@click.option("--all", "show_all", is_flag=True, help="Show information too, and every finding.")
+@click.option("--all", "show_all", is_flag=True, help="Show every finding, including information.")
 @click.option(
     "--record", type=click.Path(dir_okay=False, writable=True), help="Write the incident to this file, for replay."
 )
@@ -44,9 +44,9 @@ def check(
     show_all: bool,
     record: str | None,
 ) -> None:
-    """Examine the table at LOCATION and change nothing. Exit code 0: nothing wrong; 1: findings; 2: no table to examine."""
-    with ending_well(context):
-        limits = Limits(key_rows=key_rows, shown=10_000 if show_all or as_json else _ONE_BY_ONE)
+    """Examine the table at LOCATION and change nothing. Exit code 0: no findings except information; 1: findings; 2: no table to examine."""
+    with reporting_errors(context):
+        limits = Limits(key_rows=key_rows, shown=10_000 if show_all or as_json else _SHOWN_OF_A_KIND)
         with _progress() as progress:
             report = check_table(location, storage_options, keys, limits, progress)
         if record is not None:
@@ -56,7 +56,7 @@ def check(
     else:
         _show(report, console(), show_all)
     if record is not None:
-        console(stderr=True).print(f"The incident is in {safe(record)}")
+        console(stderr=True).print(f"The incident was written to {safe(record)}")
     context.exit(CANNOT_OPEN if not report.opened else 0 if report.ok else FOUND)
 
 

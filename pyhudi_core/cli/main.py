@@ -5,6 +5,9 @@ from __future__ import annotations
 import click
 
 from pyhudi_core.cli.check import check
+from pyhudi_core.cli.compact import compact
+from pyhudi_core.cli.metadata import metadata
+from pyhudi_core.cli.repair import repair
 from pyhudi_core.cli.services import services
 from pyhudi_core.cli.status import status
 from pyhudi_core.cli.timeline import timeline
@@ -13,8 +16,8 @@ from pyhudi_core.cli.timeline import timeline
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pyhudi")
 def main() -> None:
-    """Examine Apache Hudi tables (version 8)."""
+    """Examine Apache Hudi tables (version 8), and look after them."""
 
 
-for _command in (check, services, status, timeline):
+for _command in (check, compact, metadata, repair, services, status, timeline):
     main.add_command(_command)

@@ -1,4 +1,4 @@
-"""``pyhudi services``: the table services, and what each would do now. Changes nothing."""
+"""``pyhudi services``: list the table services and what each would do now. Changes nothing."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import json
 import click
 from rich.table import Table
 
-from pyhudi_core.cli.place import at_location, console, ending_well, safe
+from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
 from pyhudi_core.opening import open_table
 
 
 @click.command()
 @at_location
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the services as JSON.")
 @click.pass_context
 def services(context: click.Context, location: str, storage_options: dict[str, str], as_json: bool) -> None:
     """List the table services and what each would do now, or why it would do nothing."""
-    with ending_well(context):
+    with reporting_errors(context):
         found = open_table(location, storage_options).services
         planned = [(name, service.summary, service.plan()) for name, service in found.items()]
     if as_json:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import click
 
-from pyhudi_core.cli.place import FOUND, at_location, ending_well
+from pyhudi_core.cli.terminal import FOUND, at_location, reporting_errors
 from pyhudi_core.opening import open_table
 from pyhudi_core.transaction.status import CommitStatus
 
@@ -18,7 +18,7 @@ from pyhudi_core.transaction.status import CommitStatus
 @click.pass_context
 def status(context: click.Context, location: str, storage_options: dict[str, str], token: str) -> None:
     """Report whether the write with this TOKEN is committed. Exit code 0: committed; 1: not committed, or not decided yet."""
-    with ending_well(context):
+    with reporting_errors(context):
         found = open_table(location, storage_options).commit_status(token)
     click.echo(str(found))
     context.exit(0 if found is CommitStatus.COMMITTED else FOUND)

@@ -7,7 +7,7 @@ import json
 import click
 from rich.table import Table
 
-from pyhudi_core.cli.place import at_location, console, ending_well, safe
+from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
 from pyhudi_core.model.instant import Action, State
 from pyhudi_core.opening import open_table
 
@@ -18,13 +18,13 @@ _COLOURS = {State.REQUESTED: "yellow", State.INFLIGHT: "yellow", State.COMPLETED
 @at_location
 @click.option("--last", default=20, show_default=True, type=click.IntRange(min=1), help="How many instants to show.")
 @click.option("--action", type=click.Choice([action.value for action in Action]), help="Only instants of this action.")
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the instants as JSON.")
 @click.pass_context
 def timeline(
     context: click.Context, location: str, storage_options: dict[str, str], last: int, action: str | None, as_json: bool
 ) -> None:
     """Show the active timeline of the table at LOCATION."""
-    with ending_well(context):
+    with reporting_errors(context):
         instants = open_table(location, storage_options).timeline.filter(action=action)
     shown = instants.instants[-last:]
     if as_json:
@@ -41,4 +41,4 @@ def timeline(
     out = console()
     out.print(table)
     if len(shown) < len(instants):
-        out.print(f"[dim]{len(instants) - len(shown)} older; --last shows more[/]")
+        out.print(f"[dim]{len(instants) - len(shown)} older instants; --last shows more[/]")

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pyhudi_core.conflicts.conflict import (
-    STRATEGIES,
     Concurrent,
     Conflict,
     ConflictKind,
@@ -17,6 +16,7 @@ from pyhudi_core.conflicts.conflict import (
     Touched,
     find_conflict,
     not_compared,
+    strategy_of,
 )
 from pyhudi_core.conflicts.explanation import of_conflict
 from pyhudi_core.conflicts.matrix import Verdict
@@ -104,16 +104,23 @@ def since(
     new = {i.group: i for i in commits if i.group not in seen or i.requested_time > own}.values()
     ordered = sorted(new, key=lambda instant: instant.completion_time or instant.requested_time)
     completed = tuple((instant, context.folder.read_commit(instant)) for instant in ordered)
-    planned = _PLANNED if context.config.table_type is TableType.MERGE_ON_READ else {Action.CLUSTERING}
-    plans = (i for i in found.pending if i.action in planned and i.requested_time != own)
     known = {instant.group for instant in start if instant.is_completed}
     others = tuple(i for i in found.completed if i.action not in DATA_ACTIONS and i.group not in known)
     others += tuple(i for i in pending_restores(found) if i.requested_time != own)
-    return Concurrent(completed, tuple((plan, _planned_groups(context, plan)) for plan in plans), others)
+    return Concurrent(completed, pending_plans(context, found, own), others)
+
+
+def pending_plans(
+    context: TableContext, found: Timeline, own: str = ""
+) -> tuple[tuple[Instant, frozenset[tuple[str, str]]], ...]:
+    """The pending plans of clusterings and compactions but one's own, and the file groups that each names."""
+    planned = _PLANNED if context.config.table_type is TableType.MERGE_ON_READ else {Action.CLUSTERING}
+    plans = (i for i in found.pending if i.action in planned and i.requested_time != own)
+    return tuple((plan, _planned_groups(context, plan)) for plan in plans)
 
 
 def pending_restores(timeline: Timeline) -> tuple[Instant, ...]:
-    """Restores that have begun and not ended: until then nobody can say what the table holds."""
+    """Restores that have begun and not ended. Until they end, the content of the table is not known."""
     return tuple(instant for instant in timeline.pending if instant.action is Action.RESTORE)
 
 
@@ -177,7 +184,7 @@ def refuse_conflicts(
     """
     if not context.protections.conflict_check:
         mine = replace(mine, file_groups=frozenset(), replaced=frozenset())
-    strategy = STRATEGIES[context.options.conflict.strategy]
+    strategy = strategy_of(context.options.conflict.strategy, mine)
     concurrent = since(context, start, found, own, looked)
     if strategy.services_yield_to_writers and not mine.operation.is_writer:
         concurrent = replace(concurrent, writers=running_writers(context, found, own))
@@ -190,7 +197,7 @@ def refuse_conflicts(
 
 
 def _other_schema(concurrent: Concurrent, schema: pa.Schema) -> Conflict | None:
-    """The newest requested time says what a table's columns are, so of two writes at one time neither may say other ones than the other."""
+    """The commit with the latest requested time defines the table's columns, so two concurrent writes must have the same columns."""
     for instant, commit in concurrent.completed:
         if commit.schema and commit.operation not in SERVICE_OPERATIONS and from_avro(commit.schema) != schema:
             return Conflict(ConflictKind.SCHEMA, instant, operation=OperationType.of(commit.operation))
@@ -202,11 +209,15 @@ def conflict_error(
 ) -> CommitConflictError:
     """The error that names the conflict, and explains it if it is known what the write touched."""
     again = conflict.verdict is not Verdict.ABORT
-    do = "write again, from the state that the other commit left" if again else "look at the table, then begin anew"
+    do = (
+        "write again, from the state after the other commit"
+        if again
+        else "read the table again, then begin a new write"
+    )
     message = f"Another commit came first: {conflict.describe()}"
     if conflict.instant.action is Action.RESTORE and conflict.instant.is_pending:
-        message = f"The restore {conflict.instant.requested_time} is pending, so nobody can say what the table holds"
-        do = "let it end, with the program that began it, then begin anew"
+        message = f"The restore {conflict.instant.requested_time} is pending, so the content of the table is not known"
+        do = "let the program that began it finish it, then begin a new write"
     return CommitConflictError(
         message,
         conflict=conflict,

@@ -10,7 +10,7 @@ Invariant: a condition that cannot be judged (keys that cannot be read, operatio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pyhudi_core.conflicts.matrix import Condition, Line, Verdict, line_of
@@ -67,7 +67,8 @@ STRATEGIES = {strategy.name: strategy for strategy in (SIMPLE, PREFER_WRITER, BU
 
 _SHOWN = 3
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
-"""A base file that a write made beside a planned compaction of its group would be older than the compaction's, which does not have its rows."""
+"""A base file that a write makes during a planned compaction of its file group would be older than the compaction's base file, which lacks its
+rows."""
 
 
 class ConflictKind(StrEnum):
@@ -112,10 +113,11 @@ class Touched:
     Attributes:
         file_groups: written or replaced.
         inserted: partitions that new keys came into.
-        replaced: partitions that it replaced as a whole; None is all of them.
+        replaced: partitions that it replaced completely; None: all partitions.
         operation: what it was.
         appended: those of the groups that only got log files.
-        keys_of_table: record keys are unique in the table, not in each partition: the table has a record index.
+        keys_of_table: record keys are unique in the table, not in each partition: the table has a record index, or the write's index is global.
+        hashed: file groups are those of buckets. Another writer may have given another file id to the same bucket.
     """
 
     file_groups: frozenset[Group]
@@ -124,6 +126,7 @@ class Touched:
     operation: OperationType = OperationType.UNKNOWN
     appended: frozenset[Group] = frozenset()
     keys_of_table: bool = False
+    hashed: bool = False
 
     @classmethod
     def by(cls, commit: CommitMetadata) -> Touched:
@@ -131,7 +134,7 @@ class Touched:
         service = commit.operation in SERVICE_OPERATIONS
         inserted = frozenset() if service else frozenset(stat.partition for stat in commit.stats if stat.inserts)
         groups = frozenset(commit.file_groups())
-        rewritten = {(stat.partition, stat.file_id) for stat in commit.stats if not _is_log(stat.path)}
+        rewritten = {(stat.partition, stat.file_id) for stat in commit.stats if not is_log(stat.path)}
         rewritten |= {(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}
         operation = OperationType.of(commit.operation)
         return cls(groups, inserted, frozenset(commit.replaced), operation, groups - rewritten)
@@ -141,15 +144,26 @@ class Touched:
         """Every partition that was written to, or had groups taken away."""
         return self.inserted | {partition for partition, _ in self.file_groups} | (self.replaced or frozenset())
 
+    @property
+    def brought(self) -> frozenset[str]:
+        """Partitions that new keys came into, or may have: a row in a log can be the first of its key in a bucket, or bring a deleted key back."""
+        return self.inserted | {partition for partition, _ in self.appended}
 
-def _is_log(path: str) -> bool:
+
+def strategy_of(name: str, mine: Touched) -> Strategy:
+    """The strategy of this name for a write: where file groups are buckets, one with the same number is the same."""
+    return replace(STRATEGIES[name], by_bucket=True) if mine.hashed else STRATEGIES[name]
+
+
+def is_log(path: str) -> bool:
+    """Whether a data file is a log file."""
     name = parse_data_file(split(path)[1])
     return name is not None and not isinstance(name, BaseFileName)
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why a commit cannot stand beside one that came before it.
+    """The reason why a commit conflicts with an earlier one.
 
     Attributes:
         operation: what the other one was.
@@ -176,7 +190,7 @@ class Conflict:
 
 
 def is_final(error: CommitConflictError) -> bool:
-    """Whether planning anew would not help: the table says abort."""
+    """Whether the table's verdict is abort, so that planning again does not help."""
     return isinstance(error.conflict, Conflict) and error.conflict.verdict is Verdict.ABORT
 
 
@@ -308,8 +322,8 @@ def _by_key(mine: Touched, instant: Instant, commit: CommitMetadata, same_keys: 
     theirs = Touched.by(commit)
     line = line_of(mine.operation, theirs.operation)
     both = mine.inserted & theirs.inserted
-    if mine.keys_of_table and mine.inserted and theirs.inserted:
-        both = mine.inserted | theirs.inserted
+    if mine.keys_of_table and mine.brought and theirs.brought:
+        both = mine.brought | theirs.brought
     if not both or Condition.SAME_KEY not in line.conditions:
         return None
     found = same_keys(instant, commit, both)

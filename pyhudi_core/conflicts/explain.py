@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 from pyhudi_core.conflicts.concurrent import announced_by
 from pyhudi_core.conflicts.conflict import (
-    STRATEGIES,
     Concurrent,
     Conflict,
     Touched,
     against,
     find_conflict,
     not_compared,
+    strategy_of,
 )
 from pyhudi_core.conflicts.explanation import Explanation, Side, explained
 from pyhudi_core.conflicts.key_overlap import KeyOverlap
@@ -29,7 +29,7 @@ _PENDING = "9"
 
 @dataclass(frozen=True, slots=True)
 class SideAndCommit:
-    """A side with what its commit says or will say; ``commit`` is None while nobody else can know."""
+    """A side with its commit metadata, or with that of its staged commit; ``commit`` is None if other processes cannot know it yet."""
 
     side: Side
     commit: CommitMetadata | None = None
@@ -104,8 +104,8 @@ def _replacing(touched: Touched) -> Touched:
 
 
 def _conflict(context: TableContext, later: SideAndCommit, earlier: SideAndCommit) -> Conflict | None:
-    strategy = STRATEGIES[context.options.conflict.strategy]
     touched, instant = later.side.touched, _as_instant(earlier.side)
+    strategy = strategy_of(context.options.conflict.strategy, touched)
     conflict = next(against(touched, instant, earlier.side.touched, strategy), None)
     if conflict is not None or context.options.conflict.allow_duplicate_keys:
         return conflict

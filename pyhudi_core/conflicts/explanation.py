@@ -17,9 +17,9 @@ _PRINTED = 5
 
 _ADVICE = {
     Verdict.COMMUTES: "Nothing: both may commit, in either order.",
-    Verdict.REPLAN: "Write again, from the state that the other one left. "
-    "The verbs of a table do so by themselves, up to pyhudi.commit.retries times.",
-    Verdict.ABORT: "Give it up: it rests on a state that is not there any more. Look at the table, then begin anew.",
+    Verdict.REPLAN: "Write again, based on the state after the other commit. "
+    "The write methods of a table do this automatically, up to pyhudi.commit.retries times.",
+    Verdict.ABORT: "Give this write up: it is based on files that no longer exist. Read the table again, and begin a new write.",
 }
 
 

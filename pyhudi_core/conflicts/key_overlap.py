@@ -1,9 +1,10 @@
 """The record keys that two commits inserted into one partition, compared without a row becoming a Python object.
 
-If the table has a record index, keys are unique in the table, and those of all partitions are compared.
+If the table has a record index, or the index of a write is global, keys are unique in the table, and those of all partitions are compared. Then the
+keys of logs count, too: a row in a log can bring back a key that the log's file group has lost, or be the first of its key in a bucket.
 
 Specification, "Writer Expectations" 3, last check. The keys that a commit wrote are the rows of its new base files whose commit time is its
-instant; of each file only these two meta columns are read, and only row groups that can hold such rows.
+instant; of each file only these two meta columns are read, and only row groups that can hold such rows. Of a log they are those of all its rows.
 
 Keys become 64-bit hashes, sorted; the other side's are looked up among them by bisection, and what is found is compared as text. Memory
 is bounded by `HASHES` hashes and a batch of rows, whatever the files hold: a larger write is taken in parts, and the other's files are read
@@ -14,7 +15,7 @@ Invariant: two commits with a key in common are never found to have none. What c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.conflicts.conflict import KeyFinding
+from pyhudi_core.conflicts.conflict import KeyFinding, is_log
 from pyhudi_core.errors import CorruptBaseFileError, CorruptionError, DataError, StorageError
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.key_hash import blocks, key_chunks
@@ -69,9 +70,8 @@ def _may_hold(found: object, requested_time: str) -> bool:
     return bool(known.min <= requested_time <= known.max)
 
 
-def _insert_paths(commit: CommitMetadata, partition: str | None) -> tuple[str, ...]:
-    """The files of a partition that new keys came into; None: of all partitions."""
-    return tuple(stat.path for stat in commit.stats if partition in (None, stat.partition) and stat.inserts)
+KeysInLog = Callable[[Storage, WriteStat], pa.Array]
+"""Reads the record keys of all rows of a log file. Raises `CorruptionError`, `StorageError` or `DataError`."""
 
 
 @dataclass(slots=True)
@@ -82,7 +82,8 @@ class KeyOverlap:
         storage: where the table is.
         requested_time: the write's.
         stats: the files that it has written.
-        keys_of_table: keys are compared across partitions.
+        keys_of_table: keys are compared across partitions, and those of logs, too.
+        keys_in_log: reads a log; without it logs count as unread.
         hashes: how many hashes to hold at once.
     """
 
@@ -90,6 +91,7 @@ class KeyOverlap:
     requested_time: str
     stats: tuple[WriteStat, ...]
     keys_of_table: bool = False
+    keys_in_log: KeysInLog | None = None
     hashes: int = HASHES
     _known: dict[tuple[object, ...], KeyFinding] = field(default_factory=dict)
     _kept: dict[str | None, Hashes] = field(default_factory=dict)
@@ -109,7 +111,7 @@ class KeyOverlap:
         shared: list[tuple[str, str]] = []
         try:
             for partition in [None] if self.keys_of_table else sorted(partitions):
-                theirs = _insert_paths(commit, partition)
+                theirs = self._bringing(commit.stats, partition)
                 found = self._in_partition(partition, theirs, instant.requested_time, _SHOWN - len(shared))
                 shared.extend((min(partitions) if partition is None else partition, key) for key in found)
                 if len(shared) >= _SHOWN:
@@ -118,10 +120,22 @@ class KeyOverlap:
             return KeyFinding(tuple(shared), unread=str(error))
         return KeyFinding(tuple(shared))
 
-    def _in_partition(self, partition: str | None, theirs: tuple[str, ...], time: str, most: int) -> list[str]:
+    def _bringing(self, stats: Iterable[WriteStat], partition: str | None) -> tuple[WriteStat, ...]:
+        """The files of a partition that new keys came into, or may have; None: of all partitions."""
+        inside = (stat for stat in stats if partition in (None, stat.partition))
+        return tuple(
+            stat for stat in inside if stat.inserts or (self.keys_of_table and stat.rows and is_log(stat.path))
+        )
+
+    def _keys_of(self, stat: WriteStat, requested_time: str) -> Iterator[pa.Array]:
+        if self.keys_in_log is not None and is_log(stat.path):
+            return iter([self.keys_in_log(self.storage, stat)])
+        return written_keys(self.storage, stat.path, requested_time)
+
+    def _in_partition(self, partition: str | None, theirs: tuple[WriteStat, ...], time: str, most: int) -> list[str]:
         for mine in self._own_parts(partition):
-            for path in theirs:
-                for keys in written_keys(self.storage, path, time):
+            for stat in theirs:
+                for keys in self._keys_of(stat, time):
                     maybe = keys.filter(pa.array(_among(wide_hashes(keys), mine)))
                     found = self._sure(partition, maybe) if len(maybe) else []
                     if found:
@@ -138,9 +152,8 @@ class KeyOverlap:
         return sorted(found)
 
     def _own_keys(self, partition: str | None) -> Iterator[pa.Array]:
-        for stat in self.stats:
-            if partition in (None, stat.partition) and stat.inserts:
-                yield from written_keys(self.storage, stat.path, self.requested_time)
+        for stat in self._bringing(self.stats, partition):
+            yield from self._keys_of(stat, self.requested_time)
 
     def _own_parts(self, partition: str | None) -> Iterator[Hashes]:
         """Our hashes, sorted, in parts that fit; kept for the next comparison if they are one part and there is room."""

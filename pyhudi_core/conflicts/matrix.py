@@ -255,6 +255,6 @@ _BY_PAIR = {pair: line for line in MATRIX for pair in ((line.first, line.second)
 
 
 def line_of(one: OperationType, other: OperationType) -> Line:
-    """The line of a pair; for what is not one of the sixteen, one that always bites: whoever is later is planned anew from what it left."""
+    """The line of a pair. An operation outside the sixteen conflicts with every operation; the later one of the two is planned again."""
     known = _BY_PAIR.get((one, other))
     return known or Line(one, other, Verdict.REPLAN, Verdict.REPLAN, (Condition.ALWAYS,))

@@ -1,8 +1,8 @@
 """Precedence: a writer that lost too often reserves what it changes, so that short writes do not overtake a long one for ever.
 
-After ``pyhudi.commit.reserve.after`` attempts that lost or waited, a writer puts a claim beside the table's own files. The claim names the file
+After ``pyhudi.commit.reserve.after`` attempts that lost or waited, a writer writes a claim into the table's folder. The claim names the file
 groups and partitions that its latest attempt touched. Other writers that are about to commit to one of them end their attempt, wait until the claim
-is gone, and plan anew. A claim counts while its writer rewrites the file, as a heartbeat, and until the time that it names. Of two claims, the
+is removed, and plan again. A claim is valid while its writer rewrites the file, as a heartbeat, and until the time that it names. Of two claims, the
 older one is served first.
 
 Claims make writes finish; they do not keep the table safe. They are read before the lock is taken, and Hudi's writers do not know them.
@@ -31,7 +31,7 @@ _LARGEST = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What somebody has reserved. ``touched.replaced`` None means the whole table; times in epoch milliseconds.
+    """The reservation of a writer. ``touched.replaced`` None means the complete table; times in epoch milliseconds.
 
     Claims are ordered by ``since_ms`` and name: the first goes first.
     """
@@ -60,7 +60,7 @@ class Claim:
 
     @classmethod
     def decode(cls, name: str, data: bytes) -> Claim | None:
-        """The claim of a file; None if it is not whole, for a claim that cannot be read asks for nothing."""
+        """Parse the claim in a file; None if it is incomplete, because an unreadable claim reserves nothing."""
         try:
             body: dict[str, Any] = json.loads(data)
             replaced = body["replaced"]
@@ -76,14 +76,14 @@ class Claim:
 
 @dataclass(slots=True)
 class Holding:
-    """A claim of ours that is kept alive."""
+    """A claim of this writer, kept alive by a timer."""
 
     claim: Claim
     path: str
     handle: TimerHandle
 
     def give_up(self, context: TableContext) -> None:
-        """End it: the write has committed, or will not. A claim that cannot be removed ends by itself, so that must not look like a failure."""
+        """Remove the claim, after the write has committed or failed. A claim that cannot be removed expires, so this raises no error."""
         self.handle.cancel()
         try:
             context.root.delete(self.path)
@@ -92,7 +92,7 @@ class Holding:
 
 
 def claim(context: TableContext, touched: Touched, lasts_ms: int, previous: Holding | None = None) -> Holding:
-    """Ask the others to leave alone what is touched, from now on for at most ``lasts_ms``; a previous claim keeps its rank."""
+    """Reserve the touched file groups for at most ``lasts_ms``; a previous claim keeps its rank."""
     now = context.runtime.clock.now_ms()
     if previous is not None:
         previous.handle.cancel()
@@ -113,7 +113,7 @@ def claim(context: TableContext, touched: Touched, lasts_ms: int, previous: Hold
 
 
 def standing(context: TableContext) -> list[Claim]:
-    """The claims that count now, first rank first; those of the dead are removed."""
+    """The valid claims, first rank first; claims of dead writers are removed."""
     found: list[Claim] = []
     for info in context.root.list(f"{CLAIMS}/"):
         made = _read(context, info)
@@ -125,7 +125,7 @@ def standing(context: TableContext) -> list[Claim]:
 
 
 def goes_first(context: TableContext, mine: Touched, own: Holding | None) -> Conflict | None:
-    """The claim of somebody else that this write must yield to, as a conflict with its writer."""
+    """The claim of another writer to which this write must yield, as a conflict with that writer."""
     for made in standing(context):
         if own is not None and made.rank >= own.claim.rank:
             return None

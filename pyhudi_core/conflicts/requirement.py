@@ -1,7 +1,7 @@
 """Commit requirements: what a caller wants to hold at the moment of the commit, checked under the lock, before anything is published.
 
 The shape is that of the requirements of a commit request in Iceberg's REST catalog: named, serialisable preconditions. A write carries any
-number of them (``table.begin(..., requirements=[...])``); the first that fails ends it with `CommitRequirementError`, and it is not planned anew,
+number of them (``table.begin(..., requirements=[...])``); the first that fails ends it with `CommitRequirementError`, and it is not planned again,
 because the caller said on what the write rests.
 
 Invariant: ``requirement_from(requirement.to_dict()) == requirement``.
@@ -32,7 +32,7 @@ class TableState:
         timeline: as it was found under the lock.
         since: data commits that completed since the write was planned, oldest first.
         schema: the table's, when the write was planned.
-        slice_of: requested time of the newest base file of a (partition, file id), when the write was planned; None where there is none.
+        slice_of: requested time of the newest base file of a (partition, file id), when the write was planned; None if it does not exist.
     """
 
     context: TableContext

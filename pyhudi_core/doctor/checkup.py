@@ -55,7 +55,7 @@ def check(home: TableHome, options: CheckOptions | None = None) -> CheckReport:
     runtime = home.runtime
     exam = Examination(ReadOnlyStorage(home.storage), runtime, chosen.limits, chosen.progress, runtime.clock.now_ms())
     _run(exam, Area.PROPERTIES, lambda: properties.examine(exam, home))
-    if not _is_anything_there(exam):
+    if not _exists(exam):
         return exam.report()
     _run(exam, Area.TIMELINE, lambda: timeline.examine(exam))
     _run(exam, Area.HISTORY, lambda: history.examine(exam))
@@ -70,7 +70,7 @@ def check(home: TableHome, options: CheckOptions | None = None) -> CheckReport:
     return exam.report()
 
 
-def _is_anything_there(exam: Examination) -> bool:
+def _exists(exam: Examination) -> bool:
     """Whether a table, or a part of one, exists."""
     if any(finding.kind is Kind.STORAGE_FAILED for finding in exam.findings):
         return False
@@ -102,7 +102,7 @@ def _later(exam: Examination) -> dict[Instant, CommitMetadata]:
         return {}
     found: dict[Instant, CommitMetadata] = {}
     known = frozenset(exam.timeline)
-    with exam.looking(Area.FILES, exam.timeline_folder):
+    with exam.recording_failures(Area.FILES, exam.timeline_folder):
         for instant in context.folder.load().commits:
             if instant not in known:
                 found[instant] = context.folder.read_commit(instant)
@@ -117,4 +117,4 @@ def _examine_rows(exam: Examination, with_keys: bool) -> None:
     if with_keys:
         _run(exam, Area.KEYS, lambda: keys.examine(exam, snapshot))
     else:
-        exam.not_examined(Area.KEYS, "Keys were not compared, as asked")
+        exam.not_examined(Area.KEYS, "Keys were not compared, as requested")

@@ -1,4 +1,4 @@
-"""Examine the commit record and what waits to be published.
+"""Examine the commit record, and decided commits that are not published yet.
 
 The record names the files that a decided commit creates. Its content is as untrusted as any other file, so the names are checked:
 only completed files of the timeline and staged objects of this package are allowed.
@@ -11,9 +11,11 @@ from pyhudi_core.doctor.examination import Examination, describe
 from pyhudi_core.doctor.kinds import AT_WORK, Area, Kind, Severity
 from pyhudi_core.errors import CorruptionError, HudiError
 from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_file_name
+from pyhudi_core.model.safe_path import is_safe
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction import heartbeat, layout
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.execution import PLANNED
 from pyhudi_core.transaction.record import Intent, PublicationKind, Record, record_store
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
@@ -26,7 +28,7 @@ def examine(exam: Examination) -> None:
     """Examine the record and its intent; a decided and unpublished commit is kept for the next areas."""
     records = exam.below(_AREA, layout.COMMIT_RECORD)
     exam.counts["commit records"] = len(records)
-    exam.saw(_AREA, f"{len(records)} record files")
+    exam.add_summary(_AREA, f"{len(records)} record files")
     large = [info for info in records if info.size > exam.limits.metadata_bytes]
     for info in large:
         exam.not_examined(_AREA, f"The record has {info.size:,} bytes", info.path)
@@ -40,14 +42,14 @@ def examine_staged(exam: Examination) -> None:
     """Report staged objects that no pending and no decided commit needs."""
     staged = exam.below(_AREA, f"{layout.STAGED}/")
     exam.counts["staged commits"] = len(staged)
-    exam.saw(_AREA, f"{exam.counts['commit records']} record files, {len(staged)} staged commits")
+    exam.add_summary(_AREA, f"{exam.counts['commit records']} record files, {len(staged)} staged commits")
     pending = {instant.requested_time for instant in exam.timeline.pending}
     for info in staged:
         time = info.path.rpartition("/")[2].partition("-")[0]
         if time not in pending and time not in exam.living:
             exam.add(
                 Kind.STAGED_LEFT,
-                "The bytes of a commit that is decided or rolled back are still staged",
+                "The staged bytes of a decided or rolled-back commit still exist",
                 info.path,
                 time,
             )
@@ -55,7 +57,7 @@ def examine_staged(exam: Examination) -> None:
 
 def _read(exam: Examination, context: TableContext) -> Record | None:
     try:
-        with exam.looking(_AREA, layout.COMMIT_RECORD):
+        with exam.recording_failures(_AREA, layout.COMMIT_RECORD):
             return record_store(context.root).read()
     except CorruptionError as error:
         exam.add(Kind.COMMIT_RECORD_DAMAGED, f"{describe(error)}: {error.detail or ''}"[:300], error.path)
@@ -72,7 +74,7 @@ def _examine_intent(exam: Examination, context: TableContext, intent: Intent) ->
             layout.COMMIT_RECORD,
         )
         return
-    with exam.looking(_AREA):
+    with exam.recording_failures(_AREA):
         missing = [item for item in intent.publications if exam.storage.head(item.path) is None]
         if not missing or exam.storage.head(intent.inflight) is None or _is_void(exam, context, intent):
             return
@@ -80,13 +82,13 @@ def _examine_intent(exam: Examination, context: TableContext, intent: Intent) ->
         at_work = _is_at_work(exam, context, intent)
         missing = [item for item in missing if exam.storage.head(item.path) is None]
         if not missing:
-            return  # published between the two looks
+            return  # published between the two checks
         exam.decided.add(intent.requested_time)
-        what = "A commit is decided and not yet published"
+        what = "A commit is decided, but not published yet"
         if gone:
             advice = "The commit cannot be published: write its rows again after rolling the instant back."
             exam.add(
-                Kind.DECIDED_NOT_PUBLISHED, f"{what}, and its staged bytes are gone", gone[0], intent.requested_time,
+                Kind.DECIDED_NOT_PUBLISHED, f"{what}, and its staged bytes do not exist", gone[0], intent.requested_time,
                 severity=Severity.ERROR, what_to_do=advice,
             )  # fmt: skip
         elif at_work:
@@ -117,19 +119,24 @@ def _unsafe(context: TableContext, intent: Intent) -> str | None:
     """Return a path of the intent that no commit creates."""
     for item in intent.publications:
         if item.kind is not PublicationKind.CREATE:
-            if item.path not in _REPLACED or (item.staged and not item.staged.startswith(f"{layout.STAGED}/")):
+            if not _may_be_replaced(item.path, intent) or (
+                item.staged and not item.staged.startswith(f"{layout.STAGED}/")
+            ):
                 return item.path
             continue
         if not item.staged.startswith(f"{layout.STAGED}/") and not item.staged.startswith(_METADATA_TABLE):
             return item.staged
         if not _may_be_made(item.path, context.folder.path, intent):
             return item.path
-    # A rollback's intent names the file of the write that it ends, which may have no inflight file.
-    states = (State.REQUESTED, State.INFLIGHT) if intent.action == str(Action.ROLLBACK) else (State.INFLIGHT,)
+    if intent.inflight == layout.heartbeat(intent.requested_time) and intent.action in {*PLANNED, str(Action.INDEXING)}:
+        return None  # a plan, or the build of a metadata table; it names its reservation
+    # A rollback's intent names the file of the write that it ends, which may have no inflight file; that of an executor names the plan.
+    any_state = intent.action == str(Action.ROLLBACK) or intent.action in PLANNED
+    states = (State.REQUESTED, State.INFLIGHT) if any_state else (State.INFLIGHT,)
     folder, _, name = intent.inflight.rpartition("/")
     instant = parse_file_name(name)
     sound = (
-        folder == context.folder.path
+        (folder == context.folder.path or (any_state and folder.startswith(_METADATA_TABLE)))
         and instant is not None
         and instant.state in states
         and is_time(intent.requested_time)
@@ -137,8 +144,23 @@ def _unsafe(context: TableContext, intent: Intent) -> str | None:
     return None if sound else intent.inflight
 
 
+def _may_be_replaced(path: str, intent: Intent) -> bool:
+    """Whether a commit may replace this file; the build of a metadata table makes all of its files."""
+    building = intent.action == str(Action.INDEXING) and path.startswith(f"{layout.METADATA_TABLE}/") and is_safe(path)
+    return building or path in _REPLACED
+
+
 def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
-    """Whether a commit may create this file: completed files, and for a rollback its plan."""
+    """Whether a commit may create this file: completed files; plans of rollbacks and table services, and the executors of these."""
+    if intent.action in PLANNED:
+        action = Action(intent.action)
+        states = (State.REQUESTED, State.INFLIGHT)
+        begun = [Instant(intent.requested_time, action, state).file_name() for state in states]
+        parent, _, name = path.rpartition("/")
+        if name in begun and (parent == folder or parent.startswith(_METADATA_TABLE)):
+            return True
+        if path.startswith(f"{layout.executions(intent.requested_time)}/"):
+            return True
     plan = Instant(intent.requested_time, Action.ROLLBACK, State.REQUESTED)
     if intent.action == str(Action.ROLLBACK) and path == f"{folder}/{plan.file_name()}":
         return True

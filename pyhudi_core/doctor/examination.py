@@ -27,19 +27,19 @@ from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.transaction.context import TableContext
 
 Progress = Callable[[str, int, int], None]
-"""Told the area, how much of it is done and how much there is."""
+"""Called with the area, the number of examined objects and their total (0 if unknown)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of an examination; what exceeds them is reported as not examined.
+    """The limits of an examination. Everything beyond a limit is reported as not examined.
 
     Attributes:
         metadata_bytes: largest file under ``.hoodie`` that is read.
         instants: completed instants whose content is read, newest first.
         data_files: files in partitions.
         footers: base files whose footer is read; with more files than that, the metadata table's indexes are not examined.
-        keys_in_memory: record keys held at once; more are compared in several passes over the files.
+        keys_in_memory: record keys in memory at once; more keys are compared in several passes over the files.
         key_rows: rows of a partition whose keys are compared; None for all.
         metadata_table_bytes: bytes of the metadata table's list of files that are read.
         index_keys: record keys that are looked up in the record index.
@@ -59,7 +59,11 @@ class Limits:
 
 @dataclass(slots=True)
 class Examination:
-    """What is known about the table during its examination. ``config`` and ``context`` are None if the properties cannot be used."""
+    """The state of an examination: what is known about the table so far.
+
+    ``config`` and ``context`` are None if the properties cannot be used. ``decided``, ``living`` and ``dead`` are requested times: of decided commits
+    that are not published, of writers that are running (or may be), and of dead writers. ``archived`` has the requested times of archived commits.
+    """
 
     storage: ReadOnlyStorage
     runtime: Runtime
@@ -85,7 +89,7 @@ class Examination:
     _kinds: Counter[tuple[Kind, Severity, Area]] = field(default_factory=Counter)
 
     def use(self, context: TableContext) -> None:
-        """Take over the table's context, on the read-only storage."""
+        """Use the table's context, on the read-only storage."""
         folder = TimelineFolder(
             self.storage, context.folder.path, context.config.history_path, clock=context.runtime.clock
         )
@@ -119,17 +123,17 @@ class Examination:
         """Record that something was not examined."""
         self.add(Kind.NOT_EXAMINED, what, where, area=area)
 
-    def saw(self, area: Area, what: str) -> None:
+    def add_summary(self, area: Area, what: str) -> None:
         """Record what was examined, for the area's summary."""
         self.examined[area] = what
 
     @contextmanager
-    def looking(self, area: Area, where: str | None = None) -> Iterator[None]:
-        """Convert a failure inside to a finding; an object that was deleted meanwhile is none."""
+    def recording_failures(self, area: Area, where: str | None = None) -> Iterator[None]:
+        """Convert an error inside the block to a finding. An object that was deleted in the meantime is no finding."""
         try:
             yield
         except ObjectNotFoundError:
-            self.counts["vanished while looking"] += 1
+            self.counts["deleted during the examination"] += 1
         except UnsafePathError as error:
             self.add(Kind.UNSAFE_PATH, error.message, error.path or where, area=area)
         except LimitExceededError as error:
@@ -146,19 +150,19 @@ class Examination:
                 info.path,
             )
             return None
-        with self.looking(area, info.path):
+        with self.recording_failures(area, info.path):
             return self.storage.get(info.path)
         return None
 
     def folder(self, area: Area, path: str) -> Folder:
         """Return the children of a folder; none, with a finding, if it cannot be listed."""
-        with self.looking(area, path):
+        with self.recording_failures(area, path):
             return self.storage.list_folder(path)
         return Folder((), ())
 
     def below(self, area: Area, prefix: str) -> list[ObjectInfo]:
         """Return all objects below a prefix; none, with a finding, if they cannot be listed."""
-        with self.looking(area, prefix):
+        with self.recording_failures(area, prefix):
             return self.storage.list(prefix)
         return []
 
@@ -190,5 +194,5 @@ class Examination:
 
 
 def describe(error: HudiError) -> str:
-    """Describe an error in one line, without the path that the finding has anyway."""
+    """Describe an error in one line, without its path, which the finding contains."""
     return error.message[:300]

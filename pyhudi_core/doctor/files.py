@@ -1,4 +1,4 @@
-"""Compare data files with the commits (specification, "File Slices"; a commit's file names count first, then the listing).
+"""Compare data files with the commits (specification, "File Slices"; the commits are trusted first, then the listing).
 
 The timeline is read before and after the folder is listed. Files that a commit of the first reading names must exist in the
 listing; files that no commit of the second reading names belong to no commit. So running writers cause no false alarm.
@@ -49,7 +49,7 @@ def examine(exam: Examination, listed: Listed, later: Mapping[Instant, CommitMet
     size = sum(file.info.size for file in listed.files.values())
     exam.counts.update({"partitions": len(listed.partitions), "data files": len(listed.files), "data bytes": size})
     exam.counts["file groups"] = len({(file.partition, file.name.file_id) for file in listed.files.values()})
-    exam.saw(
+    exam.add_summary(
         _AREA,
         f"{len(listed.files):,} data files of {size:,} bytes in {len(listed.folders):,} folders, {len(named.sizes):,} named by commits",
     )
@@ -116,14 +116,14 @@ def _examine_named(exam: Examination, named: Named, listed: Listed, later: Mappi
         file = listed.files.get(path)
         if file is not None:
             _examine_size(exam, file, size, named.writers.get(path))
-        elif not listed.whole or _group_of(path) in changed:
+        elif not listed.complete or _group_of(path) in changed:
             continue
         elif path in expected:
             _missing(exam, path, named.writers[path])
         elif path in named.writers and not removed_before and _group_of(path) not in named.replaced:
             exam.add(
                 Kind.OLD_FILE_MISSING,
-                "A commit names the file, nothing has cleaned it, and it is gone",
+                "A commit names the file and no clean removed it, but it does not exist",
                 path,
                 named.writers[path].requested_time,
             )
@@ -154,11 +154,11 @@ def _group_of(path: str) -> Group:
 
 
 def _missing(exam: Examination, path: str, instant: Instant) -> None:
-    with exam.looking(_AREA, path):
+    with exam.recording_failures(_AREA, path):
         if exam.storage.head(path) is None:
             exam.add(
                 Kind.FILE_MISSING,
-                "The newest file of a file group is gone: its rows are not read, or older ones are",
+                "The latest file of a file group does not exist: readers fail, or return older rows",
                 path,
                 instant.requested_time,
             )
@@ -171,7 +171,7 @@ def _examine_size(exam: Examination, file: DataFile, size: int, instant: Instant
     elif size and file.info.size != size:
         exam.add(
             Kind.FILE_SIZE_DIFFERS,
-            f"The commit says {size:,} bytes, and the file has {file.info.size:,}",
+            f"The commit records {size:,} bytes, but the file has {file.info.size:,}",
             file.info.path,
             time,
         )
@@ -184,9 +184,7 @@ def _examine_replaced(exam: Examination, named: Named, listed: Listed) -> None:
         if instant is not None:
             kept[instant.requested_time] += 1
     for time, count in sorted(kept.items()):
-        exam.add(
-            Kind.REPLACED_GROUP_KEPT, f"{count:,} files of file groups that it replaced are still there", instant=time
-        )
+        exam.add(Kind.REPLACED_GROUP_KEPT, f"{count:,} files of file groups that it replaced still exist", instant=time)
     exam.counts["replaced file groups"] = len(named.replaced)
 
 
@@ -200,5 +198,5 @@ def _examine_partitions(exam: Examination, named: Named, listed: Listed) -> None
         if file is not None and file.partition not in listed.partitions:
             without[file.partition].append(path)
     for partition, paths in sorted(without.items()):
-        what = f"The folder has no .hoodie_partition_metadata, and commits name {len(paths):,} files in it"
+        what = f"The folder has no .hoodie_partition_metadata, but commits name {len(paths):,} files in it"
         exam.add(Kind.PARTITION_WITHOUT_METAFILE, what, partition or "the table's own folder")

@@ -18,13 +18,13 @@ def examine(exam: Examination) -> None:
     """Follow the pointer to the instants. ``archived`` is None without an archived timeline, and empty if it cannot be read completely."""
     history = History(exam.storage, exam.history_folder)
     state: HistoryState | None = None
-    exam.saw(_AREA, "no history")
+    exam.add_summary(_AREA, "no history")
     try:
-        with exam.looking(_AREA, exam.history_folder):
+        with exam.recording_failures(_AREA, exam.history_folder):
             if not history.exists():
                 return
             exam.archived = frozenset()
-            exam.saw(_AREA, "a history that cannot be read")
+            exam.add_summary(_AREA, "a history that cannot be read")
             state = history.state()
     except (CorruptionError, LimitExceededError) as error:
         exam.add(Kind.HISTORY_DAMAGED, describe(error), error.path or exam.history_folder)
@@ -36,15 +36,15 @@ def _examine_state(exam: Examination, state: HistoryState) -> None:
     if state.problem is not None:
         exam.add(Kind.HISTORY_DAMAGED, state.problem, exam.history_folder)
     elif state.version != state.number:
-        said = "is missing" if state.version is None else f"says {state.version}"
-        what = f"{VERSION_FILE} {said}, and the newest manifest is {state.number}: an archival was interrupted"
+        said = "is missing" if state.version is None else f"contains {state.version}"
+        what = f"{VERSION_FILE} {said}, but the newest manifest is {state.number}: an archival was interrupted"
         path = f"{exam.history_folder}/{VERSION_FILE}"
-        exam.add(Kind.HISTORY_LEFTOVER, what, path, what_to_do="The next archival puts it right.")
+        exam.add(Kind.HISTORY_LEFTOVER, what, path, what_to_do="The next archival corrects it.")
     times: set[str] = set()
-    whole = state.problem is None and len(state.files) <= _FILES
+    complete = state.problem is None and len(state.files) <= _FILES
     for file in state.files[:_FILES]:
         found = _examine_file(exam, state, file)
-        whole = whole and found is not None
+        complete = complete and found is not None
         times.update(found or ())
     if len(state.files) > _FILES:
         exam.not_examined(_AREA, f"{len(state.files) - _FILES:,} of {len(state.files):,} files were not read")
@@ -55,10 +55,10 @@ def _examine_state(exam: Examination, state: HistoryState) -> None:
     if loose:
         what = f"{len(loose):,} files are not in the newest manifest, such as {min(loose)!r}"
         exam.add(Kind.HISTORY_LEFTOVER, what, exam.history_folder, severity=Severity.INFO)
-    if whole:
+    if complete:
         exam.archived = frozenset(times)
     exam.counts["archived writes"] = len(times)
-    exam.saw(_AREA, f"manifest {state.number}, {len(state.files):,} files, {len(times):,} archived writes")
+    exam.add_summary(_AREA, f"manifest {state.number}, {len(state.files):,} files, {len(times):,} archived writes")
 
 
 def _examine_file(exam: Examination, state: HistoryState, file: HistoryFile) -> list[str] | None:
@@ -66,9 +66,11 @@ def _examine_file(exam: Examination, state: HistoryState, file: HistoryFile) -> 
     path = f"{exam.history_folder}/{file.name}"
     info = state.objects.get(file.name)
     if info is not None and info.size != file.size:
-        exam.add(Kind.HISTORY_DAMAGED, f"The manifest says {file.size:,} bytes, and the file has {info.size:,}", path)
+        exam.add(
+            Kind.HISTORY_DAMAGED, f"The manifest records {file.size:,} bytes, but the file has {info.size:,}", path
+        )
     try:
-        with exam.looking(_AREA, path), exam.storage.open_input(path) as source:
+        with exam.recording_failures(_AREA, path), exam.storage.open_input(path) as source:
             rows = HistoryFileReader(source, path).times()
             return [row.requested_time for row in rows if row.action in DATA_ACTIONS]
     except CorruptionError as error:

@@ -1,8 +1,8 @@
 """Record an incident: the files of the commit protocol as one JSON document, which ``pyhudi_core.testing.replay_incident`` replays.
 
-It has the bytes of the timeline's files, the commit record, staged commits, locks and their audit, heartbeats, markers, and the metadata table's
-list of files. All other files have only names, sizes, times and tags: no data file's content, and nothing of the metadata table that holds keys or
-values. Secrets are replaced by stars of the same length, so that formats stay readable. The size is bounded: ``left_out`` names what did not fit.
+It contains the bytes of the timeline's files, the commit record, staged commits, locks and their audit, heartbeats, markers, and the metadata table's
+list of files. Of all other files it contains names, sizes, times and tags: no content of data files, and no keys or values from the metadata table.
+Secrets are replaced by the same number of stars, so that formats stay readable. The size is bounded: ``left_out`` names what did not fit.
 """
 
 from __future__ import annotations
@@ -161,9 +161,9 @@ def record(home: TableHome) -> Incident:
 
 
 def _all(storage: Storage, executor: Executor, left_out: list[str]) -> Iterator[ObjectInfo]:
-    """Return every object, a folder at a time, so that an unreadable folder does not hide the rest."""
+    """Return every object. Each folder is listed by a separate call, so that an unreadable folder does not hide the rest."""
 
-    def look(path: str) -> Folder | str:
+    def list_one(path: str) -> Folder | str:
         try:
             return storage.list_folder(path)
         except (StorageError, UnsafePathError) as error:
@@ -171,7 +171,7 @@ def _all(storage: Storage, executor: Executor, left_out: list[str]) -> Iterator[
 
     level = [""]
     while level:
-        found = executor.map(look, level)
+        found = executor.map(list_one, level)
         left_out.extend(problem for problem in found if isinstance(problem, str))
         folders = [folder for folder in found if isinstance(folder, Folder)]
         for folder in folders:

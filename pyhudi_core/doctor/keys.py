@@ -1,7 +1,7 @@
-"""Examine record keys: each only once in a partition, in the newest slices (promise: no two live rows share a record key).
+"""Examine record keys: in the latest slices, each key exists once in its partition (promise: no two live rows share a record key).
 
-Keys are compared as whole Arrow columns. A partition with more keys than may be held at once is read in several passes, each of which takes the
-keys of one residue of their hash; so memory is bounded, and the answer is exact.
+Keys are compared as Arrow columns. If a partition has more keys than the limit in memory, it is read in several passes, and each pass compares the
+keys with one remainder of their hash. So memory is bounded, and the result is exact.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN_KEYS = 3
 
 
 def examine(exam: Examination, snapshot: Snapshot) -> None:
-    """Every partition."""
+    """Examine the keys of every partition."""
     partitions = schema.partitions(exam, snapshot, _AREA)
     compared = 0
     for number, partition in enumerate(partitions):
@@ -38,7 +38,7 @@ def examine(exam: Examination, snapshot: Snapshot) -> None:
         compared += _examine_partition(exam, snapshot, partition, pieces)
     exam.progress(str(_AREA), len(partitions), len(partitions))
     exam.counts["keys"] = compared
-    exam.saw(_AREA, f"{compared:,} keys in {len(partitions):,} partitions")
+    exam.add_summary(_AREA, f"{compared:,} keys in {len(partitions):,} partitions")
 
 
 def _examine_partition(exam: Examination, snapshot: Snapshot, partition: str, pieces: tuple[FileSlice, ...]) -> int:
@@ -66,38 +66,38 @@ def _examine_partition(exam: Examination, snapshot: Snapshot, partition: str, pi
                 if number == 0:
                     missing += len(keys) - len(present)
                 chunks.append(_share(present, number, passes))
-        _report_twice(exam, partition, pa.chunked_array(chunks, pa.string()), files)
+        _report_duplicates(exam, partition, pa.chunked_array(chunks, pa.string()), files)
     if missing:
         exam.add(Kind.KEY_MISSING, f"{missing:,} rows have no record key", partition or None)
     return sum(rows)
 
 
 def _share(keys: pa.Array, number: int, passes: int) -> pa.Array:
-    """The keys of one pass."""
+    """The keys that pass ``number`` compares."""
     if passes == 1:
         return keys
     return keys.filter(pa.array(hash_keys(keys) % np.uint32(passes) == number))
 
 
-def _report_twice(exam: Examination, partition: str, keys: pa.ChunkedArray, files: list[SliceKeys]) -> None:
+def _report_duplicates(exam: Examination, partition: str, keys: pa.ChunkedArray, files: list[SliceKeys]) -> None:
     if len(keys) == pc.count_distinct(keys).as_py():
         return
     counted = pc.value_counts(keys)
-    twice = counted.filter(pc.greater(counted.field("counts"), 1))
-    found = twice.field("values")
-    extra = pc.sum(twice.field("counts")).as_py() - len(twice)
+    repeated = counted.filter(pc.greater(counted.field("counts"), 1))
+    found = repeated.field("values")
+    extra = pc.sum(repeated.field("counts")).as_py() - len(repeated)
     holders = sorted(
         {file.path for file in files for held in file.batches() if pc.any(pc.is_in(held, value_set=found)).as_py()}
     )
     shown = ", ".join(repr(key)[:80] for key in found[:_SHOWN_KEYS].to_pylist())
-    more = " among them" if len(found) > _SHOWN_KEYS else ""
-    what = f"{len(found):,} record keys are there more than once ({shown}{more}), {extra:,} rows too many, in {len(holders):,} files"
+    more = " and others" if len(found) > _SHOWN_KEYS else ""
+    what = f"{len(found):,} record keys exist more than once ({shown}{more}): {extra:,} surplus rows in {len(holders):,} files"
     exam.add(Kind.DUPLICATE_KEY, what, holders[0] if holders else partition)
 
 
 @dataclass(frozen=True, slots=True)
 class SliceKeys:
-    """The keys of one file slice as they are now, with its logs; a file that cannot be read is a finding, and has none."""
+    """The keys of one file slice, merged with its logs. A file that cannot be read is a finding, and has no keys."""
 
     exam: Examination
     snapshot: Snapshot
@@ -109,27 +109,27 @@ class SliceKeys:
         return self.piece.logs[-1].path if self.piece.logs else self.piece.path
 
     def rows(self) -> int:
-        """How many there are: the footer knows it, unless there are logs."""
+        """The number of keys: from the footer, or counted if the slice has logs."""
         if self.piece.logs:
             return sum(map(len, self.batches()))
         try:
-            with self.exam.looking(_AREA, self.path), self.exam.storage.open_input(self.path) as source:
+            with self.exam.recording_failures(_AREA, self.path), self.exam.storage.open_input(self.path) as source:
                 return BaseFileReader(source, self.path, ()).rows
         except CorruptionError as error:
             self._damaged(error)
         return 0
 
     def batches(self) -> Iterator[pa.Array]:
-        """The keys, a batch at a time, as text."""
+        """The keys as text, in batches."""
         merging = Merging(self.snapshot.config, self.snapshot.evolution)
         try:
-            with self.exam.looking(_AREA, self.path):
+            with self.exam.recording_failures(_AREA, self.path):
                 for batch in self._merged(merging) if self.piece.logs else self._base():
                     yield merging.keys_of(batch).cast(pa.string())
         except CorruptionError as error:
             self._damaged(error)
         except HudiError as error:
-            self.exam.not_examined(_AREA, f"The file's keys cannot be told: {describe(error)}", self.path)
+            self.exam.not_examined(_AREA, f"The file's keys cannot be read: {describe(error)}", self.path)
 
     def _columns(self) -> tuple[str, ...]:
         config = self.snapshot.config

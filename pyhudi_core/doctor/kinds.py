@@ -146,9 +146,7 @@ _NOTHING = "No action is needed."
 AT_WORK = "No action is needed: its writer is active."
 _NEXT_WRITE = "No action is needed: the next write repairs it."
 _RESTORE = "Restore the file from a copy of the table; readers fail or see other rows until then."
-_ANEW = (
-    "remove it from hoodie.table.metadata.partitions, or write once with this package; Hudi's next writer rebuilds it."
-)
+_ANEW = "rebuild it with `pyhudi metadata LOCATION repair` (with --plan first), or remove it with `drop`."
 _NO_UPGRADE = "hoodie.write.auto.upgrade=false and hoodie.write.table.version=8"
 
 USUAL: dict[Kind, Usual] = {
@@ -303,7 +301,7 @@ USUAL: dict[Kind, Usual] = {
     Kind.METADATA_TABLE_MISSING: Usual(
         Area.METADATA_TABLE,
         _ERROR,
-        "Readers that use the list fail: remove hoodie.table.metadata.partitions, or write once with this package.",
+        "Readers that use the list fail: rebuild it with `pyhudi metadata LOCATION repair` (with --plan first), or remove it with `drop`.",
     ),
     Kind.METADATA_TABLE_UNLISTED: Usual(
         Area.METADATA_TABLE, _INFO, "No reader uses it; Hudi's next writer rebuilds it."
@@ -346,7 +344,9 @@ USUAL: dict[Kind, Usual] = {
     Kind.SCHEMA_DIFFERS: Usual(Area.SCHEMA, _ERROR, "Rewrite the rows of the file with the table's columns."),
     Kind.ROWS_DIFFER: Usual(Area.SCHEMA, _ERROR, _RESTORE),
     Kind.DUPLICATE_KEY: Usual(
-        Area.KEYS, _ERROR, "Delete the keys and write their correct versions again; give all writers one lock provider."
+        Area.KEYS,
+        _ERROR,
+        "Run `pyhudi repair LOCATION --duplicates`, which shows what it would remove; give all writers one lock provider.",
     ),
     Kind.KEY_MISSING: Usual(Area.KEYS, _ERROR, "Delete the rows and write them again with a key."),
     Kind.TIME_IN_FUTURE: Usual(

@@ -1,7 +1,7 @@
-"""Find what ended processes left: markers of ended writes, unfinished files, and checksum files of Hadoop that no longer match.
+"""Find the files that ended processes left: markers of ended writes, unfinished files, and checksum files of Hadoop that no longer match.
 
-Hadoop keeps the checksum of ``name`` in ``.name.crc`` (four letters, the bytes that a checksum covers, then one CRC-32 for each such piece) and
-refuses a file that does not match; small files under ``.hoodie`` are compared completely.
+Hadoop stores the checksum of ``name`` in ``.name.crc`` and refuses a file that does not match. The format is four letters, the number of bytes of a
+chunk, then one CRC-32 for each chunk. Small files under ``.hoodie`` are compared completely.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _LEGEND = struct.Struct(">4si")
 
 
 def examine(exam: Examination, folders: list[str]) -> None:
-    """Examine markers, and the hidden files of the given folders and of the table's own."""
+    """Examine markers, and the hidden files in the given folders and in the folders under ``.hoodie``."""
     markers = _examine_markers(exam)
     hidden = 0
     own = dict.fromkeys((*_OWN_FOLDERS, exam.timeline_folder))
     for folder in (*own, *folders):
         found: tuple[ObjectInfo, ...] = ()
-        with exam.looking(_AREA, folder):
+        with exam.recording_failures(_AREA, folder):
             found = exam.storage.list_hidden(folder)
         hidden += len(found)
         if found:
             _examine_hidden(exam, folder, found, compare=folder in own)
     exam.counts.update({"markers": markers, "hidden files": hidden})
-    exam.saw(_AREA, f"{markers:,} markers, {hidden:,} hidden files")
+    exam.add_summary(_AREA, f"{markers:,} markers, {hidden:,} hidden files")
 
 
 def _examine_markers(exam: Examination) -> int:
@@ -58,7 +58,7 @@ def _examine_markers(exam: Examination) -> int:
 
 
 def _examine_names(exam: Examination, info: ObjectInfo, time: str) -> None:
-    """Examine a file of Hudi's timeline server, which lists markers as text."""
+    """Examine a marker file of Hudi's timeline server, which contains the names of markers as text."""
     content = exam.read(_AREA, info)
     for line in (content or b"").decode("utf-8", "replace").splitlines():
         path = line.rpartition(".marker.")[0]
@@ -78,15 +78,15 @@ def _examine_hidden(exam: Examination, folder: str, hidden: tuple[ObjectInfo, ..
         if not name.endswith(".crc"):
             exam.add(
                 Kind.TEMPORARY_FILE_LEFT,
-                "A file in the making, of a process at work or of one that was killed",
+                "An unfinished file of a process that is running or was killed",
                 info.path,
             )
             continue
         target = there.get(base + name[1 : -len(".crc")])
         if target is None:
-            exam.add(Kind.CHECKSUM_WITHOUT_FILE, "There is no file that the checksum belongs to", info.path)
+            exam.add(Kind.CHECKSUM_WITHOUT_FILE, "The file that the checksum belongs to does not exist", info.path)
         elif compare and target.size <= _COMPARED_BYTES and not _fits(exam, info, target):
-            exam.add(Kind.STALE_CHECKSUM, f"The checksum does not fit {target.path.rpartition('/')[2]}", info.path)
+            exam.add(Kind.STALE_CHECKSUM, f"The checksum does not match {target.path.rpartition('/')[2]}", info.path)
 
 
 def _fits(exam: Examination, checksum: ObjectInfo, target: ObjectInfo) -> bool:

@@ -1,7 +1,7 @@
-"""What lies in the table's folder, seen once: folders and their files, hidden ones of disks included.
+"""List the table's folder once: folders, data files and other files.
 
-The folder is walked one folder at a time rather than listed whole, so that one unreadable folder (a symbolic link that leads out, say) does not
-hide the rest. Folders of a level are listed in parallel, with as many calls at once as the storage is worth.
+Each folder is listed by a separate call, so that one unreadable folder (for example a symbolic link that leads out of the table) does not hide the
+rest. The folders of one level are listed in parallel, as far as the storage benefits from it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class DataFile:
 
 @dataclass(slots=True)
 class Listed:
-    """Data files by path, partition folders, and all other names."""
+    """Data files by path, partition folders, and all other files. ``complete`` is False if the limit of data files was reached."""
 
     files: dict[str, DataFile] = field(default_factory=dict)
     partitions: set[str] = field(default_factory=set)
     folders: list[str] = field(default_factory=list)
     others: list[ObjectInfo] = field(default_factory=list)
-    whole: bool = False
+    complete: bool = False
 
 
 def walk(exam: Examination, found: Listed) -> None:
@@ -53,7 +53,7 @@ def walk(exam: Examination, found: Listed) -> None:
             )
             return
         level = following
-    found.whole = True
+    found.complete = True
 
 
 def _take(found: Listed, path: str, folder: Folder) -> None:

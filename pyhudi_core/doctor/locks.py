@@ -1,7 +1,7 @@
-"""Examine locks: the holder, since when, whether it can still be running, and whether all writers use the same lock.
+"""Examine locks: the holder, the time since when it holds the lock, whether it can still be running, and whether all writers use the same lock.
 
-Covers the file of Hudi's FileSystemBasedLockProvider (also this package's), that of its StorageBasedLockProvider, and
-the record of past holdings.
+Covers the lock file of Hudi's FileSystemBasedLockProvider (which this package uses too), that of its StorageBasedLockProvider, and the audit of past
+holdings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyhudi_core.storage.base import ObjectInfo
 
 _AREA = Area.LOCKS
 _LONG_MS = 10 * 60_000
-"""A commit holds the lock for moments; who holds it longer is worth a look."""
+"""A commit holds the lock for milliseconds, so a lock that is held for longer than this is reported."""
 
 FILE_NAME = "lock"
 
@@ -37,7 +37,7 @@ def examine(exam: Examination) -> None:
         _examine_lease(exam, info)
     holdings = _examine_audit(exam)
     exam.counts.update({"lock files": found, "recorded lock holdings": holdings})
-    exam.saw(_AREA, f"{found} lock files, {holdings} recorded holdings")
+    exam.add_summary(_AREA, f"{found} lock files, {holdings} recorded holdings")
 
 
 def examine_identity(exam: Examination, found: str, instant: str | None = None, where: str | None = None) -> None:
@@ -56,7 +56,7 @@ def examine_identity(exam: Examination, found: str, instant: str | None = None, 
 
 
 def _head(exam: Examination, path: str) -> ObjectInfo | None:
-    with exam.looking(_AREA, path):
+    with exam.recording_failures(_AREA, path):
         return exam.storage.head(path)
     return None
 
@@ -70,7 +70,7 @@ def _examine_file(exam: Examination, info: ObjectInfo) -> None:
     age_ms = exam.now_ms - info.modified_ms
     expire = exam.context.options.lock.expire_minutes * 60_000 if exam.context is not None else 0
     if holder is not None and is_gone(holder):
-        exam.add(Kind.LOCK_LEFT, f"The lock is left behind by {who}, which has ended", info.path)
+        exam.add(Kind.LOCK_LEFT, f"The lock was left by {who}, which has ended", info.path)
     elif 0 < expire < age_ms:
         exam.add(Kind.LOCK_LEFT, f"The lock of {who} has expired", info.path)
     else:
@@ -80,7 +80,7 @@ def _examine_file(exam: Examination, info: ObjectInfo) -> None:
 
 def _held(exam: Examination, who: str, age_ms: int, info: ObjectInfo) -> None:
     if age_ms > _LONG_MS:
-        exam.add(Kind.LOCK_OLD, f"The lock is held for {age_ms // 60_000:,} minutes by {who}", info.path)
+        exam.add(Kind.LOCK_OLD, f"The lock has been held for {age_ms // 60_000:,} minutes by {who}", info.path)
     else:
         exam.add(Kind.LOCK_HELD, f"The lock is held by {who}", info.path)
 
@@ -91,27 +91,27 @@ def _examine_lease(exam: Examination, info: ObjectInfo) -> None:
         return
     lease = LockFile.parse(content)
     if lease is None:
-        exam.add(Kind.LOCK_UNREADABLE, "The lock file is not what a lock provider writes", info.path)
+        exam.add(Kind.LOCK_UNREADABLE, "The lock file does not have the content that a lock provider writes", info.path)
         return
     if lease.expired:
         return
     owner = Owner.parse(lease.owner)
     if lease.valid_until_ms <= exam.now_ms:
-        exam.add(Kind.LOCK_LEFT, f"The lease has run out that {lease.describe()} had", info.path)
+        exam.add(Kind.LOCK_LEFT, f"The lease of {lease.describe()} has expired", info.path)
     elif owner is not None and exam.runtime.process.is_gone(owner.process):
-        exam.add(Kind.LOCK_LEFT, f"The lock is left behind by {lease.describe()}, which has ended", info.path)
+        exam.add(Kind.LOCK_LEFT, f"The lock was left by {lease.describe()}, which has ended", info.path)
     else:
         _held(exam, lease.describe(), exam.now_ms - (owner.since_ms if owner is not None else info.modified_ms), info)
 
 
 def _examine_audit(exam: Examination) -> int:
     """Examine the newest recorded holdings."""
-    with exam.looking(_AREA, audit.AUDIT_FOLDER):
+    with exam.recording_failures(_AREA, audit.AUDIT_FOLDER):
         holdings = audit.read(exam.storage)
         damaged = sum(holding.damaged for holding in holdings)
         if holdings:
             last = holdings[-1]
-            ended = "was given back" if last.ended_ms is not None else "is not known to have been given back"
+            ended = "was released" if last.ended_ms is not None else "has no recorded release"
             what = (
                 f"{len(holdings):,} holdings of the lock are recorded; the latest ({last.note or last.owner}) {ended}"
             )

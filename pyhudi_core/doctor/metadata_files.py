@@ -1,6 +1,8 @@
-"""Compare three sources: the metadata table's list of files, the files that commits name, and the files in the folders.
+"""Compare three sources: the files that the metadata table lists, the files that commits name, and the files in the folders.
 
-A file that neither a commit nor the metadata table names is no disagreement: both say that it does not count.
+A file that neither a commit nor the metadata table names is not reported here: both agree that it is not valid.
+
+In the texts of the findings, "it" is the metadata table.
 """
 
 from __future__ import annotations
@@ -27,25 +29,25 @@ _PLACE = f"{FOLDER}/{FILES}"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """The three sources at one moment, for the listed folders.
+class Comparison:
+    """The three sources at one time, for the listed folders.
 
     Attributes:
         table: the metadata table, opened for ``data``, the timeline.
-        unknown: completed commits that it does not know.
+        unknown: completed commits that the metadata table does not contain.
         partitions: the partitions that it lists.
-        told: sizes of the data files that it lists, by path.
+        entries: sizes of the data files that it lists, by path.
         unsafe: listed paths outside the table.
         stored: sizes of the data files in the folders.
         named: the files that commits name.
-        differing: paths for which two of the three differ; sorted.
+        differing: paths about which two of the three sources disagree; sorted.
     """
 
     table: MetadataTable
     data: Timeline
     unknown: tuple[Instant, ...]
     partitions: frozenset[str]
-    told: Mapping[str, int]
+    entries: Mapping[str, int]
     unsafe: tuple[UnsafePathError, ...]
     stored: Mapping[str, int]
     named: Named
@@ -54,39 +56,39 @@ class Look:
     @classmethod
     def of(
         cls, table: MetadataTable, data: Timeline, commits: Mapping[Instant, CommitMetadata], listed: Listed
-    ) -> Look:
-        """Read the metadata table, also for partitions that only the other sources have. Raises `CorruptionError` or `StorageError`."""
+    ) -> Comparison:
+        """Read the metadata table, also for partitions that only another source has. Raises `CorruptionError` or `StorageError`."""
         named = named_by(None, commits)
         partitions = frozenset(table.data_partitions())
         wanted = {*partitions, *listed.partitions, *(split(path)[0] for path in named.sizes)}
-        told, unsafe = _told(table, wanted if listed.whole else wanted & set(listed.folders))
+        entries, unsafe = _entries_of(table, wanted if listed.complete else wanted & set(listed.folders))
         unknown = () if table.slices.knows(data.commits) else _unknown(table, data)
         stored = {path: file.info.size for path, file in listed.files.items()}
-        differing = _differing(data, told, stored, named)
-        return cls(table, data, unknown, partitions, told, unsafe, stored, named, differing)
+        differing = _differing(data, entries, stored, named)
+        return cls(table, data, unknown, partitions, entries, unsafe, stored, named, differing)
 
     @property
     def agrees(self) -> bool:
         """Whether the sources agree."""
         return not (self.unknown or self.unsafe or self.differing)
 
-    def listed_again(self, exam: Examination) -> Look:
-        """Return the look with the folders of differing files listed again, without folders that cannot be listed."""
+    def listed_again(self, exam: Examination) -> Comparison:
+        """Return the comparison after another listing of the folders with differing files, without folders that cannot be listed."""
         folders = {split(path)[0] for path in self.differing}
         stored = {path: size for path, size in self.stored.items() if split(path)[0] not in folders}
         unseen = set(folders)
         for folder in sorted(folders):
-            with exam.looking(_AREA, folder):
+            with exam.recording_failures(_AREA, folder):
                 found = exam.storage.list_folder(folder).objects
                 stored |= {info.path: info.size for info in found if _is_data_file(info.path)}
                 unseen.discard(folder)
-        told = {path: size for path, size in self.told.items() if split(path)[0] not in unseen}
-        differing = _differing(self.data, told, stored, self.named)
-        return replace(self, told=told, stored=stored, differing=differing)
+        entries = {path: size for path, size in self.entries.items() if split(path)[0] not in unseen}
+        differing = _differing(self.data, entries, stored, self.named)
+        return replace(self, entries=entries, stored=stored, differing=differing)
 
 
-def _told(table: MetadataTable, partitions: set[str]) -> tuple[dict[str, int], tuple[UnsafePathError, ...]]:
-    told: dict[str, int] = {}
+def _entries_of(table: MetadataTable, partitions: set[str]) -> tuple[dict[str, int], tuple[UnsafePathError, ...]]:
+    entries: dict[str, int] = {}
     unsafe: list[UnsafePathError] = []
     for partition, files in table.files(sorted(partitions)).items():
         for name, size in files.items():
@@ -97,15 +99,15 @@ def _told(table: MetadataTable, partitions: set[str]) -> tuple[dict[str, int], t
                 unsafe.append(error)
                 continue
             if _is_data_file(path):
-                told[path] = size
-    return told, tuple(unsafe)
+                entries[path] = size
+    return entries, tuple(unsafe)
 
 
-def _differing(data: Timeline, told: Mapping[str, int], stored: Mapping[str, int], named: Named) -> tuple[str, ...]:
-    apart = {path for path in told if stored.get(path) != told[path]}
-    apart |= {path for path in stored if path not in told and (path in named.sizes or _is_old(data, path))}
+def _differing(data: Timeline, entries: Mapping[str, int], stored: Mapping[str, int], named: Named) -> tuple[str, ...]:
+    apart = {path for path in entries if stored.get(path) != entries[path]}
+    apart |= {path for path in stored if path not in entries and (path in named.sizes or _is_old(data, path))}
     completed = {instant.requested_time for instant in data.commits}
-    apart |= {path for path in told if path not in named.sizes and _time(path) in completed}
+    apart |= {path for path in entries if path not in named.sizes and _time(path) in completed}
     return tuple(sorted(apart))
 
 
@@ -128,64 +130,71 @@ def _time(path: str) -> str:
     return name.requested_time if name is not None else ""
 
 
-def report(exam: Examination, look: Look, listed: Listed) -> None:
+def report(exam: Examination, found: Comparison, listed: Listed) -> None:
     """Report every disagreement as a finding."""
-    for instant in look.unknown:
-        what = f"It does not know the {instant.action} that completed at {instant.completion_time}"
+    for instant in found.unknown:
+        what = f"It does not contain the {instant.action} that completed at {instant.completion_time}"
         exam.add(Kind.METADATA_TABLE_BEHIND, what, FOLDER, instant.requested_time)
-    for error in look.unsafe:
+    for error in found.unsafe:
         exam.add(Kind.UNSAFE_PATH, describe(error), _PLACE, area=_AREA)
-    unknown = {instant.requested_time for instant in look.unknown}
-    _report_partitions(exam, look, unknown)
-    newest = set(in_newest_slices(look.named))
-    completed = {instant.requested_time for instant in look.data.commits}
-    for path in look.differing:
-        if path not in look.told:
-            _report_missing(exam, look, path, unknown)
-        elif path not in look.stored:
-            _report_gone(exam, look, path, is_newest=path in newest)
+    unknown = {instant.requested_time for instant in found.unknown}
+    _report_partitions(exam, found, unknown)
+    newest = set(in_newest_slices(found.named))
+    completed = {instant.requested_time for instant in found.data.commits}
+    for path in found.differing:
+        if path not in found.entries:
+            _report_missing(exam, found, path, unknown)
+        elif path not in found.stored:
+            _report_gone(exam, found, path, is_newest=path in newest)
         else:
-            _report_both(exam, look, path, completed)
-    exam.counts["files in the metadata table"] = len(look.told)
-    exam.saw(_AREA, f"{len(look.told):,} files in {len(look.partitions):,} partitions against commits and listing")
-    if not listed.whole:
+            _report_both(exam, found, path, completed)
+    exam.counts["files in the metadata table"] = len(found.entries)
+    exam.add_summary(
+        _AREA, f"{len(found.entries):,} files in {len(found.partitions):,} partitions compared with commits and listing"
+    )
+    if not listed.complete:
         exam.not_examined(_AREA, "It was compared only with the folders that were listed", _PLACE)
 
 
-def _report_partitions(exam: Examination, look: Look, unknown: set[str]) -> None:
-    held = {split(path)[0] for path in look.stored if path in look.named.sizes and _time(path) not in unknown}
-    for partition in sorted(held - look.partitions):
-        what = "Commits name files in the partition, and it does not list the partition"
+def _report_partitions(exam: Examination, found: Comparison, unknown: set[str]) -> None:
+    held = {split(path)[0] for path in found.stored if path in found.named.sizes and _time(path) not in unknown}
+    for partition in sorted(held - found.partitions):
+        what = "Commits name files in the partition, but it does not list the partition"
         exam.add(Kind.METADATA_PARTITION_MISSING, what, partition or "the table's own folder")
 
 
-def _report_missing(exam: Examination, look: Look, path: str, unknown: set[str]) -> None:
-    """Report a stored file that the metadata table does not list, unless its commit is unknown there and reported already."""
+def _report_missing(exam: Examination, found: Comparison, path: str, unknown: set[str]) -> None:
+    """Report a stored file that the metadata table does not list. Files of a missing commit are not reported again."""
     time = _time(path)
-    if path in look.named.sizes:
+    if path in found.named.sizes:
         if time not in unknown:
-            what = "A commit names the file, it is there, and it is not listed"
+            what = "The file exists and a commit names it, but it is not listed"
             exam.add(Kind.METADATA_FILE_MISSING, what, path, time)
     elif exam.archived and time in exam.archived:
-        what = "The file has the time of an archived instant, and it is not listed: only listings of the folder show it"
+        what = "The file has the time of an archived instant, but it is not listed: only readers that list the folder read it"
         exam.add(Kind.METADATA_FILE_MISSING, what, path, time, severity=Severity.WARNING)
 
 
-def _report_gone(exam: Examination, look: Look, path: str, *, is_newest: bool) -> None:
+def _report_gone(exam: Examination, found: Comparison, path: str, *, is_newest: bool) -> None:
     """Report a listed file that is not stored. A clean deletes files first, and updates the metadata table at its end."""
-    removing = any(instant.action in _REMOVING for instant in look.data.pending)
+    removing = any(instant.action in _REMOVING for instant in found.data.pending)
     if is_newest:
-        exam.add(Kind.METADATA_FILE_GONE, "It lists the file of a newest slice, and it is not there", path, _time(path))
+        exam.add(
+            Kind.METADATA_FILE_GONE,
+            "It lists the file of a latest slice, but the file does not exist",
+            path,
+            _time(path),
+        )
     elif not removing:
-        what = "It lists a file, not of a newest slice that a commit names, and it is not there"
+        what = "It lists a file that does not exist; no commit names the file in a latest slice"
         exam.add(Kind.METADATA_FILE_GONE, what, path, _time(path), severity=Severity.WARNING)
 
 
-def _report_both(exam: Examination, look: Look, path: str, completed: set[str]) -> None:
+def _report_both(exam: Examination, found: Comparison, path: str, completed: set[str]) -> None:
     """Report a file that is listed and stored with different sizes."""
-    told, stored, time = look.told[path], look.stored[path], _time(path)
-    if told != stored:
-        exam.add(Kind.METADATA_SIZE_DIFFERS, f"It says {told:,} bytes, and the file has {stored:,}", path, time)
-    if path not in look.named.sizes and time in completed and exam.all_commits_known:
-        what = "It lists the file, and the commit with the file's time does not name it"
+    listed, stored, time = found.entries[path], found.stored[path], _time(path)
+    if listed != stored:
+        exam.add(Kind.METADATA_SIZE_DIFFERS, f"It lists {listed:,} bytes, but the file has {stored:,}", path, time)
+    if path not in found.named.sizes and time in completed and exam.all_commits_known:
+        what = "It lists the file, but the commit with the file's time does not name it"
         exam.add(Kind.METADATA_FILE_UNNAMED, what, path, time)

@@ -50,7 +50,7 @@ def examine(exam: Examination, table: MetadataTable, snapshot: Snapshot) -> None
     statistics = _statistics(table, snapshot, sorted({base.partition for base in chosen}))
     compared = exam.runtime.executor.map(lambda base: _compare(exam, snapshot, base, statistics), chosen)
     exam.counts["columns compared with statistics"] = sum(compared)
-    exam.saw(_AREA, f"{exam.examined[_AREA]}, statistics of {sum(compared):,} columns of files")
+    exam.add_summary(_AREA, f"{exam.examined[_AREA]}, statistics of {sum(compared):,} columns of files")
 
 
 def _statistics(table: MetadataTable, snapshot: Snapshot, partitions: Sequence[str]) -> Known:
@@ -68,7 +68,7 @@ def _compare(exam: Examination, snapshot: Snapshot, base: BaseFile, statistics: 
     wrong: list[str] = []
     footers: dict[str, _Footer] = {}
     try:
-        with exam.looking(_AREA, base.path), exam.storage.open_input(base.path) as source:
+        with exam.recording_failures(_AREA, base.path), exam.storage.open_input(base.path) as source:
             reader = BaseFileReader(source, base.path)
             same = [name for name in said if _has_its_type(reader, snapshot, name)]
             footers = _joined(reader.row_group_statistics(same))
@@ -101,17 +101,17 @@ class _Footer:
     def hidden_by(self, said: ColumnStats) -> str:
         """Return what a reader that trusts the statistics would miss of the file; empty if nothing."""
         if self.nulls and said.null_count == 0:
-            return f"it has {self.nulls:,} nulls, they say none"
+            return f"the file has {self.nulls:,} nulls, the statistics none"
         if self.bounds is None:
             return ""
         low, high = self.bounds
         if said.all_null:
-            return f"it has values from {_short(low)}, they say all are null"
+            return f"the file has values from {_short(low)}, the statistics only nulls"
         if _is_long(low) or _is_long(high) or said.min is None or said.max is None:
             return ""
         if low < said.min or high > said.max:
             bounds = f"{_short(said.min)} to {_short(said.max)}"
-            return f"it has {_short(low)} to {_short(high)}, they say {bounds}"
+            return f"the file has {_short(low)} to {_short(high)}, the statistics {bounds}"
         return ""
 
 

@@ -1,18 +1,18 @@
-"""Examine the metadata table: whether it exists, knows every commit, and agrees with commits and listing (specification, "Metadata Table").
+"""Examine the metadata table: whether it exists, contains every commit, and agrees with commits and listing (specification, "Metadata Table").
 
-The sources have an order: what commits name, then the metadata table, then the listing. The data table's timeline is read before and after the
-metadata table; if it changed, everything is read once more, so that running writers cause no false alarm.
+If sources disagree, commits are trusted first, then the metadata table, then the listing. The data table's timeline is read before and after the
+metadata table; if it changed, everything is read again, so that running writers cause no false alarm.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from pyhudi_core.doctor import metadata_files, metadata_statistics, metadata_whole, record_index
+from pyhudi_core.doctor import metadata_completeness, metadata_files, metadata_statistics, record_index
 from pyhudi_core.doctor.examination import Examination, describe
 from pyhudi_core.doctor.kinds import Area, Kind
 from pyhudi_core.doctor.listing import Listed
-from pyhudi_core.doctor.metadata_files import Look
+from pyhudi_core.doctor.metadata_files import Comparison
 from pyhudi_core.errors import CorruptionError, HudiError, ObjectNotFoundError
 from pyhudi_core.metadata_table.names import FILES, FOLDER, RECORD_INDEX
 from pyhudi_core.metadata_table.reader import MetadataTable
@@ -23,7 +23,7 @@ from pyhudi_core.snapshot.snapshot import build
 from pyhudi_core.transaction.context import TableContext
 
 _AREA = Area.METADATA_TABLE
-_LOOKS = 3
+_ATTEMPTS = 3
 
 
 def examine(exam: Examination, listed: Listed, *, keys: bool = True) -> None:
@@ -32,17 +32,17 @@ def examine(exam: Examination, listed: Listed, *, keys: bool = True) -> None:
         return
     context = exam.context
     if context is None or FILES not in exam.config.metadata_partitions:
-        exam.not_examined(_AREA, "Whether it says the same as commits and listing was not examined", FOLDER)
+        exam.not_examined(_AREA, "It was not compared with commits and listing", FOLDER)
         return
     try:
-        with exam.looking(_AREA, FOLDER):
+        with exam.recording_failures(_AREA, FOLDER):
             _examine_contents(exam, context, listed, keys)
     except HudiError as error:
         if isinstance(error, CorruptionError) and (error.path or FOLDER).startswith(FOLDER):
             exam.add(Kind.METADATA_TABLE_DAMAGED, describe(error), error.path or FOLDER)
             exam.incomplete.add(_AREA)
             return
-        exam.not_examined(_AREA, f"What it says cannot be told: {describe(error)}", error.path or FOLDER)
+        exam.not_examined(_AREA, f"It cannot be read: {describe(error)}", error.path or FOLDER)
 
 
 def _is_there(exam: Examination, config: TableConfig) -> bool:
@@ -50,49 +50,49 @@ def _is_there(exam: Examination, config: TableConfig) -> bool:
     listed = (*config.metadata_partitions, *config.metadata_partitions_inflight)
     folder = exam.folder(_AREA, FOLDER)
     there = {path.rpartition("/")[2] for path in folder.folders}
-    exam.saw(_AREA, f"{len(listed)} partitions listed, {len(there - {'.hoodie'})} there")
+    exam.add_summary(_AREA, f"{len(listed)} partitions listed, {len(there - {'.hoodie'})} found")
     if not listed:
         if there:
-            exam.add(Kind.METADATA_TABLE_UNLISTED, "There is a metadata table that the properties do not list", FOLDER)
+            exam.add(Kind.METADATA_TABLE_UNLISTED, "A metadata table exists, but the properties do not list it", FOLDER)
         return False
     if ".hoodie" not in there:
-        what = f"The properties list the metadata table ({', '.join(listed)}), and it is not there"
+        what = f"The properties list the metadata table ({', '.join(listed)}), but it does not exist"
         exam.add(Kind.METADATA_TABLE_MISSING, what, FOLDER)
         return False
     gone = [name for name in config.metadata_partitions if name not in there]
     for name in gone:
-        what = f"The properties list the metadata table's partition {name!r}, and it is not there"
+        what = f"The properties list the metadata table's partition {name!r}, but it does not exist"
         exam.add(Kind.METADATA_TABLE_MISSING, what, FOLDER)
     return FILES not in gone
 
 
 def _examine_contents(exam: Examination, context: TableContext, listed: Listed, keys: bool) -> None:
-    for _ in range(_LOOKS):
+    for _ in range(_ATTEMPTS):
         try:
-            look = _look(exam, context, listed)
+            found = _compare(exam, context, listed)
         except ObjectNotFoundError:
             continue  # its own cleaning removed a file that had just been listed
-        if look is None:
+        if found is None:
             return
-        if look.agrees or _is_still(context, look):
-            metadata_files.report(exam, look, listed)
-            if metadata_whole.examine(exam, look.table):
-                _examine_indexes(exam, context, look, keys)
+        if found.agrees or _is_still(context, found):
+            metadata_files.report(exam, found, listed)
+            if metadata_completeness.examine(exam, found.table):
+                _examine_indexes(exam, context, found, keys)
             return
     exam.not_examined(
-        _AREA, f"Writers were at work at each of {_LOOKS} looks; whether it agrees was not decided", FOLDER
+        _AREA, f"Writers were at work during each of {_ATTEMPTS} comparisons, so the doctor makes no claim", FOLDER
     )
 
 
-def _look(exam: Examination, context: TableContext, listed: Listed) -> Look | None:
-    """Return what commits, metadata table and storage say about files at one moment; None, with a finding, if it is too much to read."""
+def _compare(exam: Examination, context: TableContext, listed: Listed) -> Comparison | None:
+    """Compare commits, metadata table and storage; None, with a finding, if the metadata table is too large to read."""
     data = context.folder.load()
     table = MetadataTable.open(exam.storage, data, context.config.metadata_partitions)
     held = table.slices.pieces(FILES)
     size = sum((piece.base.size if piece.base else 0) + sum(log.size for log in piece.logs) for piece in held)
     if size > exam.limits.metadata_table_bytes:
         limit = exam.limits.metadata_table_bytes
-        what = f"Its list of files has {size:,} bytes, more than the limit of {limit:,}"
+        what = f"Its partition 'files' has {size:,} bytes, more than the limit of {limit:,}"
         exam.not_examined(_AREA, what, f"{FOLDER}/{FILES}")
         return None
     commits: dict[Instant, CommitMetadata] = dict(exam.commits)
@@ -100,34 +100,36 @@ def _look(exam: Examination, context: TableContext, listed: Listed) -> Look | No
     for instant in data.commits:
         if instant not in seen:
             commits[instant] = context.folder.read_commit(instant)
-    look = Look.of(table, data, commits, listed)
-    return look if look.agrees else look.listed_again(exam)
+    found = Comparison.of(table, data, commits, listed)
+    return found if found.agrees else found.listed_again(exam)
 
 
-def _is_still(context: TableContext, look: Look) -> bool:
+def _is_still(context: TableContext, found: Comparison) -> bool:
     """Whether neither timeline changed."""
-    if context.folder.load() != look.data:
+    if context.folder.load() != found.data:
         return False
-    return MetadataTable.open(context.storage, look.data, look.table.partitions).slices.own == look.table.slices.own
+    return MetadataTable.open(context.storage, found.data, found.table.partitions).slices.own == found.table.slices.own
 
 
-def _examine_indexes(exam: Examination, context: TableContext, look: Look, keys: bool) -> None:
-    """Compare its statistics and keys with the files, in the data table's state by commits and listing alone."""
+def _examine_indexes(exam: Examination, context: TableContext, found: Comparison, keys: bool) -> None:
+    """Compare its statistics and keys with the files of the data table; these are found by commits and listing only."""
     try:
         listed = replace(context.config, metadata_partitions=())
-        snapshot = build(context.storage, context.folder, listed, look.data, executor=context.runtime.executor)
+        snapshot = build(context.storage, context.folder, listed, found.data, executor=context.runtime.executor)
     except HudiError as error:
         exam.not_examined(
-            _AREA, f"Without a state of the table its indexes were not examined: {describe(error)}", FOLDER
+            _AREA,
+            f"Its indexes were not examined, because the state of the table cannot be read: {describe(error)}",
+            FOLDER,
         )
         return
-    metadata_statistics.examine(exam, look.table, snapshot)
-    if not look.table.has(RECORD_INDEX):
+    metadata_statistics.examine(exam, found.table, snapshot)
+    if not found.table.has(RECORD_INDEX):
         return
     where = f"{FOLDER}/{RECORD_INDEX}"
     if not keys:
-        exam.not_examined(_AREA, "Keys were not looked up in the record index, as asked", where)
-    elif look.unknown:
+        exam.not_examined(_AREA, "Keys were not looked up in the record index, as requested", where)
+    elif found.unknown:
         exam.not_examined(_AREA, "Keys were not looked up in the record index, because it is behind", where)
     else:
-        record_index.examine(exam, look.table, snapshot)
+        record_index.examine(exam, found.table, snapshot)

@@ -1,7 +1,7 @@
-"""Data files that no commit names: files of running writers, of ended ones, and leaked files.
+"""Examine data files that no commit names: files of running writers, files of dead writers, and leaked files.
 
-No read of this package shows such a file while its instant is on the active timeline. If it is older than the active timeline, every reader
-treats it as a file of an archived commit, so the archived timeline is searched for its instant.
+This package does not read such a file while its instant is on the active timeline. If the file is older than the active timeline, every reader treats
+it as a file of an archived commit, so its instant is searched in the archived timeline.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def examine(exam: Examination, listed: Listed, named: set[str]) -> None:
             of_writers[kind][time] += 1
     for kind, files in of_writers.items():
         for time, count in sorted(files.items()):
-            exam.add(kind, f"{count:,} files belong to a write that is not committed", instant=time)
+            exam.add(kind, f"{count:,} files belong to an uncommitted write", instant=time)
     if unjudged:
         exam.not_examined(_AREA, f"{unjudged:,} files could not be judged, because their commits could not be read")
 
 
 _WHAT = {
-    Kind.LEAKED_FILE: "No commit names the file, and its instant is not at work",
-    Kind.LEAKED_FILE_VISIBLE: "Neither the timeline nor its history knows the file's instant",
+    Kind.LEAKED_FILE: "No commit names the file, and its instant is not pending",
+    Kind.LEAKED_FILE_VISIBLE: "The file's instant is neither on the active nor on the archived timeline",
 }
 
 

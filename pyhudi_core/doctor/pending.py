@@ -1,7 +1,7 @@
 """Examine pending instants and heartbeats, and report which writers are running.
 
-A writer is dead if its heartbeat has expired or its process on this machine has ended. It is foreign if it has no heartbeat; only dead writers are
-ever repaired automatically.
+A writer is dead if its heartbeat has expired or its process on this machine has ended. It is foreign if it has no heartbeat. Only the instants of
+dead writers are rolled back automatically.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _REPAIRED = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.ROLLBACK})
-_RESTORE = "Nothing is written here until it has ended: let the program that began it finish it."
+_RESTORE = "No write is possible until the restore has ended: finish it with the program that began it."
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING})
 
 
@@ -27,11 +27,12 @@ def examine(exam: Examination) -> None:
     pending = exam.timeline.pending
     beats = {_time(info): info for info in exam.below(Area.HEARTBEATS, f"{layout.HEARTBEATS}/")}
     exam.counts["heartbeats"] = len(beats)
-    exam.saw(Area.HEARTBEATS, f"{len(beats):,} heartbeats")
+    exam.add_summary(Area.HEARTBEATS, f"{len(beats):,} heartbeats")
     if exam.context is None:
         if len(pending):
             exam.not_examined(
-                Area.TIMELINE, "Without usable properties nobody can tell which pending instants are alive"
+                Area.TIMELINE,
+                "The writers of pending instants were not examined, because the properties cannot be used",
             )
         return
     silent = [instant for instant in pending if instant.requested_time not in beats]
@@ -48,8 +49,8 @@ def examine(exam: Examination) -> None:
 
 
 def _ended(exam: Examination, context: TableContext, silent: Iterable[Instant]) -> frozenset[Instant]:
-    """Return which instants ended between the reading of the timeline and that of the heartbeats, which are removed last."""
-    with exam.looking(Area.TIMELINE, exam.timeline_folder):
+    """Return the instants that ended after the timeline was read and before the heartbeats were read (a writer removes its heartbeat last)."""
+    with exam.recording_failures(Area.TIMELINE, exam.timeline_folder):
         now = context.folder.load()
         found = ((instant, now.find(instant.requested_time, instant.action)) for instant in silent)
         return frozenset(instant for instant, later in found if later is None or not later.is_pending)
@@ -61,7 +62,7 @@ def _time(info: ObjectInfo) -> str:
 
 
 def _is_dead(exam: Examination, context: TableContext, instant: Instant) -> bool:
-    with exam.looking(Area.HEARTBEATS, layout.heartbeat(instant.requested_time)):
+    with exam.recording_failures(Area.HEARTBEATS, layout.heartbeat(instant.requested_time)):
         return heartbeat.is_dead(context, instant)
     return False
 
@@ -74,7 +75,7 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
         at_work = beats and not _is_dead(exam, context, instant)
         exam.add(
             Kind.ROLLED_BACK_NOT_FORGOTTEN,
-            f"The {action} was rolled back, and its own files are still there",
+            f"The {action} was rolled back, but its own timeline files still exist",
             path,
             time,
             severity=Severity.INFO if at_work else None,
@@ -87,10 +88,10 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
         _dead(exam, context, instant, path)
     elif beats:
         exam.living.add(time)
-        exam.add(Kind.PENDING_ALIVE, f"The {action} is {instant.state}, and its heartbeat is young", path, time)
+        exam.add(Kind.PENDING_ALIVE, f"The {action} is {instant.state}, and its heartbeat is recent", path, time)
     elif action in _SERVICES and instant.state is State.REQUESTED:
         exam.living.add(time)
-        exam.add(Kind.PENDING_PLAN, f"A {action} is planned and not begun", path, time)
+        exam.add(Kind.PENDING_PLAN, f"The {action} is planned, and its execution has not begun", path, time)
     else:
         exam.living.add(time)
         advice = _RESTORE if action is Action.RESTORE else None
@@ -99,14 +100,12 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
 
 
 def _dead(exam: Examination, context: TableContext, instant: Instant, path: str) -> None:
-    what = f"The {instant.action} is {instant.state}, and its writer is gone"
+    what = f"The {instant.action} is {instant.state}, and its writer is dead"
     if instant.action not in _REPAIRED:
         advice = f"Run the {instant.action} again with the program that began it, or roll it back there."
         exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time, severity=Severity.WARNING, what_to_do=advice)
     elif context.options.heartbeat.failed_writes_policy == "NEVER":
-        advice = (
-            "Nobody rolls it back, because hoodie.cleaner.policy.failed.writes is NEVER: call table.rollback(instant)."
-        )
+        advice = "No write rolls it back, because hoodie.cleaner.policy.failed.writes is NEVER: call table.rollback(instant)."
         exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time, severity=Severity.WARNING, what_to_do=advice)
     else:
         exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time)
@@ -120,27 +119,30 @@ def _is_rolled_back(exam: Examination, context: TableContext, instant: Instant) 
     except HudiError as error:
         exam.not_examined(
             Area.TIMELINE,
-            f"A rollback's plan cannot be read, so what it names is not known: {describe(error)}",
+            f"The plan of a rollback cannot be read, so the instant that it rolls back is not known: {describe(error)}",
             error.path,
         )
         return False
 
 
 def _examine_beat(exam: Examination, context: TableContext, time: str, info: ObjectInfo) -> None:
-    """Examine a heartbeat without a pending instant: a reservation, or the rest of a finished or dead writer."""
+    """Examine a heartbeat without a pending instant: it is a reservation, or was left by a finished or dead writer."""
     if not is_time(time):
         exam.add(
             Kind.HEARTBEAT_WITHOUT_INSTANT,
-            f"The name {time[:120]!r} is no time",
+            f"The name {time[:120]!r} is not a time",
             info.path,
-            what_to_do="Nobody reads it; remove it.",
+            what_to_do="Remove it; no program reads it.",
         )
     elif _is_dead(exam, context, Instant(time, Action.COMMIT, State.REQUESTED)):
         exam.add(
-            Kind.HEARTBEAT_LEFT, "The heartbeat belongs to no pending instant, and its writer is gone", info.path, time
+            Kind.HEARTBEAT_LEFT, "The heartbeat belongs to no pending instant, and its writer is dead", info.path, time
         )
     else:
         exam.living.add(time)
         exam.add(
-            Kind.HEARTBEAT_WITHOUT_INSTANT, "The heartbeat belongs to no pending instant, and is young", info.path, time
+            Kind.HEARTBEAT_WITHOUT_INSTANT,
+            "The heartbeat belongs to no pending instant, and is recent",
+            info.path,
+            time,
         )

@@ -1,6 +1,6 @@
-"""Examine ``hoodie.properties``: complete, of version 8, and free of contradictions (specification, "Table Properties").
+"""Examine ``hoodie.properties``: whether it is complete, of version 8, and consistent (specification, "Table Properties").
 
-A table of another version gets advice on how to keep Hudi 1.1 and newer from upgrading shared tables.
+For a table of another version, the finding advises how to prevent Hudi 1.1 and newer from upgrading shared tables.
 """
 
 from __future__ import annotations
@@ -46,36 +46,36 @@ _KNOWN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One of the two properties files: absent, unreadable (``problem`` says why), or its content."""
+    """One of the two properties files. ``problem`` is the reason why it cannot be used; empty if it can."""
 
-    there: bool
+    exists: bool
     properties: dict[str, str]
     problem: str = ""
 
     @property
     def usable(self) -> bool:
-        return self.there and not self.problem
+        return self.exists and not self.problem
 
 
 def examine(exam: Examination, home: TableHome) -> None:
     """Read both files, then check whether the table can be used."""
     main, backup = _read(exam, PATH), _read(exam, BACKUP)
-    exam.saw(_AREA, f"{len((main if main.usable else backup).properties)} properties")
-    if not main.there and not backup.there:
+    exam.add_summary(_AREA, f"{len((main if main.usable else backup).properties)} properties")
+    if not main.exists and not backup.exists:
         if _AREA in exam.incomplete:
             return  # the storage did not answer, so nothing is known
         exam.add(Kind.NO_TABLE, "There is no Hudi table here: .hoodie/hoodie.properties is missing", PATH)
         return
     if not main.usable and not backup.usable:
-        exam.add(Kind.PROPERTIES_DAMAGED, main.problem or backup.problem, PATH if main.there else BACKUP)
+        exam.add(Kind.PROPERTIES_DAMAGED, main.problem or backup.problem, PATH if main.exists else BACKUP)
         return
     if not main.usable:
-        what = f"hoodie.properties is damaged ({main.problem})" if main.there else "hoodie.properties is missing"
-        exam.add(Kind.PROPERTIES_FROM_BACKUP, f"{what}; readers take the backup", PATH)
-    elif backup.there:
+        what = f"hoodie.properties is damaged ({main.problem})" if main.exists else "hoodie.properties is missing"
+        exam.add(Kind.PROPERTIES_FROM_BACKUP, f"{what}; readers use the backup", PATH)
+    elif backup.exists:
         exam.add(
             Kind.PROPERTIES_BACKUP_LEFT,
-            "An update of the properties was interrupted, and its backup is still there",
+            "An update of the properties was interrupted, and its backup still exists",
             BACKUP,
         )
     properties = main.properties if main.usable else backup.properties
@@ -85,12 +85,12 @@ def examine(exam: Examination, home: TableHome) -> None:
 
 def _read(exam: Examination, path: str) -> _File:
     info = None
-    with exam.looking(_AREA, path):
+    with exam.recording_failures(_AREA, path):
         info = exam.storage.head(path)
     if info is None:
         return _File(False, {})
     if info.size > SIZE_LIMIT:
-        return _File(True, {}, f"it has {info.size:,} bytes, and a properties file has a few thousand")
+        return _File(True, {}, f"it has {info.size:,} bytes, but a properties file has only a few thousand")
     data = exam.read(_AREA, info)
     if data is None:
         return _File(False, {})
@@ -99,12 +99,14 @@ def _read(exam: Examination, path: str) -> _File:
     except (CorruptPropertiesError, LimitExceededError) as error:
         return _File(True, {}, describe(error))
     if not found.get(NAME):
-        return _File(True, found, "the table's name is missing, as in a file that was cut off")
+        return _File(True, found, "the table's name is missing, as in a truncated file")
     if is_cut_off(found, data):
-        return _File(True, found, "its end is cut off, with the checksum that its writer puts there")
+        return _File(True, found, "it is truncated: the checksum at its end is missing")
     if not verify(found):
         return _File(
-            True, found, f"{CHECKSUM} is {found[CHECKSUM][:20]!r}, and the table's name gives {checksum(found)}"
+            True,
+            found,
+            f"{CHECKSUM} is {found[CHECKSUM][:20]!r}, but the checksum of the table's name is {checksum(found)}",
         )
     return _File(True, found)
 
@@ -112,12 +114,12 @@ def _read(exam: Examination, path: str) -> _File:
 def _examine_values(exam: Examination, properties: dict[str, str]) -> None:
     if CHECKSUM not in properties:
         exam.add(
-            Kind.PROPERTIES_INCONSISTENT, f"{CHECKSUM} is missing, so a damaged file cannot be told from a whole one", PATH, severity=Severity.INFO,
+            Kind.PROPERTIES_INCONSISTENT, f"{CHECKSUM} is missing, so damage of the file cannot be detected", PATH, severity=Severity.INFO,
             what_to_do="No action is needed: the next change of the properties adds it.",
         )  # fmt: skip
     for key in sorted(properties):
         if key not in _KNOWN and not key.startswith(_KNOWN_PREFIXES):
-            exam.add(Kind.UNKNOWN_PROPERTY, f"No release is known to have the property {key[:120]!r}", PATH)
+            exam.add(Kind.UNKNOWN_PROPERTY, f"The property {key[:120]!r} is not known in any release", PATH)
     mode, strategy = (
         properties.get("hoodie.record.merge.mode", "").strip(),
         properties.get("hoodie.record.merge.strategy.id", "").strip(),
@@ -127,13 +129,13 @@ def _examine_values(exam: Examination, properties: dict[str, str]) -> None:
         if strategy != wanted:
             exam.add(
                 Kind.PROPERTIES_INCONSISTENT,
-                f"Merge mode {mode} has the strategy id {wanted}, and the table says {strategy[:50]!r}",
+                f"Merge mode {mode} has the strategy id {wanted}, but the table has {strategy[:50]!r}",
                 PATH,
             )
 
 
 def _open(exam: Examination, home: TableHome, properties: dict[str, str]) -> None:
-    """Type the properties; a reason why the table is unusable is a finding."""
+    """Parse the values of the properties, and open the table. If it cannot be used, the reason is a finding."""
     timeline = properties.get("hoodie.timeline.path", "").strip() or "timeline"
     history = properties.get("hoodie.timeline.history.path", "").strip() or "history"
     try:
@@ -159,10 +161,10 @@ def _open(exam: Examination, home: TableHome, properties: dict[str, str]) -> Non
         exam.use(home.context())
     except ConfigError as error:
         exam.add(
-            Kind.PROPERTIES_INCONSISTENT, f"The handle's options do not fit the table any more: {describe(error)}", PATH
+            Kind.PROPERTIES_INCONSISTENT, f"The options of this handle no longer fit the table: {describe(error)}", PATH
         )
     except HudiError as error:
-        # The properties were changed between two looks; the next check sees the new ones.
+        # The properties were changed between two reads; the next check sees the new ones.
         exam.not_examined(_AREA, f"The properties changed during the examination: {describe(error)}", PATH)
 
 

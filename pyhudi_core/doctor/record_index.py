@@ -38,7 +38,7 @@ def examine(exam: Examination, table: MetadataTable, snapshot: Snapshot) -> None
     for group, keys in sampled.items():
         _compare(exam, group, keys, places)
     exam.counts["keys looked up in the record index"] = len(wanted)
-    exam.saw(_AREA, f"{exam.examined[_AREA]}, {len(wanted):,} keys in the record index")
+    exam.add_summary(_AREA, f"{exam.examined[_AREA]}, {len(wanted):,} keys in the record index")
 
 
 def _some_keys(exam: Examination, snapshot: Snapshot, piece: FileSlice, count: int) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from pyhudi_core.doctor.kinds import Area, Kind, Severity
 
 SCHEMA_VERSION = 1
-"""Version of `CheckReport.to_dict`; it grows when a field changes its meaning or goes away."""
+"""Version of `CheckReport.to_dict`; it increases when a field changes its meaning or is removed."""
 
 NOT_EXAMINED = "not examined"
 _SHOWN = 40
@@ -114,7 +114,7 @@ class CheckReport:
         """One sentence."""
         if self.ok:
             partly = [str(summary.area) for summary in self.areas if not summary.complete]
-            return "nothing wrong was found" + (f"; not all was examined: {', '.join(partly)}" if partly else "")
+            return "nothing wrong was found" + (f"; not completely examined: {', '.join(partly)}" if partly else "")
         if self.repairable:
             return "repairable: the next write repairs it"
         seen = Counter(finding.severity for finding in self.findings)

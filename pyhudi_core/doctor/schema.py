@@ -1,8 +1,8 @@
-"""Examine columns: the schema that the commits define, and whether each file can be read as it; the rows that footers count; and whether logs are
-whole.
+"""Examine columns, row counts and logs: whether each file can be read with the schema of the commits, whether the footers have the row counts of the
+commits, and whether log files are undamaged.
 
-Footers and the headers of log blocks are read, not rows. Of many files the newest are taken. Files are those of commits and listing; whether the
-metadata table says the same is examined apart, so a damaged one hides nothing here.
+Only footers and the headers of log blocks are read, no rows. If there are too many files, the newest are examined. The files are found by commits and
+listing. The metadata table is examined separately, so a damaged metadata table hides nothing here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AREA = Area.SCHEMA
 
 
 def load(exam: Examination) -> Snapshot | None:
-    """The table's present state, for this examination and that of the keys; None where it cannot be made."""
+    """The table's current state, for this examination and that of the keys; None if it cannot be read."""
     context = exam.context
     if context is None:
         return None
@@ -35,37 +35,39 @@ def load(exam: Examination) -> Snapshot | None:
         return build(context.storage, context.folder, listed, exam.timeline, executor=context.runtime.executor)
     except CorruptionError as error:
         exam.not_examined(
-            _AREA, f"Without readable commits there is no state to examine: {describe(error)}", error.path
+            _AREA,
+            f"The state of the table cannot be examined, because its commits cannot be read: {describe(error)}",
+            error.path,
         )
     except HudiError as error:
         kind = Kind.SCHEMA_MISSING if "schema" in error.message else Kind.SCHEMA_UNREADABLE
         exam.add(kind, describe(error), error.path)
-    exam.not_examined(Area.KEYS, "Without a readable state of the table keys were not examined")
+    exam.not_examined(Area.KEYS, "Keys were not examined, because the state of the table cannot be read")
     return None
 
 
 def partitions(exam: Examination, snapshot: Snapshot, area: Area) -> tuple[str, ...]:
-    """The table's partitions; none, with a finding, where they cannot be told."""
+    """The table's partitions; none, with a finding, if they cannot be listed."""
     try:
-        with exam.looking(area):
+        with exam.recording_failures(area):
             return snapshot.view.partitions()
     except HudiError as error:
-        exam.not_examined(area, f"The partitions cannot be told: {describe(error)}", error.path)
+        exam.not_examined(area, f"The partitions cannot be listed: {describe(error)}", error.path)
     return ()
 
 
 def slices(exam: Examination, snapshot: Snapshot, partition: str, area: Area) -> tuple[FileSlice, ...]:
-    """The newest visible slices of a partition; none, with a finding, where they cannot be told."""
+    """The latest visible slices of a partition; none, with a finding, if they cannot be listed."""
     try:
-        with exam.looking(area, partition):
+        with exam.recording_failures(area, partition):
             return snapshot.view.slices(partition)
     except HudiError as error:
-        exam.not_examined(area, f"The file groups of {partition!r} cannot be told: {describe(error)}", error.path)
+        exam.not_examined(area, f"The file groups of {partition!r} cannot be listed: {describe(error)}", error.path)
     return ()
 
 
 def examine(exam: Examination, snapshot: Snapshot) -> None:
-    """Compare the footers of the newest files with the schema, and walk through the logs that lie on them."""
+    """Compare the footers of the newest base files with the schema, and read the blocks of their log files."""
     known = partitions(exam, snapshot, _AREA)
     found = [piece for partition in known for piece in slices(exam, snapshot, partition, _AREA)]
     found.sort(key=lambda piece: piece.requested_time, reverse=True)
@@ -84,7 +86,7 @@ def examine(exam: Examination, snapshot: Snapshot) -> None:
             "rows": sum(rows),
         }
     )
-    exam.saw(_AREA, _summary(exam, len(based), len(logs)))
+    exam.add_summary(_AREA, _summary(exam, len(based), len(logs)))
 
 
 def _summary(exam: Examination, bases: int, logs: int) -> str:
@@ -98,10 +100,10 @@ def _summary(exam: Examination, bases: int, logs: int) -> str:
 
 
 def _walk(exam: Examination, log: LogFile, snapshot: Snapshot) -> None:
-    """Go from block to block of a log, and compare what their headers say the columns are. What is no block hides rows."""
+    """Compare the schemas in the block headers of a log file with the table's. Report bytes outside blocks, because they may hide rows."""
     compared: set[str] = set()
     try:
-        with exam.looking(_AREA, log.path), exam.storage.open_input(log.path) as source:
+        with exam.recording_failures(_AREA, log.path), exam.storage.open_input(log.path) as source:
             reader = LogReader(source, log.path)
             for block in reader.blocks():
                 text = block.headers.get(Header.SCHEMA) if block.type in DATA_BLOCKS else None
@@ -109,16 +111,16 @@ def _walk(exam: Examination, log: LogFile, snapshot: Snapshot) -> None:
                     compared.add(text)
                     _readable(exam, snapshot, from_avro(text, path=log.path), log.path, block.instant_time)
             for piece in reader.damaged:
-                exam.add(Kind.LOG_DAMAGED, f"{piece}; reads pass over them", log.path, log.name.requested_time)
+                exam.add(Kind.LOG_DAMAGED, f"{piece}; readers skip them", log.path, log.name.requested_time)
     except (CorruptionError, UnsupportedTableError) as error:
         exam.add(Kind.LOG_DAMAGED, describe(error), log.path, log.name.requested_time)
 
 
 def _look(exam: Examination, piece: FileSlice, snapshot: Snapshot) -> int:
-    """Examine a base file by its footer; the number of its rows."""
+    """Examine the footer of a base file; returns its number of rows."""
     path = piece.path
     try:
-        with exam.looking(_AREA, path), exam.storage.open_input(path) as source:
+        with exam.recording_failures(_AREA, path), exam.storage.open_input(path) as source:
             reader = BaseFileReader(source, path)
             _compare(exam, piece, reader, snapshot)
             return reader.rows
@@ -129,16 +131,16 @@ def _look(exam: Examination, piece: FileSlice, snapshot: Snapshot) -> int:
 
 def _compare(exam: Examination, piece: FileSlice, reader: BaseFileReader, snapshot: Snapshot) -> None:
     if piece.stat is not None and piece.stat.rows != reader.rows:
-        what = f"The commit says {piece.stat.rows:,} rows, and the file has {reader.rows:,}"
+        what = f"The commit counts {piece.stat.rows:,} rows, but the file has {reader.rows:,}"
         exam.add(Kind.ROWS_DIFFER, what, piece.path, piece.requested_time)
     unknown = [name for name in reader.schema.names if name not in snapshot.schema.names and name not in META_FIELDS]
     if unknown:
-        exam.counts["files with columns that the table has not"] += 1
+        exam.counts["files with columns that the table does not have"] += 1
     _readable(exam, snapshot, reader.schema, piece.path, piece.requested_time)
 
 
 def _readable(exam: Examination, snapshot: Snapshot, schema: pa.Schema, path: str, requested_time: str) -> None:
-    """Whether a file of a commit with these columns can be read as the table's, whose columns may have had other names then."""
+    """Check that a file with this schema can be read with the table's columns, which may have had other names at the time of the file."""
     names = None if snapshot.evolution is None else snapshot.evolution.names_at(requested_time)
     try:
         conform(pa.RecordBatch.from_pylist([], schema=schema), with_meta_fields(snapshot.schema), names)

@@ -52,13 +52,13 @@ _PLANS = {
     Action.INDEXING: "HoodieIndexPlan",
 }
 _SKEW_SEEN_MS = 1_000
-"""A file cannot be older than the time it was completed at; the disk's own clock may be a little off."""
+"""A file cannot be older than its completion time. Differences up to this are not reported, because the disk's clock may differ a little."""
 
 Files = list[tuple[Instant, ObjectInfo]]
 
 
 def load(exam: Examination) -> None:
-    """List the folder; what later examinations need of it is kept."""
+    """List the timeline folder, and keep its instants for the later examinations."""
     found = exam.folder(_AREA, exam.timeline_folder).objects
     exam.timeline_files = found
     parsed = (parse_file_name(_name(info)) for info in found)
@@ -66,23 +66,23 @@ def load(exam: Examination) -> None:
     if exam.context is None:
         return
     try:
-        with exam.looking(_AREA, exam.timeline_folder):
-            # What the history has already does not count for readers, although its files may still be here. What completed since the first listing
-            # is left to the look at what completed later, because its content is not examined here.
+        with exam.recording_failures(_AREA, exam.timeline_folder):
+            # Readers ignore archived instants, although their files may still exist. Instants that completed after the first listing are examined
+            # later (`checkup`), because their content is not examined here.
             timeline, known = exam.context.folder.load(), frozenset(shown)
             exam.timeline = replace(timeline, instants=tuple(i for i in timeline if i.is_pending or i in known))
     except HudiError as error:
-        exam.not_examined(Area.HISTORY, f"What is archived cannot be told apart: {describe(error)}", error.path)
+        exam.not_examined(Area.HISTORY, f"The archived instants cannot be read: {describe(error)}", error.path)
 
 
 def examine(exam: Examination) -> None:
-    """Names first, then contents, the newest first."""
+    """Examine the names of the files, then their contents, newest first."""
     load(exam)
     files: Files = []
     for info in exam.timeline_files:
         instant = parse_file_name(_name(info))
         if instant is None:
-            exam.add(Kind.NOT_AN_INSTANT, f"The name {_name(info)[:120]!r} is not an instant's", info.path)
+            exam.add(Kind.NOT_AN_INSTANT, f"The name {_name(info)[:120]!r} is not the name of an instant", info.path)
         else:
             files.append((instant, info))
     _examine_times(exam, files)
@@ -92,7 +92,7 @@ def examine(exam: Examination) -> None:
     exam.counts.update(
         {"timeline files": len(exam.timeline_files), "completed instants": done, "pending instants": pending}
     )
-    exam.saw(_AREA, f"{len(exam.timeline_files):,} files: {done:,} completed and {pending:,} pending instants")
+    exam.add_summary(_AREA, f"{len(exam.timeline_files):,} files: {done:,} completed and {pending:,} pending instants")
 
 
 def _name(info: ObjectInfo) -> str:
@@ -107,7 +107,7 @@ def _examine_times(exam: Examination, files: Files) -> None:
             if _is_odd(time):
                 exam.add(
                     Kind.ODD_TIME,
-                    f"{time[:40]} is no time of 17 (or 14) digits that shows a date",
+                    f"{time[:40]} is not a valid date and time of 17 (or 14) digits",
                     info.path,
                     instant.requested_time[:40],
                 )
@@ -119,13 +119,13 @@ def _examine_times(exam: Examination, files: Files) -> None:
                 instant.requested_time,
             )
         elif instant.completion_time is not None and instant.completion_time <= instant.requested_time:
-            what = f"It completed at {instant.completion_time}, which is not after it began"
+            what = f"Its completion time {instant.completion_time} is not after its requested time"
             exam.add(Kind.COMPLETED_BEFORE_BEGUN, what, info.path, instant.requested_time)
         shown = epoch_ms(instant.completion_time or instant.requested_time, utc=utc)
         if shown is None:
             continue
         if shown > exam.now_ms + _SKEW_SEEN_MS:
-            what = f"Its time lies {(shown - exam.now_ms) / 1000:,.1f} s in the future of this machine's clock"
+            what = f"Its time is {(shown - exam.now_ms) / 1000:,.1f} s ahead of this machine's clock"
             exam.add(Kind.TIME_IN_FUTURE, what, info.path, instant.requested_time)
         elif utc and exam.config is not None and instant.is_completed:
             behind = max(behind, shown - info.modified_ms)
@@ -134,13 +134,13 @@ def _examine_times(exam: Examination, files: Files) -> None:
             Kind.CLOCK_SKEW, f"Files are up to {behind / 1000:,.1f} s older than the completion times in their names"
         )
     exam.counts["clock skew seen (ms)"] = max(behind, 0)
-    exam.saw(Area.CLOCK, f"{len(files):,} times against this machine's clock and the storage's")
+    exam.add_summary(Area.CLOCK, f"{len(files):,} times compared with the clocks of this machine and of the storage")
 
 
 def _is_odd(time: str) -> bool:
     if not is_time(time) or len(time) not in (14, 17):
         return True
-    # Times that begin with these zeros are the special ids of Hudi's first instants.
+    # Hudi's first instants have special times that begin with these zeros.
     return parse_time(time) is None and not time.startswith("0" * 12)
 
 
@@ -154,18 +154,20 @@ def _examine_states(exam: Examination, files: Files) -> None:
     for (time, action), twins in completed.items():
         if len(twins) > 1:
             names = ", ".join(sorted(twin.file_name() for twin in twins)[:4])
-            exam.add(Kind.TWO_COMPLETIONS, f"The {action} is completed {len(twins)} times: {names}", instant=time)
+            exam.add(Kind.TWO_COMPLETIONS, f"The {action} has {len(twins)} completed files: {names}", instant=time)
     for time, actions in states.items():
         different = [action for action in actions if action is not Action.SAVEPOINT]
         if len(different) > 1:
             exam.add(
-                Kind.TIME_USED_TWICE, f"One requested time is used by {' and '.join(sorted(different))}", instant=time
+                Kind.TIME_USED_TWICE,
+                f"The same requested time is used by {' and '.join(sorted(different))}",
+                instant=time,
             )
         for action in different:
             if actions[action] == {State.INFLIGHT}:
                 exam.add(
                     Kind.INFLIGHT_WITHOUT_REQUESTED,
-                    f"The {action} is inflight, and nothing says that it was requested",
+                    f"The {action} is inflight, but has no requested file",
                     instant=time,
                 )
 
@@ -184,7 +186,7 @@ def _examine_contents(exam: Examination, files: Files) -> None:
             if instant.is_completed and instant.action in DATA_ACTIONS and instant.completion_time is not None:
                 exam.commits[instant] = CommitMetadata(None)
                 exam.all_commits_known = False
-                what = "The completed file is empty, so no reader knows what the commit wrote"
+                what = "The completed file is empty, so the files of the commit are not known"
                 exam.add(Kind.METADATA_UNREADABLE, what, info.path, instant.requested_time)
             continue
         content = _decoded(exam, instant, info, record)
@@ -230,7 +232,7 @@ def _examine_content(exam: Examination, instant: Instant, info: ObjectInfo, cont
             exam.all_commits_known = False
             exam.add(
                 Kind.METADATA_UNREADABLE,
-                f"The commit cannot be understood: {error}"[:300],
+                f"The commit metadata is not valid: {error}"[:300],
                 info.path,
                 instant.requested_time,
             )
@@ -241,12 +243,12 @@ def _examine_content(exam: Examination, instant: Instant, info: ObjectInfo, cont
         return
     elsewhere = [path for path in _planned_paths(content) if _is_elsewhere(exam, path, info, instant)]
     if elsewhere:
-        what = f"The plan names {len(elsewhere):,} files in another place, such as {elsewhere[0][:200]!r}"
+        what = f"The plan names {len(elsewhere):,} files outside the table, such as {elsewhere[0][:200]!r}"
         exam.add(Kind.PLAN_NAMES_OTHER_PLACE, what, info.path, instant.requested_time)
 
 
 def _examine_paths(exam: Examination, paths: Iterable[str], info: ObjectInfo, instant: Instant) -> None:
-    """Paths of commits are relative to the table."""
+    """Report unsafe paths; the paths in commits are relative to the table."""
     for path in paths:
         try:
             safe_relative_path(path)
@@ -255,7 +257,7 @@ def _examine_paths(exam: Examination, paths: Iterable[str], info: ObjectInfo, in
 
 
 def _planned_paths(content: object) -> Iterable[str]:
-    """Every text of a plan that looks like a path; plans hold full ones."""
+    """Every text in a plan that looks like a path; plans contain full paths."""
     waiting: list[object] = [content]
     while waiting:
         item = waiting.pop()
@@ -268,7 +270,7 @@ def _planned_paths(content: object) -> Iterable[str]:
 
 
 def _is_elsewhere(exam: Examination, path: str, info: ObjectInfo, instant: Instant) -> bool:
-    """A plan's full path is fine below the table; any other place is only worth a word, unless it climbs."""
+    """Whether a path of a plan is outside the table. A path with ``..`` is reported as unsafe instead."""
     location = exam.storage.location.rstrip("/")
     inner = path.removeprefix("file:").removeprefix("//")
     relative = inner[len(location) + 1 :] if inner.startswith(f"{location}/") else inner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import Dataset, Source, TaskFunction, TaskInfo, sorted_counts
+from pyhudi_core.engine.local_shuffle import task_rows
 from pyhudi_core.errors import ConfigError, SchemaMismatchError
 from pyhudi_core.runtime.base import Executor
 
@@ -20,7 +21,8 @@ _BATCH_ROWS = 65_536
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 """What Arrow calls the index of a pandas DataFrame that was filtered or sorted."""
 
-Part = list[pa.RecordBatch]
+Part = Iterable[pa.RecordBatch]
+"""The batches of a task; they can be iterated over more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class LocalEngine:
         batches = [batch for batch in table.to_batches(max_chunksize=_BATCH_ROWS) if batch.num_rows]
         width = max(1, min(self.cores, len(batches)))
         bounds = np.linspace(0, len(batches), width + 1).astype(int)
-        parts = [batches[start:end] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
+        parts: list[Part] = [batches[start:end] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
         return LocalDataset(self.executor, table.schema, lambda: parts)
 
     def run(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> Dataset:
@@ -70,7 +72,11 @@ class LocalDataset:
 
     def shuffle(self, by: str, tasks: int, *sort_by: str) -> Dataset:
         def exchange() -> list[Part]:
-            table = self._all()
+            parts = self.parts()
+            many = task_rows([batch for part in parts for batch in part if batch.num_rows], by, tasks, sort_by)
+            if many is not None:
+                return list(many)
+            table = self._table(parts)
             table = table.take(_order(table, (by, *sort_by)))
             return _cut(table, np.searchsorted(table.column(by).to_numpy(), np.arange(tasks + 1)))
 
@@ -104,7 +110,10 @@ class LocalDataset:
         return self._all()
 
     def _all(self) -> pa.Table:
-        return pa.Table.from_batches([batch for part in self.parts() for batch in part], self.schema)
+        return self._table(self.parts())
+
+    def _table(self, parts: Iterable[Part]) -> pa.Table:
+        return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
 
     def parts(self) -> list[Part]:
         """The batches of each task, computed now unless they are kept."""

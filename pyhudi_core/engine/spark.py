@@ -81,7 +81,7 @@ class _WithoutRows:
 
 
 def use_own_python(spark: SparkSession) -> None:
-    """Let a local session's workers run this interpreter, unless somebody chose one: left alone they run PATH's ``python3``.
+    """Let the workers of a local session run this interpreter, unless another one is configured. The default would be ``python3`` on the PATH.
 
     Raises `ConfigError` for a session of Spark Connect, and for anything that is not a session.
     """

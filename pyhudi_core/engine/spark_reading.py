@@ -67,7 +67,7 @@ def _native_scan(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -
     spark.conf.set(key, str(spark.sparkContext.defaultParallelism))
     try:
         reader = spark.read.schema(spark_types.to_spark(schema))
-        # Dates in these files follow the proleptic calendar; Spark 3.5 refuses dates before 1582 unless it is told so.
+        # Dates in these files follow the proleptic calendar; Spark 3.5 refuses dates before 1582 unless this is configured.
         reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
         # A session that passes over files would lose rows of the table.
         reader = reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
@@ -79,7 +79,7 @@ def _native_scan(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -
 def _scan_in_tasks(
     spark: SparkSession, count: int, tasks: int, read: Callable[[int], Iterable[pa.RecordBatch]], schema: pa.Schema
 ) -> DataFrame:
-    """Read what is numbered from 0 by an Arrow function in the executors, neighbours in one task."""
+    """Read numbered items (from 0) with an Arrow function in the executors; consecutive items are in one task."""
 
     def run(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -58,9 +58,14 @@ class FileSlice:
         return self._any.path
 
     @property
+    def files(self) -> tuple[BaseFile | LogFile, ...]:
+        """The base file, if there is one, and the logs."""
+        return self.logs if self.base is None else (self.base, *self.logs)
+
+    @property
     def size(self) -> int:
         """Bytes of the base file and the logs."""
-        return (0 if self.base is None else self.base.size) + sum(log.size for log in self.logs)
+        return sum(file.size for file in self.files)
 
     @property
     def partition(self) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.listing import FileListing
@@ -13,6 +14,9 @@ from pyhudi_core.file_groups.slicing import Piece, newest_base, slices_of
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.file_names import READABLE_EXTENSIONS, BaseFileName, parse_data_file
 from pyhudi_core.runtime.collection import collector_paused
+
+_Version = tuple[str, str, int]
+"""The requested time in the name of a base file, the name, and the bytes: as little as orders the versions of a file group."""
 
 
 @dataclass(slots=True)
@@ -53,34 +57,42 @@ class FileGroupView:
         return self._built(partition, lambda pieces: pieces[-1] if pieces else None)
 
     def _built(self, partition: str, choose: Callable[[list[Piece]], Piece | None]) -> tuple[FileSlice, ...]:
-        bases: dict[str, list[BaseFile]] = defaultdict(list)
+        bases: dict[str, list[_Version]] = defaultdict(list)
         logs: dict[str, list[LogFile]] = defaultdict(list)
         start = len(partition) + 1 if partition else 0
         for info in self.listing.files(partition):
-            name = parse_data_file(info.path[start:])
+            file_name = info.path[start:]
+            if not file_name.startswith("."):
+                stem, _, extension = file_name.rpartition(".")
+                if extension in READABLE_EXTENSIONS:
+                    bases[stem.partition("_")[0]].append((stem.rpartition("_")[2], file_name, info.size))
+                    continue
+            name = parse_data_file(file_name)
             if isinstance(name, BaseFileName):
-                if name.extension not in READABLE_EXTENSIONS:
-                    self._refuse_unless_invisible(name.requested_time, info.path)
-                else:
-                    bases[name.file_id].append(BaseFile(partition, name, info.size))
+                self._refuse_unless_invisible(name.requested_time, info.path)
             elif name is not None and not name.is_cdc and self.visibility.admits(name.requested_time, info.path):
                 logs[name.file_id].append(LogFile(partition, name, info.size))
         replaced = self.visibility.replaced
         visible = (
-            self._chosen(bases.get(file_id, []), logs.get(file_id, []), choose)
+            self._chosen(partition, bases.get(file_id, []), logs.get(file_id, []), choose)
             for file_id in sorted({*bases, *logs})
             if (partition, file_id) not in replaced
         )
         return tuple(piece for piece in visible if piece is not None)
 
     def _chosen(
-        self, bases: list[BaseFile], logs: list[LogFile], choose: Callable[[list[Piece]], Piece | None]
+        self,
+        partition: str,
+        versions: list[_Version],
+        logs: list[LogFile],
+        choose: Callable[[list[Piece]], Piece | None],
     ) -> FileSlice | None:
-        if len(bases) == 1 and not logs:
-            return self._alone(bases[0])
-        newest_first = sorted(bases, key=lambda file: file.name.requested_time, reverse=True)
-        admitted = (base for base in newest_first if self.visibility.admits(base.name.requested_time, base.path))
-        # Without logs the newest base file is the answer, and older commits need not be read.
+        bases = _newest_first(partition, versions)
+        if len(versions) == 1 and not logs:
+            base = next(bases, None)
+            return None if base is None else self._alone(base)
+        admitted = (base for base in bases if self.visibility.admits(base.name.requested_time, base.path))
+        # Without logs the newest base file is the answer, and older names and commits need not be read.
         kept = list(admitted) if logs else [base for base in [next(admitted, None)] if base is not None]
         found = choose(slices_of(kept, logs, self.visibility.completed_at))
         if found is None:
@@ -105,3 +117,11 @@ class FileGroupView:
                 path=path,
                 hint="Read it with Hudi, or rewrite it into Parquet base files first.",
             )
+
+
+def _newest_first(partition: str, versions: list[_Version]) -> Iterator[BaseFile]:
+    """The base files of one file group, newest first; a name is parsed when it is asked for, because only the newest is, as a rule."""
+    for _, file_name, size in sorted(versions, key=itemgetter(0), reverse=True):
+        name = parse_data_file(file_name)
+        if isinstance(name, BaseFileName):
+            yield BaseFile(partition, name, size)

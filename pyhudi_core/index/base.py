@@ -13,9 +13,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi_core.engine.base import Dataset
+
+POSITION = "_pyhudi_position"
+"""Column of the position of a row in the input; of two rows with one key the later wins."""
+
+NOT_FOUND = -1
+"""The number of a file group, or of a position, that there is not."""
 
 Group = tuple[str, str]
 """A file group: (partition, file id)."""
@@ -31,6 +39,16 @@ TAG_POSITION = "_pyhudi_tag_position"
 
 TAGS = pa.schema([(TAG_PARTITION, pa.string()), (TAG_FILE_ID, pa.string()), (TAG_POSITION, pa.int64())])
 """The columns that an index adds."""
+
+TAG_LEAVES = "_pyhudi_tag_leaves"
+"""Whether the row takes its key out of the file group of its tag; a column (bool) that only an index adds which moves keys."""
+
+
+def leaving(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which rows take their key out of the file group of their tag."""
+    if TAG_LEAVES not in rows.schema.names:
+        return np.zeros(rows.num_rows, bool)
+    return np.asarray(rows.column(TAG_LEAVES).to_numpy(zero_copy_only=False), bool)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,11 +96,11 @@ def _read_one(storage: Storage, info: ObjectInfo) -> AuditedHolding:
     except ObjectNotFoundError:
         return nothing
     parsed = [_parse(line) for line in lines]
-    whole = [line for line in parsed if line is not None]
-    events = tuple(AuditEvent(line["state"], line["timestamp"], line["lockExpiration"]) for line in whole)
-    first: Mapping[str, object] = whole[0] if whole else {}
+    valid = [line for line in parsed if line is not None]
+    events = tuple(AuditEvent(line["state"], line["timestamp"], line["lockExpiration"]) for line in valid)
+    first: Mapping[str, object] = valid[0] if valid else {}
     lock, note = str(first.get("lock", "")), str(first.get("note", ""))
-    return AuditedHolding(info.path, owner, lock, note, _started(info.path), events, len(parsed) - len(whole))
+    return AuditedHolding(info.path, owner, lock, note, _started(info.path), events, len(parsed) - len(valid))
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

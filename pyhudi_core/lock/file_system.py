@@ -38,7 +38,7 @@ class FileSystemLockProvider:
         clock: measures waiting times and expiry.
         ids: gives tokens and jitter.
         folder: the lock folder below the table.
-        expire_minutes: age at which a lock counts as abandoned, whoever wrote it; 0 is never.
+        expire_minutes: age at which a lock of any writer counts as abandoned; 0: never.
         retry_wait_ms: bounds of the first and of the longest wait between two attempts.
     """
 
@@ -52,7 +52,7 @@ class FileSystemLockProvider:
         expire_minutes: float = 0,
         retry_wait_ms: tuple[int, int] = (4, 100),
     ) -> None:
-        # A lock means nothing after a power failure, so it need not wait for the disk.
+        # A lock is not needed after a power failure, so it need not wait for the disk.
         self._storage = storage.without_fsync()
         self._clock = clock
         self._ids = ids
@@ -88,7 +88,7 @@ class FileSystemLockProvider:
             # created.
             return session if session.still_held() else None
         except BaseException:
-            # After Ctrl-C in a notebook the process lives on, and would hold a lock that no code knows of.
+            # After Ctrl-C in a notebook the process continues, and would hold a lock that no code can release.
             with suppress(StorageError):
                 session.release()
             raise
@@ -96,7 +96,7 @@ class FileSystemLockProvider:
 
     def _remove_if_left_behind(self) -> bool:
         """Remove the lock if its holder has ended or it has expired; return whether it was removed."""
-        # The tag is read before the content, so the removed file is never newer than the content that was judged.
+        # The tag is read before the content, so the removed file is never newer than this content.
         found = self._storage.head(self._path)
         if found is None:
             return True
@@ -123,7 +123,7 @@ class FileSystemLockProvider:
             f"The lock was not free within {timeout_s:g} s; it is held by {who}",
             table=self._storage.location,
             path=self._path,
-            hint="Wait for that writer and try again. If it has ended for sure, delete the lock file, and set"
+            hint="Wait for that writer and try again. If it has certainly ended, delete the lock file, and set"
             " hoodie.write.lock.filesystem.expire (minutes) so that the next one expires by itself.",
         )
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pyhudi_core.runtime.process import has_ended, machine, start_time
 
 _LAST_MS = 253_402_300_799_999
-"""The end of the year 9999, beyond which there are no dates to show."""
+"""The end of the year 9999; later times cannot be shown as a date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def describe_foreign(content: bytes) -> str:
         found = json.loads(content)
         return f"{found['lockThreadName']} since {found['lockCreateTime']} (written by another tool)"[:300]
     except (ValueError, TypeError, KeyError, RecursionError):
-        return "a process that did not say who it is"
+        return "an unknown process"
 
 
 def is_gone(holder: Holder) -> bool:

@@ -34,10 +34,10 @@ def refuse_other_lock(found: str, ours: str, *, given_up: str, process: Process,
     if found in ("", ours, given_up) or _has_ended(found, process):
         return
     raise LockIdentityError(
-        f"The latest commit was made under the lock {found!r}, and this writer uses {ours!r}: the two do not exclude each other",
+        f"The latest commit was made under the lock {found!r}, but this writer uses {ours!r}: these two locks do not exclude each other",
         table=table,
-        hint="Nothing was published. Give all writers of the table the same hoodie.write.lock.provider. To move them all to"
-        f" this one, stop the others and give {CHANGE_OPTION}={found} once.",
+        hint="Nothing was published. Give all writers of the table the same hoodie.write.lock.provider. To move all of them to"
+        f" this lock, stop the other writers and set {CHANGE_OPTION}={found} once.",
     )
 
 

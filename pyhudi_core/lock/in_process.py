@@ -56,7 +56,7 @@ class InProcessLockProvider:
         slot = _slots.setdefault(self._name, _Slot())
         with slot.changed:
             if not slot.wait_in_line(timeout_s):
-                why = slot.note or "no named reason"
+                why = slot.note or "an unknown purpose"
                 raise LockTimeoutError(
                     f"The lock was not free within {timeout_s:g} s; it is held by this process for {why}",
                     table=self._name,

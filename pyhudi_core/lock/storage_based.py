@@ -37,7 +37,7 @@ from pyhudi_core.storage.base import ObjectInfo, Storage
 VALIDITY_S = 300
 RENEW_S = 30
 DRIFT_MS = 500
-"""How far the clocks of two writers may differ without shortening a lock; the same number as in Hudi."""
+"""Maximum difference between the clocks of two writers that does not shorten a lock; the same value as in Hudi."""
 
 _FAILURES = 5
 
@@ -79,13 +79,13 @@ class StorageBasedLockProvider:
     ) -> None:
         if not storage.capabilities.put_if_match:
             raise InvalidOptionError(
-                "The storage_based lock needs a storage that replaces objects on condition (If-Match), and this one does not",
+                "The storage_based lock needs a storage with conditional replacement (If-Match), which this storage does not have",
                 table=storage.location,
                 hint="Use hoodie.write.lock.provider=file_system on a disk.",
             )
         if validity_s < 10 * renew_s:
             raise InvalidOptionError(
-                f"A lock that is valid for {validity_s} s cannot be renewed every {renew_s} s only",
+                f"A lock that is valid for {validity_s} s must be renewed more often than every {renew_s} s",
                 table=storage.location,
                 hint="Make hoodie.write.lock.storage.validity.timeout.secs at least ten times"
                 " hoodie.write.lock.storage.renew.interval.secs.",
@@ -121,10 +121,9 @@ class StorageBasedLockProvider:
             return LockFile(True, expired_at_ms, owner.to_text())
         return LockFile(False, self._runtime.clock.now_ms() + self._validity_ms, owner.to_text())
 
-    def look(self) -> Seen | None:
+    def read(self) -> Seen | None:
         """Read the lock file; None if it does not exist."""
-        # The tag is read before the content, so a conditional replacement never replaces a newer file than the one that
-        # was judged.
+        # The tag is read before the content, so a conditional replacement never replaces a file that is newer than this content.
         info = self._storage.head(LOCK_FILE)
         if info is None:
             return None
@@ -153,22 +152,22 @@ class StorageBasedLockProvider:
 
     def _timed_out(self, timeout_s: float) -> LockTimeoutError:
         message = f"The lock was not free within {timeout_s:g} s"
-        hint = "Wait for that writer and try again. If it has died, its lock ends by itself at the time that is named."
+        hint = "Wait for that writer and try again. If it has died, its lock expires at the given time."
         try:
-            seen = self.look()
+            seen = self.read()
         except StorageError as error:
-            message += f", and the storage does not tell who holds it: {error.message}"
+            message += f", and the storage cannot be asked for the holder: {error.message}"
         else:
-            message += f"; it is held by {self._describe(seen)}"
+            message += f"; {self._describe(seen)}"
         return LockTimeoutError(message, table=self._storage.location, path=LOCK_FILE, hint=hint)
 
     def _describe(self, seen: Seen | None) -> str:
         if seen is None:
-            return "nobody any more"
+            return "it is free now"
         if seen.lock is None:
             until = seen.info.modified_ms + self._validity_ms + DRIFT_MS
-            return f"nobody knows whom: the lock file is damaged, and counts until {shown(until)}"
-        return "nobody any more" if seen.lock.expired else seen.lock.describe()
+            return f"its file is damaged, so the holder is not known, and it counts as held until {shown(until)}"
+        return "it is free now" if seen.lock.expired else f"it is held by {seen.lock.describe()}"
 
 
 class _Claim:
@@ -197,7 +196,7 @@ class _Claim:
         if not self._unsettled:
             return
         try:
-            seen = self._provider.look()
+            seen = self._provider.read()
             if seen is not None and seen.lock is not None and self._is_mine(seen):
                 content = self._provider.content(self._next_owner(), expired_at_ms=seen.lock.valid_until_ms)
                 self._provider.write(content, seen.info.etag)
@@ -205,7 +204,7 @@ class _Claim:
             return  # the lock expires at the end of its validity
 
     def _try(self) -> Grant | None:
-        seen = self._provider.look()
+        seen = self._provider.read()
         late = self._adopt(seen)
         if late is not None:
             return late
@@ -216,7 +215,7 @@ class _Claim:
             info = self._provider.write(content, None if seen is None else seen.info.etag)
         except (PreconditionFailedError, StorageStateUnknownError):
             self._unsettled = True
-            return self._adopt(self._provider.look())
+            return self._adopt(self._provider.read())
         except StorageError:
             raise  # nothing was written
         except BaseException:

@@ -62,7 +62,7 @@ class Owner:
         """Describe the owner for messages."""
         host, _, rest = self.process.partition("|")
         pid = rest.split("|")[1] if rest.count("|") == 2 else ""
-        who = f"process {pid} on {host}" if pid else self.process or "a process that did not say its name"
+        who = f"process {pid} on {host}" if pid else self.process or "an unknown process"
         return f"{who} since {shown(self.since_ms)}" + (f" for {self.note}" if self.note else "")
 
 
@@ -79,7 +79,7 @@ class LockFile:
 
     @classmethod
     def parse(cls, content: bytes) -> LockFile | None:
-        """Parse the file; None if Hudi could not be sure of its meaning either."""
+        """Parse the file; None if its content is not valid for Hudi's reader either."""
         if len(content) > MOST_BYTES:
             return None
         try:
@@ -89,8 +89,8 @@ class LockFile:
         if not isinstance(found, dict) or not found.keys() >= {"expired", "validUntil", "owner"}:
             return None
         expired, until, owner = found["expired"], found["validUntil"], found["owner"]
-        whole = isinstance(expired, bool) and type(until) is int and isinstance(owner, str)
-        return cls(expired, until, owner) if whole and -(2**63) <= until < 2**63 else None
+        is_valid = isinstance(expired, bool) and type(until) is int and isinstance(owner, str)
+        return cls(expired, until, owner) if is_valid and -(2**63) <= until < 2**63 else None
 
     def describe(self) -> str:
         """Describe for messages the holder, and until when the lock is valid."""
@@ -113,7 +113,7 @@ def _is_count(text: str) -> bool:
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a field is there twice")
+        raise ValueError("duplicate field")
     return found
 
 

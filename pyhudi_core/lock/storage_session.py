@@ -49,7 +49,7 @@ class LockObject(Protocol):
 
     def content(self, owner: Owner, *, expired_at_ms: int | None = None) -> LockFile: ...
 
-    def look(self) -> SeenLock | None: ...
+    def read(self) -> SeenLock | None: ...
 
     def write(self, content: LockFile, tag: str | None) -> ObjectInfo: ...
 
@@ -97,7 +97,7 @@ class StorageBasedLockSession:
         if self.lease_left_s() <= 0:
             return False
         try:
-            seen = self._lock.look()
+            seen = self._lock.read()
         except StorageError:
             return self.lease_left_s() > 0  # no other writer may take the lock before its end
         if not self._is_mine(seen):
@@ -107,13 +107,13 @@ class StorageBasedLockSession:
     def renew(self) -> None:
         """Extend the lock; the timer calls this. Raises `StorageError` if this attempt failed and a later one may succeed."""
         if self.lease_left_s() <= 0:
-            self._give_up("ran out before it could be renewed")
+            self._give_up("expired before it could be renewed")
             return
         grant = self._replace(self._lock.content, renews=True)
         if self._ending:
             return
         if grant is None:
-            self._give_up("was taken over by somebody else")
+            self._give_up("was taken over by another writer")
             return
         self._grant, self._deadline = grant, self._deadline_of(grant)
         if self.on_renewed is not None:
@@ -151,14 +151,16 @@ class StorageBasedLockSession:
             try:
                 return Grant(owner, self._lock.write(content, tag).etag, content.valid_until_ms)
             except (PreconditionFailedError, StorageStateUnknownError):
-                seen = self._lock.look()
+                seen = self._lock.read()
             if seen is None or not self._is_mine(seen):
                 return None
             if seen.lock == content:
                 return Grant(owner, seen.info.etag, content.valid_until_ms)
             tag = seen.info.etag  # an earlier write of ours arrived late
         raise StorageStateUnknownError(
-            "The lock file does not settle", path=LOCK_FILE, hint="Try again when the storage answers steadily."
+            "The state of the lock file is not known after several attempts",
+            path=LOCK_FILE,
+            hint="Try again when the storage responds reliably.",
         )
 
     def _is_mine(self, seen: SeenLock | None) -> bool:

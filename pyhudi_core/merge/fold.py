@@ -7,14 +7,14 @@ The fold runs in rounds: round n takes entry n of every key that has so many ent
 The state of a key says, for each column, which entry its value comes from, so that partial updates and mergers need no copies. The rows that a
 merger makes are entries of their own, appended to those of the logs.
 
-`merge_slice` lays the states over the base, a batch at a time: base rows without an entry pass; those with one are replaced, kept or dropped by
+`SliceMerge` lays the states over the base, a batch at a time: base rows without an entry pass; those with one are replaced, kept or dropped by
 the law; states without a base row come last, as inserts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -127,47 +127,76 @@ class _State:
             sources[which] = np.where(mixed & (winner == ABSENT), loser, winner)
 
 
+@dataclass(slots=True)
+class SliceMerge:
+    """The states laid over the rows of a base file; first `over_base`, then `inserts`.
+
+    Attributes:
+        keys_of: gives a batch's record keys.
+        updates, deletes: how many base rows were replaced, or dropped, so far.
+    """
+
+    folded: Folded
+    law: MergeLaw
+    keys_of: KeysOf
+    updates: int = 0
+    deletes: int = 0
+    _met: Mask = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._met = np.zeros(len(self.folded), bool)
+
+    def over_base(self, base: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The base rows as they are now; ``base`` has the columns of the entries' rows."""
+        for batch in base:
+            yield from self._over(batch)
+
+    def inserts(self) -> Iterator[pa.RecordBatch]:
+        """The rows that no base row met."""
+        left = np.flatnonzero(~self._met & ~self.folded.deleted)
+        for start in range(0, len(left), _BATCH_ROWS):
+            yield from take_rows(self.folded, left[start : start + _BATCH_ROWS]).to_batches()
+
+    def _over(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        folded, law = self.folded, self.law
+        found = pc.index_in(self.keys_of(batch).cast(pa.string()), value_set=folded.keys)
+        if found.null_count == len(found):
+            yield batch
+            return
+        places = np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.int64)
+        rows = np.flatnonzero(places >= 0)
+        states = places[rows]
+        self._met[states] = True
+        table = pa.Table.from_batches([batch]).cast(folded.entries.rows.schema)
+        above = folded.versions(states)
+        below = Versions.of_stored(table, law.ordering).take(rows)
+        wins = law.newer_wins(above, below, mixed=folded.sources is not None)
+        dropped = rows[wins & above.deleted]
+        if law.merger is not None:
+            changed = ~above.deleted
+            made = law.merger.merge(table.take(pa.array(rows[changed])), take_rows(folded, states[changed]))
+            dropped = np.concatenate([dropped, rows[changed][made.gone]])
+            self.updates -= int(made.gone.sum())
+            new = made.rows
+        else:
+            changed = wins & ~above.deleted
+            new = take_rows(folded, states[changed], table.take(pa.array(rows[changed])))
+        # The places of the rows in the result: base rows by their number, new ones behind them.
+        order = np.arange(len(table))
+        order[rows[changed]] = len(table) + np.arange(int(changed.sum()))
+        order = np.delete(order, dropped)
+        self.updates += int(changed.sum())
+        self.deletes += len(dropped)
+        yield from pa.concat_tables([table, new]).take(pa.array(order)).combine_chunks().to_batches()
+
+
 def merge_slice(
     base: Iterable[pa.RecordBatch], folded: Folded, law: MergeLaw, keys_of: KeysOf
 ) -> Iterator[pa.RecordBatch]:
-    """The slice's rows. ``base`` has the columns of the entries' rows; ``keys_of`` gives a batch's record keys."""
-    met = np.zeros(len(folded), bool)
-    for batch in base:
-        yield from _over(batch, folded, law, keys_of, met)
-    left = np.flatnonzero(~met & ~folded.deleted)
-    for start in range(0, len(left), _BATCH_ROWS):
-        yield from take_rows(folded, left[start : start + _BATCH_ROWS]).to_batches()
-
-
-def _over(
-    batch: pa.RecordBatch, folded: Folded, law: MergeLaw, keys_of: KeysOf, met: np.ndarray
-) -> Iterator[pa.RecordBatch]:
-    found = pc.index_in(keys_of(batch).cast(pa.string()), value_set=folded.keys)
-    if found.null_count == len(found):
-        yield batch
-        return
-    places = np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.int64)
-    rows = np.flatnonzero(places >= 0)
-    states = places[rows]
-    met[states] = True
-    table = pa.Table.from_batches([batch]).cast(folded.entries.rows.schema)
-    above = folded.versions(states)
-    below = Versions.of_stored(table, law.ordering).take(rows)
-    wins = law.newer_wins(above, below, mixed=folded.sources is not None)
-    dropped = rows[wins & above.deleted]
-    if law.merger is not None:
-        changed = ~above.deleted
-        made = law.merger.merge(table.take(pa.array(rows[changed])), take_rows(folded, states[changed]))
-        dropped = np.concatenate([dropped, rows[changed][made.gone]])
-        new = made.rows
-    else:
-        changed = wins & ~above.deleted
-        new = take_rows(folded, states[changed], table.take(pa.array(rows[changed])))
-    # The places of the rows in the result: base rows by their number, new ones behind them.
-    order = np.arange(len(table))
-    order[rows[changed]] = len(table) + np.arange(int(changed.sum()))
-    order = np.delete(order, dropped)
-    yield from pa.concat_tables([table, new]).take(pa.array(order)).combine_chunks().to_batches()
+    """The rows of a slice, as `SliceMerge` gives them."""
+    merge = SliceMerge(folded, law, keys_of)
+    yield from merge.over_base(base)
+    yield from merge.inserts()
 
 
 def take_rows(folded: Folded, which: Ints, below: pa.Table | None = None) -> pa.Table:

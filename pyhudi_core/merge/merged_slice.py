@@ -7,15 +7,16 @@ Memory is bounded by the slice's logs in the wanted columns, and a batch of base
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
-from pyhudi_core.merge.fold import fold, merge_slice
+from pyhudi_core.merge.fold import SliceMerge, fold
 from pyhudi_core.merge.law import MergeLaw, PairMerger
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.merge.record_merger import find_merger, law_of, ordering_of
@@ -73,10 +74,31 @@ class Merging:
         return pa.schema([item for item in schema if item.name in names])
 
 
-def merged_batches(
-    storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.Schema, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a slice as they are now, in (at least) the wanted columns.
+@dataclass(slots=True)
+class SliceRows:
+    """The rows of a slice as they are now, in two parts that are read one after the other.
+
+    Attributes:
+        base: the rows of the base file.
+        merge: what the logs make of them; None if the logs have no entry.
+        entries: how many entries the logs have.
+    """
+
+    base: Iterator[pa.RecordBatch]
+    merge: SliceMerge | None
+    entries: int
+
+    def kept(self) -> Iterator[pa.RecordBatch]:
+        """The rows whose keys the base file has."""
+        return self.base if self.merge is None else self.merge.over_base(self.base)
+
+    def added(self) -> Iterator[pa.RecordBatch]:
+        """The rows whose keys only the logs have."""
+        return iter(()) if self.merge is None else self.merge.inserts()
+
+
+def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.Schema, schema: pa.Schema) -> SliceRows:
+    """The rows of a slice in (at least) the wanted columns; the logs are read now, the base file as the rows are taken.
 
     Raises `CorruptionError` and its kinds, and `LimitExceededError`.
     """
@@ -92,9 +114,39 @@ def merged_batches(
         )
     base = _base_batches(storage, piece, columns, merging)
     if entries is None:
-        yield from base
-    else:
-        yield from merge_slice(base, fold(entries, law), law, merging.keys_of)
+        return SliceRows(base, None, 0)
+    return SliceRows(base, SliceMerge(fold(entries, law), law, merging.keys_of), len(entries))
+
+
+def merged_batches(
+    storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.Schema, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a slice as they are now, in (at least) the wanted columns. Raises as `slice_rows`."""
+    rows = slice_rows(storage, piece, merging, wanted, schema)
+    yield from rows.kept()
+    yield from rows.added()
+
+
+@dataclass(frozen=True, slots=True)
+class LivingRows:
+    """Reads rows of slices as readers see them now. ``schema`` is that of the table's files; meta columns come first."""
+
+    merging: Merging
+    schema: pa.Schema
+
+    def with_keys(
+        self, storage: Storage, piece: FileSlice, keys: pa.Array | pa.ChunkedArray, columns: Sequence[str]
+    ) -> pa.Table:
+        """Record key and columns of the rows that have one of the keys."""
+        asked = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+        wanted = pa.schema([item for item in self.schema if item.name in {RECORD_KEY, *columns}])
+
+        def found() -> Iterator[pa.RecordBatch]:
+            for batch in merged_batches(storage, piece, self.merging, wanted, self.schema):
+                known = pc.is_in(batch.column(RECORD_KEY), value_set=asked)
+                yield batch.select(wanted.names).filter(known).cast(wanted)
+
+        return pa.Table.from_batches(found(), wanted).combine_chunks()
 
 
 def _base_batches(storage: Storage, piece: FileSlice, columns: pa.Schema, merging: Merging) -> Iterator[pa.RecordBatch]:

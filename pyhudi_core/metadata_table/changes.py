@@ -58,6 +58,8 @@ def records_of(changes: CommitChanges, partition: str) -> Records:
 def _files(changes: CommitChanges) -> Records:
     files: dict[str, dict[str, int]] = {}
     for stat in changes.stats:
+        for path, size in zip(stat.change_logs, stat.change_log_sizes, strict=True):
+            files.setdefault(stat.partition, {})[path.rpartition("/")[2]] = size
         files.setdefault(stat.partition, {})[stat.path.rpartition("/")[2]] = stat.size
     touched = sorted({*files, *changes.removed})
     return Records.together([partition_list(touched), file_lists(files, changes.removed)])

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyhudi_core.errors import ObjectNotFoundError
-from pyhudi_core.metadata_table.names import EXPRESSION_INDEX_PREFIX
+from pyhudi_core.metadata_table.names import COLUMN_STATS, EXPRESSION_INDEX_PREFIX
 from pyhudi_core.storage.base import Storage
 
 _MOST_BYTES = 4 << 20
@@ -56,6 +56,27 @@ def read_definitions(storage: Storage, path: str) -> tuple[IndexDefinition, ...]
     except (ValueError, KeyError, TypeError, AttributeError, ObjectNotFoundError) as error:
         _log.warning("the index definitions of %s in %s are passed over: %s", storage.location, path, error)
         return ()
+
+
+def with_statistics(known: bytes | None, columns: Sequence[str]) -> bytes:
+    """The definitions with that of the column statistics, which Hudi's data skipping needs; all others stay.
+
+    ``known``: the file as it is, None if there is none. One that cannot be read is written anew.
+    """
+    try:
+        found = json.loads(known or b"{}")
+        others = dict(found.get("indexDefinitions") or {})
+    except (ValueError, TypeError, AttributeError):
+        found, others = {}, {}
+    definition = {
+        "indexName": COLUMN_STATS,
+        "indexType": COLUMN_STATS,
+        "indexFunction": COLUMN_STATS,
+        "sourceFields": list(columns),
+        "indexOptions": {},
+    }
+    whole = {**found, "indexDefinitions": {**others, COLUMN_STATS: definition}}
+    return json.dumps(whole, indent=2, separators=(",", " : ")).encode()
 
 
 def _definition(item: Mapping[str, Any]) -> IndexDefinition:

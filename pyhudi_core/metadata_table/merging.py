@@ -18,6 +18,7 @@ from fastavro.schema import SchemaParseException
 
 from pyhudi_core.errors import CorruptAvroError
 from pyhudi_core.formats.avro.schema import safe_schema
+from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.record_schema import FILES_FIELD, STATS_FIELD
 from pyhudi_core.metadata_table.slices import Arrival
 
@@ -32,7 +33,7 @@ def records(arrivals: Iterable[Arrival], wanted: frozenset[str] | None = None) -
             for key in arrival.deleted:
                 found.pop(key, None)
             continue
-        for key, record in _decoded(arrival):
+        for key, record in decoded(arrival):
             old = found.get(key)
             found[key] = record if old is None else combine(old, record)
     return {key: record for key, record in found.items() if wanted is None or key in wanted}
@@ -101,14 +102,14 @@ def wrapped_value(wrapped: Any) -> Any:
     return wrapped["value"] if isinstance(wrapped, dict) else wrapped
 
 
-def _decoded(arrival: Arrival) -> Iterable[tuple[str, Record]]:
+def decoded(arrival: Arrival) -> Iterable[tuple[str, Record]]:
     """Decode records one by one; they are few, or have maps of any length."""
     assert arrival.entries is not None
     entries = arrival.entries
     view = memoryview(entries.data)
     places = zip(entries.key_list(), entries.value_starts.tolist(), entries.value_ends.tolist(), strict=True)
     try:
-        parsed = _parsed(arrival.schema)
+        parsed = parsed_schema(arrival.schema)
         for key, start, end in places:
             body = io.BytesIO(view[start:end])
             value = fastavro.schemaless_reader(
@@ -118,7 +119,7 @@ def _decoded(arrival: Arrival) -> Iterable[tuple[str, Record]]:
     except (EOFError, ValueError, TypeError, LookupError, OverflowError, StopIteration, SchemaParseException) as error:
         raise CorruptAvroError(
             f"A record of the metadata table is damaged: {error!s:.200}",
-            hint="Take the metadata table off hoodie.table.metadata.partitions; the next writer builds it anew.",
+            hint=names.REBUILD,
         ) from error
 
 
@@ -136,7 +137,8 @@ def _checked(value: Any) -> Record:
 
 
 @lru_cache(maxsize=32)
-def _parsed(schema: str) -> Any:
+def parsed_schema(schema: str) -> Any:
+    """Return the schema as fastavro uses it, with timestamps as numbers. Raises ValueError for a dangerous one."""
     safe_schema(schema)  # refuse schemas that would make the decoder recurse or work without end
     return fastavro.parse_schema(json.loads(schema, object_hook=_with_plain_moments))
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 import xxhash
 
 from pyhudi_core.formats.byte_columns import contents
-from pyhudi_core.transaction.layout import METADATA_TABLE
+from pyhudi_core.transaction import layout
 
-FOLDER = METADATA_TABLE
+FOLDER = layout.METADATA_TABLE
 FILES = "files"
 COLUMN_STATS = "column_stats"
 PARTITION_STATS = "partition_stats"
@@ -29,8 +29,12 @@ EXPRESSION_INDEX_PREFIX = "expr_index_"
 ALL_PARTITIONS = "__all_partitions__"
 NON_PARTITIONED = "."
 PARTITION_STAT = "__partition_stat__"
-INITIAL_INSTANTS = "00000000000000"
-"""How the instants begin that build a partition for the first time."""
+INITIAL_INSTANTS = layout.INITIAL_INSTANTS
+REBUILD = (
+    "`pyhudi metadata LOCATION rebuild` makes the metadata table anew. Hudi's next writer does it if hoodie.table.metadata.partitions does not name"
+    " the partition, and hoodie.metadata.enable is true, its default."
+)
+"""What to do with a metadata table that is damaged."""
 _NOT_ASCII = 0x80
 _SEED = 0xFFFFFFFFDABADABA
 
@@ -127,36 +131,35 @@ def file_group_of(key: str, groups: int) -> int:
 
 
 def file_groups_of(keys: Sequence[str], groups: int) -> npt.NDArray[np.int64]:
-    """The same for many keys of any length: vectorised over keys that have equally many UTF-16 units."""
-    encoded = [key.encode("utf-16-le") for key in keys]
-    found = np.empty(len(keys), np.int64)
-    sizes = np.array([len(data) for data in encoded], np.int64)
-    for size in np.unique(sizes):
-        which = np.flatnonzero(sizes == size)
-        units = np.frombuffer(b"".join(encoded[n] for n in which), np.uint16).reshape(len(which), size // 2)
-        value = np.zeros(len(which), np.uint32)
-        for column in range(units.shape[1]):
-            value = value * np.uint32(31) + units[:, column]
-        found[which] = _remainders(value, groups)
-    return found
+    """The same for many keys."""
+    return file_groups_of_texts(pa.array(keys, pa.string()), groups)
 
 
 def file_groups_of_texts(keys: pa.Array, groups: int) -> npt.NDArray[np.int64]:
-    """The same for a column of keys; without an object for a key where all characters are ASCII."""
+    """The same for a column of keys, without an object for a key."""
+    # Java's abs of the smallest int is that int itself, and its remainder keeps the sign; the sign goes in the end.
+    return np.abs(np.abs(java_hashes(keys).astype(np.int32).astype(np.int64)) % groups)
+
+
+def java_hashes(keys: pa.Array) -> npt.NDArray[np.uint32]:
+    """Java's hash of each text, without an object for a text: vectorised over texts that have equally many UTF-16 units."""
     data, lengths = contents(keys)
     if (data >= _NOT_ASCII).any():
-        return file_groups_of(keys.to_pylist(), groups)
+        # A character of four bytes is two UTF-16 units; any other one is one, and has one byte that does not continue it.
+        units = np.frombuffer(
+            data.tobytes().decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass"), np.uint16
+        )
+        weights = ((data & 0xC0) != 0x80).astype(np.int64) + (data >= 0xF0)
+        ends = np.concatenate(([0], np.cumsum(weights)))[np.cumsum(lengths)]
+        lengths = np.diff(ends, prepend=0)
+    else:
+        units = data.astype(np.uint16)
     begins = np.cumsum(lengths) - lengths
-    found = np.empty(len(keys), np.int64)
+    found = np.empty(len(keys), np.uint32)
     for size in np.unique(lengths).tolist():
         which = np.flatnonzero(lengths == size)
         value = np.zeros(len(which), np.uint32)
         for column in range(size):
-            value = value * np.uint32(31) + data[begins[which] + column]
-        found[which] = _remainders(value, groups)
+            value = value * np.uint32(31) + units[begins[which] + column]
+        found[which] = value
     return found
-
-
-def _remainders(hashes: npt.NDArray[np.uint32], groups: int) -> npt.NDArray[np.int64]:
-    # Java's abs of the smallest int is that int itself, and its remainder keeps the sign; the sign goes in the end.
-    return np.abs(np.abs(hashes.astype(np.int32).astype(np.int64)) % groups)

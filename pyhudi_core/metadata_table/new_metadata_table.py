@@ -7,17 +7,16 @@ when it is complete.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyhudi_core.metadata_table import file_groups, names
 from pyhudi_core.metadata_table.commits import commit_body, file_stat
 from pyhudi_core.metadata_table.records import Records
+from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import PARTITION_METAFILE, BaseFileName, LogFileName
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.model.properties import CHECKSUM, NAME, checksum
-from pyhudi_core.storage.base import Storage
-from pyhudi_core.timeline.active import TimelineFolder
+from pyhudi_core.model.properties import CHECKSUM, NAME, checksum, render
 
 _PROPERTIES = {
     "hoodie.table.type": "MERGE_ON_READ",
@@ -46,6 +45,31 @@ def properties(table_name: str) -> dict[str, str]:
     return found
 
 
+def properties_file(table_name: str) -> tuple[str, bytes]:
+    """The path below the metadata table and the bytes of its ``hoodie.properties``; the same for the same table."""
+    return ".hoodie/hoodie.properties", render(properties(table_name), f"created by pyhudi for {table_name}")
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFile:
+    """A base file of a first build: path below the metadata table, number of records and bytes; or where its bytes are staged, and their number."""
+
+    path: str
+    records: int
+    data: bytes = b""
+    staged: str = ""
+    size: int = 0
+
+    def at(self, staged: str) -> FirstFile:
+        """The same without the bytes, which are staged."""
+        return FirstFile(self.path, self.records, b"", staged, len(self.data))
+
+    @property
+    def stat(self) -> WriteStat:
+        """What the commit says of it."""
+        return file_stat(self.path, self.size, self.records, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class FirstBuild:
     """The first files of one partition.
@@ -53,13 +77,11 @@ class FirstBuild:
     Attributes:
         partition: of the metadata table.
         number: which build of this metadata table it is, from 0.
-        records: what is known; there need not be any.
         groups: how many file groups the partition has, for ever.
     """
 
     partition: str
     number: int
-    records: Records
     groups: int
 
     @property
@@ -67,26 +89,50 @@ class FirstBuild:
         """The requested time of its deltacommit."""
         return f"{names.INITIAL_INSTANTS}{self.number:03d}"
 
-    def files(self) -> Iterator[tuple[str, bytes]]:
-        """The files of the partition: paths relative to the metadata table, and their bytes."""
-        folder = self.partition
-        metafile = f"#partition metadata\ncommitTime={self.requested_time}\npartitionDepth=1\n"
-        yield f"{folder}/{PARTITION_METAFILE}", metafile.encode()
-        for number in range(self.groups):
-            log = LogFileName(file_groups.file_id(self.partition, number), self.requested_time, 1, _FIRST_TOKEN)
-            yield f"{folder}/{log}", file_groups.first_log_file(self.requested_time)
-        for number, inside in file_groups.split(self.records, self.groups):
-            base = BaseFileName(file_groups.file_id(self.partition, number), _FIRST_TOKEN, self.requested_time, "hfile")
-            yield f"{folder}/{base}", file_groups.base_file(str(base), inside)
+    def metafile(self) -> tuple[str, bytes]:
+        """The path and the bytes of the partition's metafile."""
+        text = f"#partition metadata\ncommitTime={self.requested_time}\npartitionDepth=1\n"
+        return f"{self.partition}/{PARTITION_METAFILE}", text.encode()
 
-    def write(self, storage: Storage, folder: TimelineFolder, completion_time: str) -> None:
-        """Write the files, and complete the deltacommit; ``storage`` and ``folder`` are the metadata table's. The caller sees to it that nobody else
-        does.
-        """
-        pending = Instant(self.requested_time, Action.DELTACOMMIT, State.REQUESTED)
-        storage.put(folder.file(pending), b"")
-        storage.put(folder.file(replace(pending, state=State.INFLIGHT)), b"")
-        written = [storage.put(path, data) for path, data in self.files()]
-        stats = [file_stat(i.path, i.size, 0, 0) for i in written if not i.path.endswith(PARTITION_METAFILE)]
-        done = replace(pending, state=State.COMPLETED, completion_time=completion_time)
-        storage.put(folder.file(done), commit_body(stats))
+    def first_log(self) -> bytes:
+        """The bytes of the log without records that each file group begins with."""
+        return file_groups.first_log_file(self.requested_time)
+
+    def log_paths(self) -> list[str]:
+        """The first logs."""
+        names = [LogFileName(file_id, self.requested_time, 1, _FIRST_TOKEN) for file_id in self._file_ids]
+        return [f"{self.partition}/{name}" for name in names]
+
+    def base_files(self, records: Records) -> Iterator[FirstFile]:
+        """The base files of the file groups that have some of the records."""
+        for number, inside in file_groups.split(records, self.groups):
+            yield self.base_file(number, inside)
+
+    def base_file(self, number: int, records: Records) -> FirstFile:
+        """The base file of one file group; the records are all of this group, sorted by key."""
+        name = BaseFileName(file_groups.file_id(self.partition, number), _FIRST_TOKEN, self.requested_time, "hfile")
+        return FirstFile(f"{self.partition}/{name}", len(records), file_groups.base_file(str(name), records))
+
+    def pending_paths(self) -> tuple[str, str]:
+        """The requested and the inflight file of the deltacommit, which are empty."""
+        requested = Instant(self.requested_time, Action.DELTACOMMIT, State.REQUESTED)
+        return _timeline_path(requested), _timeline_path(replace(requested, state=State.INFLIGHT))
+
+    def completed_path(self, completion_time: str) -> str:
+        """The completed file of the deltacommit."""
+        return _timeline_path(Instant(self.requested_time, Action.DELTACOMMIT, State.COMPLETED, completion_time))
+
+    def completed_body(self, files: Sequence[FirstFile]) -> bytes:
+        """The bytes of the completed file, for these base files."""
+        size = len(self.first_log())
+        return commit_body(
+            [*(file.stat for file in files), *(file_stat(path, size, 0, 0) for path in self.log_paths())]
+        )
+
+    @property
+    def _file_ids(self) -> list[str]:
+        return [file_groups.file_id(self.partition, number) for number in range(self.groups)]
+
+
+def _timeline_path(instant: Instant) -> str:
+    return f".hoodie/{_PROPERTIES['hoodie.timeline.path']}/{instant.file_name()}"

@@ -27,7 +27,15 @@ from pyhudi_core.metadata_table.record_schema import (
     SECONDARY_FIELD,
     STATS_FIELD,
 )
-from pyhudi_core.metadata_table.slices import Arrival, Find, MetadataSlices, everything, with_keys, with_prefixes
+from pyhudi_core.metadata_table.slices import (
+    Arrival,
+    Find,
+    MetadataSlices,
+    everything,
+    with_key_column,
+    with_keys,
+    with_prefixes,
+)
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.active import Timeline
 
@@ -113,13 +121,20 @@ class MetadataTable:
 
     # --- keys
 
-    def record_locations(self, keys: Sequence[str]) -> pa.Table:
+    def record_locations(self, keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Table:
         """Return the locations of record keys: columns key, partition, file_id, instant_ms. Unknown keys have no row.
 
+        Only HFile blocks that can hold one of the keys are read, and no key becomes a Python object.
         A partitioned index (release 1.2) may have one key in several partitions, with a row for each.
         """
-        rows = self._latest(names.RECORD_INDEX, list(dict.fromkeys(keys)), LOCATION_FIELD)
-        return _locations(rows)
+        wanted = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(keys, pa.string())
+        if isinstance(wanted, pa.ChunkedArray):
+            wanted = wanted.combine_chunks()
+        return _locations(self._latest(names.RECORD_INDEX, pc.unique(wanted), LOCATION_FIELD))
+
+    def record_locations_in(self, piece: Piece, keys: pa.StringArray) -> pa.Table:
+        """The same for different keys that are all in one file group of the record index, if they are there."""
+        return _locations(_newest(list(self.slices.arrivals(piece, with_key_column(keys))), LOCATION_FIELD))
 
     def record_keys_of(self, index: str, values: Sequence[str]) -> list[str]:
         """Return the record keys of the rows whose secondary key is one of these values."""
@@ -149,32 +164,39 @@ class MetadataTable:
             found |= merging.records(self.slices.arrivals(piece, find), wanted)
         return found
 
-    def _latest(self, partition: str, keys: Sequence[str], column: str) -> pa.Table:
+    def _latest(self, partition: str, keys: pa.StringArray, column: str) -> pa.Table:
         """Return the newest record of each key, as a table with the key and one column. For records that are replaced completely."""
         tables: list[pa.Table] = []
-        for piece, inside in self._holders(partition, keys):
-            tables.append(_newest(list(self.slices.arrivals(piece, with_keys(inside))), column))
+        for family in self._families(partition):
+            groups = names.file_groups_of_texts(keys, len(family))
+            for number in np.unique(groups).tolist():
+                inside = keys.filter(pa.array(groups == number))
+                tables.append(_newest(list(self.slices.arrivals(family[number], with_key_column(inside))), column))
         return pa.concat_tables([t for t in tables if t.num_rows], promote_options="permissive") if any(
             t.num_rows for t in tables
         ) else pa.table({_KEY: pa.array([], pa.string())})  # fmt: skip
 
     def _holders(self, partition: str, keys: Sequence[str]) -> Iterator[tuple[Piece, list[str]]]:
         """Return the file groups that can hold the keys, each with those keys."""
+        for family in self._families(partition):
+            inside: dict[int, list[str]] = {}
+            for key, group in zip(keys, names.file_groups_of(keys, len(family)).tolist(), strict=True):
+                inside.setdefault(group, []).append(key)
+            yield from ((family[group], some) for group, some in inside.items())
+
+    def _families(self, partition: str) -> list[list[Piece]]:
+        """Return the file groups that keys are hashed over, in the order of their numbers."""
         pieces = self.slices.pieces(partition)
         if not pieces:
             raise CorruptHFileError(
                 "A partition of the metadata table is listed but has no file groups",
                 path=f"{names.FOLDER}/{partition}",
-                hint="Take it off hoodie.table.metadata.partitions; the next writer builds it anew.",
+                hint=names.REBUILD,
             )
         families: dict[str, list[Piece]] = defaultdict(list)
         for piece in pieces:
             families[names.family_of(piece.file_id)].append(piece)
-        for family in families.values():
-            inside: dict[int, list[str]] = {}
-            for key, group in zip(keys, names.file_groups_of(keys, len(family)).tolist(), strict=True):
-                inside.setdefault(group, []).append(key)
-            yield from ((family[group], some) for group, some in inside.items())
+        return list(families.values())
 
     def scan(self, partition: str) -> dict[str, merging.Record]:
         """Return every merged record of a partition."""

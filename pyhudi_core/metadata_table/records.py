@@ -113,12 +113,13 @@ def file_lists(files: Mapping[str, Mapping[str, int]], removed: Mapping[str, Ite
     return _file_maps(lists, RecordType.FILE_LIST)
 
 
-def locations(keys: pa.Array, partitions: pa.Array, file_ids: pa.Array, instant_ms: int) -> Records:
+def locations(keys: pa.Array, partitions: pa.Array, file_ids: pa.Array, instant_ms: int | pa.Array) -> Records:
     """The records of the record index: in which file group each record key is.
 
     Args:
         keys, partitions, file_ids: equally many; record key, partition path and file id of each row.
-        instant_ms: the commit's requested time, in milliseconds since 1970 in the time zone of the table's timeline.
+        instant_ms: the requested time of the commit that brought the key, in milliseconds since 1970 in the time zone of the table's timeline;
+            one for all, or one for each.
     """
     count = len(keys)
     known = file_ids.dictionary_encode()
@@ -131,7 +132,9 @@ def locations(keys: pa.Array, partitions: pa.Array, file_ids: pa.Array, instant_
         "fileIdLowBits": pa.array([low for _, low, _ in bits], pa.int64()).take(spread),
         "fileIndex": pa.array([index for _, _, index in bits], pa.int32()).take(spread),
         "fileId": pc.if_else(raw, file_ids.cast(pa.string()), ""),
-        "instantTime": pa.repeat(pa.scalar(instant_ms, pa.int64()), count),
+        "instantTime": pa.repeat(pa.scalar(instant_ms, pa.int64()), count)
+        if isinstance(instant_ms, int)
+        else instant_ms,
         "fileIdEncoding": raw.cast(pa.int32()),
         "position": pa.nulls(count, pa.int64()),
     }

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi_core.errors import CorruptHFileError, HudiError
 from pyhudi_core.file_groups.slice import BaseFile, LogFile
@@ -20,7 +21,7 @@ from pyhudi_core.formats.hfile import Entries, HFileReader
 from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock
 from pyhudi_core.formats.log.contents import read_deletes
 from pyhudi_core.formats.log.reader import LogReader
-from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS
+from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS, REBUILD
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
 from pyhudi_core.storage.base import Storage
@@ -71,7 +72,7 @@ class MetadataSlices:
                     if self.counts(block.instant_time):
                         yield from self._block(reader, block, find, log.path)
                 # If older statistics replaced lost ones, pruning would omit files with matching rows.
-                reader.refuse_damage("Let Hudi build the metadata table anew.")
+                reader.refuse_damage(REBUILD)
 
     def counts(self, requested_time: str) -> bool:
         """Whether blocks of this instant are read."""
@@ -105,6 +106,18 @@ class MetadataSlices:
             if not known and (commit.completion_time or "") > built and commit.requested_time >= oldest:
                 return False
         return True
+
+    def of_state(self) -> MetadataSlices:
+        """The same without what it has learnt since the data table's timeline was read."""
+        newest = max((i.completion_time or "" for i in self.data), default="")
+        known = tuple(
+            i
+            for i in self.own
+            if (i.completion_time or "") <= newest
+            or self.data.find(i.requested_time) is not None
+            or i.requested_time.startswith(INITIAL_INSTANTS)
+        )
+        return MetadataSlices(self.storage, replace(self.own, instants=known), self.data)
 
     @property
     def is_ahead(self) -> bool:
@@ -154,7 +167,7 @@ class MetadataSlices:
             raise CorruptHFileError(
                 f"The metadata table has a log block of type {block.type.name}",
                 path=path,
-                hint="Build it anew with Hudi.",
+                hint=REBUILD,
             )
 
     def _found(self, reader: HFileReader, find: Find, schema: str | None = None) -> Iterator[Arrival]:
@@ -183,6 +196,13 @@ def with_keys(keys: Sequence[str]) -> Find:
     """The entries with these keys."""
     wanted = [key.encode("utf-8") for key in keys]
     return lambda reader: reader.lookup(wanted)
+
+
+def with_key_column(keys: pa.StringArray) -> Find:
+    """The same for a column of keys, of which none becomes a Python object."""
+    wanted = pc.unique(keys.cast(pa.binary()))
+    wanted = wanted.take(pc.sort_indices(wanted))
+    return lambda reader: reader.lookup_column(wanted)
 
 
 def with_prefixes(prefixes: Sequence[str]) -> Find:

@@ -12,16 +12,26 @@ from typing import Any
 
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action
-from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.model.operation import COMPACTING, SERVICE_OPERATIONS
 
 SCHEMA_KEY = "schema"
 ROWS_REPLACED_KEY = "pyhudi.rows_replaced"
 """Where a commit that takes file groups away keeps how many rows they had, in its extra metadata."""
+REPAIR_KEY = "pyhudi.repair"
+DUPLICATES_REPAIR = "duplicates"
+"""What a commit repaired, in its extra metadata: of keys that were there twice, all rows but one were removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteStat:
-    """One written file. ``path`` and ``change_logs`` are relative to the table; sizes are in bytes, counts in rows."""
+    """One written file. ``path`` and ``change_logs`` are relative to the table; sizes are in bytes, counts in rows.
+
+    Attributes:
+        change_logs: the change logs beside a base file, and ``change_log_sizes`` the size of each.
+        base_file: of a log in a table with change data capture, the name of the base file below it; not read from commits.
+        log_files: of such a log, the names of all logs of its slice, itself included; not read from commits.
+        merged_logs, merged_bytes, merged_entries: what a compaction merged: log files, their bytes, and the entries in them.
+    """
 
     file_id: str
     path: str
@@ -34,13 +44,22 @@ class WriteStat:
     deletes: int = 0
     size: int = 0
     change_logs: tuple[str, ...] = ()
+    change_log_sizes: tuple[int, ...] = ()
+    base_file: str = ""
+    log_files: tuple[str, ...] = ()
+    merged_logs: int = 0
+    merged_bytes: int = 0
+    merged_entries: int = 0
 
     def to_avro(self) -> dict[str, Any]:
         """Return the fields of ``HoodieWriteStat``, filled as Hudi's handles fill them."""
         name = split(self.path)[1]
         log = isinstance(parse_data_file(name), LogFileName)
+        logs = list(self.log_files) or [name]
+        changes = dict(zip(self.change_logs, self.change_log_sizes, strict=True))
         return {
-            **({"logVersion": 1, "logOffset": 0, "baseFile": "", "logFiles": [name]} if log else {}),
+            **({"logVersion": 1, "logOffset": 0, "baseFile": self.base_file, "logFiles": logs} if log else {}),
+            **({"cdcStats": changes} if changes else {}),
             "fileId": self.file_id,
             "path": self.path,
             "prevCommit": self.prev_commit,
@@ -53,8 +72,10 @@ class WriteStat:
             "totalWriteBytes": self.size,
             "fileSizeInBytes": self.size,
             "totalWriteErrors": 0,
-            "totalLogRecords": 0,
-            "totalUpdatedRecordsCompacted": 0,
+            "totalLogRecords": self.merged_entries,
+            "totalUpdatedRecordsCompacted": self.updates if self.merged_logs else 0,
+            **({"totalLogFilesCompacted": self.merged_logs} if self.merged_logs else {}),
+            **({"totalLogSizeCompacted": self.merged_bytes} if self.merged_logs else {}),
             "totalLogBlocks": 0,
             "totalCorruptLogBlock": 0,
             "totalRollbackBlocks": 0,
@@ -64,6 +85,7 @@ class WriteStat:
     @classmethod
     def from_avro(cls, record: Mapping[str, Any], partition: str) -> WriteStat:
         """Read the fields of ``HoodieWriteStat``; every field may be missing."""
+        changes = sorted((record.get("cdcStats") or {}).items())
         return cls(
             file_id=record.get("fileId") or "",
             path=record.get("path") or "",
@@ -75,7 +97,11 @@ class WriteStat:
             updates=record.get("numUpdateWrites") or 0,
             deletes=record.get("numDeletes") or 0,
             size=record.get("fileSizeInBytes") or 0,
-            change_logs=tuple(sorted(record.get("cdcStats") or ())),
+            change_logs=tuple(path for path, _ in changes),
+            change_log_sizes=tuple(size for _, size in changes),
+            merged_logs=record.get("totalLogFilesCompacted") or 0,
+            merged_bytes=record.get("totalLogSizeCompacted") or 0,
+            merged_entries=record.get("totalLogRecords") or 0,
         )
 
 
@@ -104,6 +130,11 @@ class CommitMetadata:
     def changes_rows(self) -> bool:
         """Whether the commit can change the result of a query. False for table services, which keep the rows, and for empty commits."""
         return not self.is_empty and self.operation not in SERVICE_OPERATIONS
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The files that the commit names: base files, logs and change logs."""
+        return frozenset(path for stat in self.stats for path in (stat.path, *stat.change_logs))
 
     @property
     def partitions(self) -> frozenset[str]:
@@ -146,7 +177,7 @@ class CommitMetadata:
             by_partition.setdefault(stat.partition, []).append(stat.to_avro())
         record: dict[str, Any] = {
             "partitionToWriteStats": by_partition,
-            "compacted": False,
+            "compacted": self.operation in COMPACTING,
             "extraMetadata": dict(self.extra),
             "version": None,
             "operationType": self.operation,

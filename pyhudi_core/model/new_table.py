@@ -5,7 +5,7 @@ partitions, and no key generator whose encoding differs between Hudi releases.
 
 Invariants
 - one key field and several partition fields give CUSTOM, never COMPLEX: releases of Hudi encode a single COMPLEX key differently;
-- the metadata table is not listed in the properties: readers trust a listed one, and would miss commits that did not update it.
+- the metadata table is not listed in the properties: readers trust a listed one, and the first commit makes it if it is wanted.
 """
 
 from __future__ import annotations

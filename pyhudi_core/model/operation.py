@@ -98,3 +98,6 @@ SERVICE_OPERATIONS = frozenset(
     {OperationType.CLUSTER, OperationType.COMPACT, OperationType.INDEX, OperationType.LOG_COMPACT}
 )
 """Operations whose commits do not define the table's schema; also true of their words."""
+
+COMPACTING = frozenset({OperationType.COMPACT, OperationType.LOG_COMPACT})
+"""Operations whose commits say ``compacted``; also true of their words."""

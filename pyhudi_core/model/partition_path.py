@@ -22,6 +22,7 @@ from pyhudi_core.errors import InvalidPartitionValueError, UnsafePathError, Unsu
 from pyhudi_core.model.key_text import as_text, key_column, text_problem
 from pyhudi_core.model.properties import KeyGenerator, TableConfig
 from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.model.timestamp_partitions import TimestampFolders
 
 __all__ = [
     "DEFAULT_PARTITION",
@@ -65,16 +66,15 @@ def partition_paths(batch: pa.RecordBatch, config: TableConfig) -> pa.Array:
 
     Raises:
         InvalidPartitionValueError: a column is missing, its type has no agreed text, or a value cannot be a safe folder name.
-        UnsupportedTableError: the table's partition values are not column values (timestamp key generator).
+        UnsupportedTableError: a key generator, or a property of it, that this package does not write with.
     """
     if not config.is_partitioned:
         return pa.repeat("", len(batch))
-    if not values_are_columns(config):
-        raise UnsupportedTableError(
-            f"not supported: writing with the {config.keygenerator_type.value} key generator",
-            hint="Its partition folders are formatted times; write to this table with Apache Hudi",
-        )
-    segments = [_segments(batch, field, config) for field in config.partition_fields]
+    times = _times(config)
+    segments = [
+        _timed_segments(batch, field, config) if time else _segments(batch, field, config)
+        for field, time in zip(config.partition_fields, times, strict=True)
+    ]
     paths = segments[0] if len(segments) == 1 else pc.binary_join_element_wise(*segments, "/")
     if not config.prefix_width:
         return paths
@@ -136,13 +136,53 @@ def values_are_columns(config: TableConfig) -> bool:
     return config.keygenerator_type in known and set(config.partition_types) <= {"SIMPLE"}
 
 
+def _times(config: TableConfig) -> tuple[bool, ...]:
+    """For each partition field, whether its folders are formatted times. Raises `UnsupportedTableError` for other generators than Hudi's own."""
+    if values_are_columns(config):
+        return (False,) * len(config.partition_fields)
+    alone = config.keygenerator_type is KeyGenerator.TIMESTAMP
+    fits = len(config.record_key_fields) == len(config.partition_fields) == 1 if alone else True
+    if not fits or not (alone or config.keygenerator_type is KeyGenerator.CUSTOM):
+        raise UnsupportedTableError(
+            f"not supported: writing with the {config.keygenerator_type.value} key generator",
+            hint="It is not known how its keys and folders are made; write to this table with Apache Hudi",
+        )
+    unknown = set(config.partition_types) - {"SIMPLE", "TIMESTAMP"}
+    if unknown:
+        raise UnsupportedTableError(
+            f"not supported: writing to partition fields of the kind {', '.join(sorted(unknown))}",
+            hint="SIMPLE and TIMESTAMP are Hudi's own; write to this table with Apache Hudi",
+        )
+    return tuple(alone or kind == "TIMESTAMP" for kind in config.partition_types)
+
+
+def _timed_segments(batch: pa.RecordBatch, field: str, config: TableConfig) -> pa.Array:
+    """Folders that are formatted times; a slash of the format makes folders inside one another, unless they are encoded."""
+    column = key_column(batch, field)
+    if column is None:
+        raise _without_column(batch, field)
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    encoded = column.dictionary_encode(null_encoding="encode")
+    style = config.hive_style_partitioning, config.url_encode_partitioning
+    texts = TimestampFolders.of(config.raw).folders(encoded.dictionary, field).to_pylist()
+    if style[1]:
+        folders = [_segment(field, text, *style) for text in texts]
+    else:
+        folders = [safe_relative_path(f"{field}={text}" if style[0] else text) for text in texts]
+    return pa.array(folders, pa.string()).take(encoded.indices)
+
+
+def _without_column(batch: pa.RecordBatch, field: str) -> InvalidPartitionValueError:
+    return InvalidPartitionValueError(
+        f"the data has no partition column {field!r}; it has {', '.join(batch.schema.names[:20])}",
+        hint="Add the column; every row needs its partition",
+    )
+
+
 def _segments(batch: pa.RecordBatch, field: str, config: TableConfig) -> pa.Array:
     column = key_column(batch, field)
     if column is None:
-        raise InvalidPartitionValueError(
-            f"the data has no partition column {field!r}; it has {', '.join(batch.schema.names[:20])}",
-            hint="Add the column; every row needs its partition",
-        )
+        raise _without_column(batch, field)
     problem = text_problem(column.type, timestamps=False)
     if problem is not None:
         raise InvalidPartitionValueError(

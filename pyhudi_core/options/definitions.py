@@ -89,6 +89,25 @@ _LATER_STRATEGIES = (
     f"{_STRATEGY_PACKAGE}StateTransitionTimeBasedConflictResolutionStrategy".lower(),
 )
 
+_COMPACTION_PACKAGE = "org.apache.hudi.table.action.compact.strategy."
+_COMPACTION_CLASSES = {
+    "log_file_size": "LogFileSizeBasedCompactionStrategy",
+    "log_file_num": "LogFileNumBasedCompactionStrategy",
+    "bounded_io": "BoundedIOCompactionStrategy",
+    "day_based": "DayBasedCompactionStrategy",
+    "bounded_partition_aware": "BoundedPartitionAwareCompactionStrategy",
+    "unbounded_partition_aware": "UnBoundedPartitionAwareCompactionStrategy",
+    "unbounded": "UnBoundedCompactionStrategy",
+}
+_COMPACTION_STRATEGIES = {
+    **{word: word for word in _COMPACTION_CLASSES},
+    **{f"{_COMPACTION_PACKAGE}{name}".lower(): word for word, name in _COMPACTION_CLASSES.items()},
+}
+_LATER_COMPACTION_STRATEGIES = (
+    f"{_COMPACTION_PACKAGE}PartitionRegexBasedCompactionStrategy".lower(),
+    f"{_COMPACTION_PACKAGE}CompositeCompactionStrategy".lower(),
+)
+
 TABLE_OPTIONS = (
     Option("hoodie.table.name", "name", str, None, "Name of the table.", Scope.TABLE,
            aliases=("hoodie.datasource.write.table.name",)),
@@ -116,6 +135,23 @@ TABLE_OPTIONS = (
     Option("hoodie.table.timeline.timezone", "timeline_timezone", str, "UTC",
            "Time zone of instant times. All writers of a LOCAL table must run in one time zone.", Scope.TABLE,
            choices=_words("UTC", "LOCAL")),
+    Option("hoodie.table.keygenerator.type", "key_generator", str, None,
+           "`TIMESTAMP` for folders that are formatted times (one key column, one partition column); by default folders hold the values "
+           "of their columns.",
+           Scope.TABLE, choices=_words("TIMESTAMP"), aliases=("hoodie.datasource.write.keygenerator.type",)),
+    Option("hoodie.keygen.timebased.timestamp.type", "time_type", str, None,
+           "What the partition column of a `TIMESTAMP` table holds.", Scope.TABLE,
+           choices=_words("UNIX_TIMESTAMP", "EPOCHMILLISECONDS", "EPOCHMICROSECONDS", "SCALAR", "DATE_STRING")),
+    Option("hoodie.keygen.timebased.timestamp.scalar.time.unit", "time_unit", str, None, "The unit of `SCALAR` times.", Scope.TABLE,
+           choices=_words("microseconds", "milliseconds", "seconds", "minutes", "hours", "days")),
+    Option("hoodie.keygen.timebased.input.dateformat", "time_input", str, None, "The format of `DATE_STRING` times.", Scope.TABLE),
+    Option("hoodie.keygen.timebased.output.dateformat", "time_output", str, None,
+           "The format of the folders of a `TIMESTAMP` table: `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss` and punctuation.", Scope.TABLE),
+    Option("hoodie.table.cdc.enabled", "cdc_enabled", bool, False,
+           "A rewrite of a base file also writes a change log, for Hudi's CDC query. `changes` of this package does not need it.", Scope.TABLE),
+    Option("hoodie.table.cdc.supplemental.logging.mode", "cdc_mode", str, "DATA_BEFORE_AFTER",
+           "Content of a change log: `OP_KEY_ONLY`, operation and key; `DATA_BEFORE`, also the old row; `DATA_BEFORE_AFTER`, both rows.", Scope.TABLE,
+           choices=_words("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER")),
     Option("hoodie.write.table.version", "table_version", str, "8", "Version of the table format; only 8 is supported.",
            Scope.TABLE, choices={"8": "8"}, aliases=("hoodie.table.version",)),
     Option("pyhudi.partition.random.prefix", "prefix_width", int, 0,
@@ -131,22 +167,41 @@ WRITE_OPTIONS = (
            minimum=1024),
     Option("hoodie.parquet.small.file.limit", "files.small_limit", int, 100 * MEBIBYTE,
            "Inserts fill base files smaller than this many bytes before new files are made; 0 turns this off.", minimum=0),
-    Option("hoodie.parquet.compression.codec", "files.compression", str, "snappy", "Compression codec of base files.",
+    Option("hoodie.parquet.compression.codec", "files.compression", str, "zstd", "Compression codec of base files.",
            choices=_words("snappy", "zstd", "gzip", "uncompressed")),
     Option("hoodie.parquet.block.size", "files.row_group_bytes", int, 16 * MEBIBYTE,
            "Maximum bytes of a row group, before compression.", minimum=1024),
     Option("pyhudi.parquet.row.group.rows", "files.row_group_rows", int, 200_000, "Maximum rows of a row group.", minimum=1),
     Option("hoodie.copyonwrite.record.size.estimate", "files.record_size_estimate", int, 1024,
            "Bytes of a row in a base file, used until commits give an average.", minimum=1),
-    Option("hoodie.logfile.data.block.format", "files.log_block_format", str, "parquet",
-           "How rows are stored in the log files of merge-on-read tables. The Spark releases of Hudi fail on `hfile` in tables with Parquet base "
+    Option("hoodie.logfile.data.block.format", "files.log_block_format", str, None,
+           "How rows are stored in the log files of merge-on-read tables. By default `parquet`, or `avro` if an ordering column is a string, because "
+           "release 1.2.0 of Hudi compares strings in Parquet blocks incorrectly, in its own tables too. "
+           "The Spark releases of Hudi fail on `hfile` in tables with Parquet base "
            "files, also on their own.", choices=_words("parquet", "avro", "hfile")),
     Option("hoodie.write.record.positions", "files.record_positions", bool, True,
-           "Log files of merge-on-read tables say at which positions of the base file the old versions of their rows are.",
+           "Log files of merge-on-read tables contain the positions of the updated rows in the base file.",
            aliases=("hoodie.datasource.write.record.positions",)),
-    Option("hoodie.index.type", "index.type", str, "SIMPLE", "The index that finds the file group of a key.",
-           choices=_words("SIMPLE"),
-           not_yet=("bloom", "bucket", "global_bloom", "global_simple", "record_index", "global_record_level_index", "inmemory")),
+    Option("hoodie.index.type", "index.type", str, None,
+           "The index that finds the file group of a key. By default the record index if the table has one; else BLOOM if the batch's partitions "
+           "have many file groups, and SIMPLE otherwise. `commit.stats.index` contains the index and the reason.",
+           choices=_words("SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX", "BUCKET",
+                          global_record_level_index="RECORD_INDEX"),
+           not_yet=("inmemory",)),
+    Option("hoodie.bucket.index.num.buckets", "index.buckets", int, None,
+           "Number of buckets in each partition for the index BUCKET. The table does not store it, so every writer must set the same value.",
+           minimum=1, maximum=99_999_999),
+    Option("hoodie.bucket.index.hash.field", "index.hash_fields", str, None,
+           "Comma-separated key columns that are hashed under the BUCKET index; all key columns by default.",
+           aliases=("hoodie.datasource.write.indexkey.field",)),
+    Option("hoodie.index.bucket.engine", "index.bucket_engine", str, "SIMPLE", "How buckets are laid out under the BUCKET index.",
+           choices=_words("SIMPLE"), not_yet=("consistent_hashing",)),
+    Option("hoodie.simple.index.update.partition.path", "index.simple_moves", bool, True,
+           "Under GLOBAL_SIMPLE, a row whose key is in another partition is deleted there and inserted in its own, by one commit. If false, "
+           "the stored row is updated where it is."),
+    Option("hoodie.bloom.index.update.partition.path", "index.bloom_moves", bool, True, "The same under GLOBAL_BLOOM."),
+    Option("hoodie.record.index.update.partition.path", "index.record_moves", bool, False,
+           "The same under RECORD_INDEX, if that index is named."),
     Option("hoodie.combine.before.upsert", "rows.combine_before_upsert", bool, True,
            "Combine rows of one upsert with the same key before the write. If false, they are an error."),
     Option("hoodie.combine.before.insert", "rows.combine_before_insert", bool, False,
@@ -164,11 +219,25 @@ WRITE_OPTIONS = (
            minimum=1e-15, maximum=0.5, aliases=("hoodie.bloom.fpp",)),
     Option("hoodie.bloom.index.filter.dynamic.max.entries", "files.bloom_max_entries", int, 100_000,
            "Number of keys up to which a bloom filter grows by rows.", minimum=1, maximum=10_000_000),
-    Option("hoodie.metadata.enable", "index.metadata_enable", bool, False,
-           "Make a metadata table for a table that has none. A metadata table that is listed is written by every commit in any case; if it has "
-           "a kind of index that this release does not keep, the first write removes it from the properties, because an outdated one would "
-           "hide rows.",
-           choices={"false": "false"}, not_yet=("true",)),
+    Option("hoodie.metadata.enable", "metadata.enable", bool, False,
+           "The first write to a table without a metadata table makes one. A metadata table that is listed is written by every commit in any case."),
+    Option("hoodie.metadata.index.column.stats.enable", "metadata.column_stats", bool, True,
+           "A new metadata table has statistics of the columns of each file. One that is there gets them by `pyhudi metadata LOCATION create`."),
+    Option("hoodie.metadata.index.partition.stats.enable", "metadata.partition_stats", bool, True,
+           "A new metadata table of a partitioned table has statistics of the columns of each partition."),
+    Option("hoodie.metadata.record.index.enable", "metadata.record_index", bool, False,
+           "A new metadata table has a record index: the file group of each record key. Keys are then unique in the table. One that is there gets it "
+           "by `pyhudi metadata LOCATION create --index record_index`; a write warns about it.",
+           aliases=("hoodie.metadata.global.record.level.index.enable",)),
+    Option("hoodie.metadata.index.column.stats.file.group.count", "metadata.column_stats_groups", int, 2,
+           "Number of file groups of the column statistics, for ever.", minimum=1, maximum=1_000),
+    Option("hoodie.metadata.record.index.min.filegroup.count", "metadata.record_index_least_groups", int, 10,
+           "Least number of file groups of a record index. A large table gets more: one for each GB of entries.", minimum=1, maximum=10_000),
+    Option("hoodie.metadata.compact.max.delta.commits", "metadata.compact_after", int, 10,
+           "Number of delta commits of the metadata table after which a commit compacts it.", minimum=1),
+    Option("pyhudi.metadata.remove_unkept", "metadata.remove_unkept", bool, False,
+           "If the metadata table has a kind of index that this release does not keep, or is out of date, a write removes it from the table's "
+           "properties and records this in the commit; Hudi's next writer builds it again. If false, such a write is refused at its beginning."),
     Option("pyhudi.expression.index.timezone", "index.expression_timezone", str, "UNKNOWN",
            "Time zone of the Spark sessions that write the expression indexes. Conditions are computed in UTC; while the zone is unknown, "
            "the ranges of year, month, day and from_unixtime are widened by a day, and those of hour are not used.",
@@ -218,6 +287,30 @@ WRITE_OPTIONS = (
     Option("pyhudi.commit.allow.duplicate.keys", "conflict.allow_duplicate_keys", bool, False,
            "Two concurrent inserts of the same record key may both commit: the table can then have duplicate keys. "
            "It saves reading the keys of concurrent inserts."),
+    Option("hoodie.compact.inline", "compaction.inline", bool, False,
+           "Every commit to a merge-on-read table also executes planned compactions without an executor, and compacts the table if the trigger "
+           "says that it is due."),
+    Option("hoodie.compact.inline.trigger.strategy", "compaction.trigger", str, "NUM_COMMITS",
+           "When a compaction is due: after a number of delta commits since the last compaction (or since the last planned one), after a time, both, "
+           "or one of them. `table.compaction.run()` ignores this trigger.",
+           choices=_words("NUM_COMMITS", "NUM_COMMITS_AFTER_LAST_REQUEST", "TIME_ELAPSED", "NUM_AND_TIME", "NUM_OR_TIME")),
+    Option("hoodie.compact.inline.max.delta.commits", "compaction.max_delta_commits", int, 5,
+           "Number of delta commits after which a compaction is due.", minimum=1),
+    Option("hoodie.compact.inline.max.delta.seconds", "compaction.max_delta_seconds", int, 3_600,
+           "Seconds after which a compaction is due.", minimum=0),
+    Option("hoodie.compaction.strategy", "compaction.strategy", str, "log_file_size",
+           "The file slices that a compaction selects, and their order: `log_file_size`, most bytes in logs first; `log_file_num`, "
+           "most log files first; `bounded_io`, by partition. These three stop at hoodie.compaction.target.io. `day_based`, the newest "
+           "partitions; `bounded_partition_aware`, the partitions of the last days; `unbounded_partition_aware`, all others; `unbounded`, all. "
+           "Hudi's class names are accepted.", choices=_COMPACTION_STRATEGIES, not_yet=_LATER_COMPACTION_STRATEGIES),
+    Option("hoodie.compaction.target.io", "compaction.target_io_mb", int, 500 * 1024,
+           "Maximum mebibytes that one compaction reads and writes, for the bounded strategies.", minimum=1),
+    Option("hoodie.compaction.logfile.size.threshold", "compaction.log_size_threshold", int, 0,
+           "Minimum bytes of log files of a file slice that `log_file_size` selects.", minimum=0),
+    Option("hoodie.compaction.logfile.num.threshold", "compaction.log_count_threshold", int, 0,
+           "Minimum number of log files of a file slice that `log_file_num` selects.", minimum=0),
+    Option("hoodie.compaction.daybased.target.partitions", "compaction.day_partitions", int, 10,
+           "Number of partitions, or of days, that the day-based strategies select.", minimum=1, maximum=100_000),
     Option("hoodie.archive.automatic", "archival.automatic", bool, True,
            "Every commit checks whether old instants are due for archival, and archives them."),
     Option("hoodie.keep.max.commits", "archival.max_commits", int, 30,
@@ -245,7 +338,7 @@ LOCK_OPTIONS = (
     Option("hoodie.write.lock.filesystem.path", "lock.path", str, ".hoodie",
            "Folder of the lock file, below the table; the default is Hudi's.", Scope.LOCK),
     Option("hoodie.write.lock.filesystem.expire", "lock.expire_minutes", int, 0,
-           "Minutes after which a lock file counts as abandoned, whoever wrote it; 0 for never.", Scope.LOCK, minimum=0),
+           "Minutes after which a lock file of any writer counts as abandoned; 0 for never.", Scope.LOCK, minimum=0),
     Option("hoodie.write.lock.storage.validity.timeout.secs", "lock.validity_s", int, 300,
            "Seconds that a `storage_based` lock stays valid without renewal; at least ten times the renewal interval.", Scope.LOCK, minimum=10,
            maximum=86_400),

@@ -32,7 +32,7 @@ class FileOptions:
     bloom_entries: int
     bloom_fpp: float
     bloom_max_entries: int
-    log_block_format: str
+    log_block_format: str | None
     record_positions: bool
 
     def __post_init__(self) -> None:
@@ -55,16 +55,39 @@ class RowOptions:
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
-    """Which index finds keys, and how the indexes of other writers are read."""
+    """Which index finds keys (None: one that suits the table and the batch), and how the indexes of other writers are read.
 
-    type: str
-    metadata_enable: bool
+    ``buckets`` of a partition, and the columns that are hashed, of a bucket index; None if they are not given.
+    The three ``moves``: under the global index of that kind, a row whose key is in another partition takes it along into its own.
+    """
+
+    type: str | None
+    simple_moves: bool
+    bloom_moves: bool
+    record_moves: bool
+    buckets: int | None
+    hash_fields: str | None
+    bucket_engine: str
     expression_timezone: str
 
     @property
     def in_utc(self) -> bool:
         """Whether the sessions that wrote the expression indexes are known to be in UTC."""
         return self.expression_timezone == "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataOptions:
+    """Whether a table gets a metadata table, of which kinds of indexes, with how many file groups; what happens to one that cannot be kept true."""
+
+    enable: bool
+    remove_unkept: bool
+    column_stats: bool
+    partition_stats: bool
+    record_index: bool
+    column_stats_groups: int
+    record_index_least_groups: int
+    compact_after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +151,21 @@ class ArchivalOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionOptions:
+    """When the logs of merge-on-read tables are compacted, and which of them first."""
+
+    inline: bool
+    trigger: str
+    max_delta_commits: int
+    max_delta_seconds: int
+    strategy: str
+    target_io_mb: int
+    log_size_threshold: int
+    log_count_threshold: int
+    day_partitions: int
+
+
+@dataclass(frozen=True, slots=True)
 class LockOptions:
     """Which lock excludes other writers during a commit, and how it is kept."""
 
@@ -163,10 +201,12 @@ class WriteOptions:
     files: FileOptions
     rows: RowOptions
     index: IndexOptions
+    metadata: MetadataOptions
     heartbeat: HeartbeatOptions
     clock: ClockOptions
     retry: RetryOptions
     conflict: ConflictOptions
+    compaction: CompactionOptions
     archival: ArchivalOptions
     lock: LockOptions
     auto_upgrade: bool
@@ -209,6 +249,13 @@ class TableOptions:
     url_encode: bool
     merge_mode: str | None
     timeline_timezone: str
+    key_generator: str | None
+    time_type: str | None
+    time_unit: str | None
+    time_input: str | None
+    time_output: str | None
+    cdc_enabled: bool
+    cdc_mode: str
     table_version: str
     prefix_width: int
     prefix_depth: int
@@ -220,13 +267,25 @@ class TableOptions:
         return parsed
 
     def extra_properties(self) -> dict[str, str]:
-        """Return the properties for ``hoodie.properties`` that only this package uses."""
-        if not self.prefix_width:
-            return {}
-        return {
-            "pyhudi.partition.random.prefix": str(self.prefix_width),
-            "pyhudi.partition.random.prefix.depth": str(self.prefix_depth),
-        }
+        """Return the properties for ``hoodie.properties`` that few tables have."""
+        found: dict[str, str] = {}
+        if self.prefix_width:
+            found["pyhudi.partition.random.prefix"] = str(self.prefix_width)
+            found["pyhudi.partition.random.prefix.depth"] = str(self.prefix_depth)
+        if self.key_generator:
+            given = {
+                "timestamp.type": self.time_type,
+                "timestamp.scalar.time.unit": self.time_unit,
+                "input.dateformat": self.time_input,
+                "output.dateformat": self.time_output,
+                "timezone": "UTC",
+            }
+            found["hoodie.table.keygenerator.type"] = self.key_generator
+            found |= {f"hoodie.keygen.timebased.{key}": value for key, value in given.items() if value is not None}
+        if self.cdc_enabled:
+            found["hoodie.table.cdc.enabled"] = "true"
+            found["hoodie.table.cdc.supplemental.logging.mode"] = self.cdc_mode
+        return found
 
 
 def _values(options: tuple[Option, ...], found: Mapping[Option, Value]) -> dict[str, Any]:
@@ -237,10 +296,12 @@ _CONCERNS = {
     "files": FileOptions,
     "rows": RowOptions,
     "index": IndexOptions,
+    "metadata": MetadataOptions,
     "heartbeat": HeartbeatOptions,
     "clock": ClockOptions,
     "retry": RetryOptions,
     "conflict": ConflictOptions,
+    "compaction": CompactionOptions,
     "archival": ArchivalOptions,
     "lock": LockOptions,
 }
@@ -290,5 +351,12 @@ def _of_table(option: Option, config: TableConfig) -> Value:
         "table_version": "8",
         "prefix_width": config.prefix_width,
         "prefix_depth": config.prefix_depth,
+        "key_generator": config.keygenerator_type.value,
+        "time_type": config.raw.get("hoodie.keygen.timebased.timestamp.type"),
+        "time_unit": config.raw.get("hoodie.keygen.timebased.timestamp.scalar.time.unit"),
+        "time_input": config.raw.get("hoodie.keygen.timebased.input.dateformat"),
+        "time_output": config.raw.get("hoodie.keygen.timebased.output.dateformat"),
+        "cdc_enabled": config.cdc_enabled,
+        "cdc_mode": config.cdc_mode.value,
     }
     return values[option.attribute]

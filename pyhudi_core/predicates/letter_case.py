@@ -44,8 +44,8 @@ def _function(name: str) -> Callable[[Any, Any], Any]:
 
 def _register(name: str) -> None:
     if _NAMES[name] not in pc.list_functions():
-        told = {"summary": f"{name} case as in Java", "description": "Full case mapping of Unicode."}
-        pc.register_scalar_function(_function(name), _NAMES[name], told, {"text": pa.string()}, pa.string())
+        documentation = {"summary": f"{name} case as in Java", "description": "Full case mapping of Unicode."}
+        pc.register_scalar_function(_function(name), _NAMES[name], documentation, {"text": pa.string()}, pa.string())
 
 
 for _name in _NAMES:

@@ -9,7 +9,7 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.merge.merged_slice import Merging
-from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.commit import DUPLICATES_REPAIR, REPAIR_KEY, CommitMetadata
 from pyhudi_core.model.instant import Instant, time_before
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import CdcMode
@@ -55,9 +55,14 @@ def changes(
     for instant in last.visibility.commits:
         completed = instant.completion_time or instant.requested_time
         commit = context.folder.read_commit(instant)
-        if completed > lower and commit.operation not in SERVICE_OPERATIONS:
+        if completed > lower and _changes_rows(commit):
             groups.extend(_changes_of(context, last, instant, commit))
     return Changes(context.storage, context.runtime.executor, reader, tuple(groups))
+
+
+def _changes_rows(commit: CommitMetadata) -> bool:
+    """Whether its changes are told. A removal of duplicates deletes rows whose keys stay; told as deletes of these keys, they would mislead."""
+    return commit.operation not in SERVICE_OPERATIONS and commit.extra.get(REPAIR_KEY) != DUPLICATES_REPAIR
 
 
 def _changes_of(
@@ -72,16 +77,16 @@ def _changes_of(
         logs[stat.partition, stat.file_id] = logs.get((stat.partition, stat.file_id), ()) + tuple(stat.change_logs)
     replaced = {(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}
     for partition, file_id in sorted(logs.keys() | replaced):
-        told = logs.get((partition, file_id), ()) if both_images else ()
+        change_logs = logs.get((partition, file_id), ()) if both_images else ()
         old, new = _group(before, partition, file_id), _group(after, partition, file_id)
         is_whole = True
         try:
             refuse_cleaned_change(last.view.listing, context.table, commit, (partition, file_id), old)
         except SnapshotExpiredError:
-            if not told:
+            if not change_logs:
                 raise
             is_whole = False
-        yield GroupChange(instant.requested_time, old, new, told, is_whole)
+        yield GroupChange(instant.requested_time, old, new, change_logs, is_whole)
 
 
 def _view_at(context: TableContext, last: Snapshot, bound: str) -> FileGroupView:

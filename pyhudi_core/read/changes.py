@@ -1,11 +1,11 @@
 """Change data capture: what every commit did to every row, with the row before and after.
 
 Specification, "CDC Query". A change is the difference between two states of a file group, the one before a commit became visible and the one with it:
-so it is right in whatever way the table keeps its changes (the three supplemental logging modes), for copy-on-write and merge-on-read, and
-never tells of a value that lost the merge. Where a commit has left a change log with both images (``DATA_BEFORE_AFTER``), that is read instead
-of the two states.
+so it is correct for each of the three supplemental logging modes, for copy-on-write and merge-on-read tables, and never contains a value that lost
+the merge. If a commit has change logs with both images (``DATA_BEFORE_AFTER``), they are read instead of the two states.
 
-Commits are told in the order of their completion; table services change no rows and tell nothing.
+Changes are returned in the order of the completion of their commits. Within a commit they have no order: a key that moved to another partition has an
+insert and a delete, so who applies a commit's changes applies its deletes first. Table services change no rows, so they have no changes.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ class ChangeReader:
     def read(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch]:
         """The changes of one group, as batches of the result's columns, in no order among them."""
         with at_table(storage.location):
-            yield from (batch for batch in self._told(storage, change) if batch is not None and batch.num_rows)
+            yield from (batch for batch in self._changes_of(storage, change) if batch is not None and batch.num_rows)
 
-    def _told(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch | None]:
-        """By the change logs, or by the two slices where there are none that tell it."""
+    def _changes_of(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch | None]:
+        """The changes from the change logs; without usable change logs, from the two slices."""
         if change.logs:
             try:
                 return iter([self._logged(storage, path, change.instant) for path in change.logs])
@@ -123,9 +123,10 @@ class ChangeReader:
         return self._batch(pa.array(ops, pa.string()), change.instant, old, new, at_new, at_old)
 
     def _otherwise(self, pairs: Pairs, which: np.ndarray) -> np.ndarray:
-        """Which of these pairs differ although the commit did not write what is there now.
+        """Which of these pairs differ although the current row was not written by this commit.
 
-        A late partial update fills what a newer one left out, and where a late delete replaces an entry of the logs the base row may be back.
+        A late partial update can provide a column that a newer one omits. If a late delete replaces a log entry, the base row can become visible
+        again.
         """
         columns = self.schema.names
         before, after = pairs.old.select(columns), pairs.new.select(columns)
@@ -182,7 +183,7 @@ class ChangeReader:
     def _batch(
         self, ops: pa.Array, instant: str, old: pa.Table, new: pa.Table, has: np.ndarray, had: np.ndarray
     ) -> pa.RecordBatch:
-        """Put the columns together; ``had`` and ``has`` are negative where there is no row before or after."""
+        """Combine the columns; ``had`` and ``has`` are negative if there is no row before or after."""
         keep = self._matching(old, had) | self._matching(new, has)
         columns = [
             ops.cast(pa.string()), pa.repeat(pa.scalar(instant), len(ops)),
@@ -216,7 +217,7 @@ class Changes:
 
     @property
     def schema(self) -> pa.Schema:
-        """op (i, u or d), ts_ms (the commit's requested time), before and after (rows; null where there is none)."""
+        """op (i, u or d), ts_ms (the commit's requested time), before and after (rows; null if there is none)."""
         return self.reader.result_schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:

@@ -63,7 +63,7 @@ def located(found: Scan) -> Scan:
         return found
     if keys is None or len(keys) > _MOST_LOOKED_UP:
         return found
-    places = metadata.record_locations(keys.to_pylist())
+    places = metadata.record_locations(keys)
     groups = zip(places.column("partition").to_pylist(), places.column("file_id").to_pylist(), strict=True)
     return found.in_groups(frozenset(groups))
 
@@ -115,10 +115,10 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
     if not isinstance(batch, pa.RecordBatch):
         return make_scan(context, state, columns, None, keys=pa.array([], pa.string()))
     typed = cast_batch(batch.select(names), pa.schema([state.schema.field(name) for name in names]))
-    told = config.is_partitioned and all(name in names for name in config.partition_fields)
+    has_partition_values = config.is_partitioned and all(name in names for name in config.partition_fields)
     by_text = _has_known_texts(config, state.schema) or len(config.record_key_fields) > 1
-    folders = _folders(typed, config) if told and by_text else None
-    where = _values_of(typed, config.partition_fields) if told and folders is None else None
+    folders = _folders(typed, config) if has_partition_values and by_text else None
+    where = _values_of(typed, config.partition_fields) if has_partition_values and folders is None else None
     found = located(make_scan(context, state, columns, where, keys=_texts(typed, config) if by_text else None))
     if _has_two_texts(config) or not by_text:
         # One key may have the same text as another form of a different key, so the value itself decides.

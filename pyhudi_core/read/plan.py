@@ -82,15 +82,15 @@ def may_match(snapshot: Snapshot, predicate: Condition | None, path: str) -> boo
 
 
 def choose_row_groups(
-    reader: BaseFileReader, predicate: Condition | None, schema: pa.Schema, told: Collection[str] = ()
+    reader: BaseFileReader, predicate: Condition | None, schema: pa.Schema, constants: Collection[str] = ()
 ) -> list[int]:
     """Return the row groups of a file that can hold a matching row, by the statistics in its footer. Columns in
-    ``told`` have the folder's value instead.
+    ``constants`` have the folder's value instead.
     """
     rows = reader.row_group_rows
     if predicate is None:
         return list(range(len(rows)))
-    names = [name for name in sorted(predicate.columns or schema.names) if name not in told]
+    names = [name for name in sorted(predicate.columns or schema.names) if name not in constants]
     present = [name for name in names if name in reader.schema.names]
     ranges = reader.row_group_statistics(present)
     widened = {

@@ -27,7 +27,7 @@ from pyhudi_core.read.expression_ranges import indexed_calls
 from pyhudi_core.snapshot.snapshot import Snapshot
 
 Place = tuple[str, str]
-"""Partition and file name; no file name for statistics of the whole partition."""
+"""Partition and file name; no file name for statistics of the complete partition."""
 Ranges = Mapping[Place, Mapping[str, ColumnStats]]
 """Statistics by column or call."""
 

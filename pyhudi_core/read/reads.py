@@ -107,16 +107,28 @@ class Staged(Protocol):
 
 
 def staged(context: TableContext, write: Staged, columns: Columns, where: object) -> Scan:
-    """Read the rows that an unpublished write changed or added: a snapshot that has its files only."""
+    """Read the rows that an unpublished write changed or added: a snapshot that has its files only, and the slices below its logs."""
+    before, own = write.snapshot, write.requested
     files: dict[str, list[ObjectInfo]] = {}
     for stat in write.metadata.stats:
         files.setdefault(stat.partition, []).append(ObjectInfo(stat.path, stat.size, 0, ""))
-    completed = replace(
-        write.requested, state=State.COMPLETED, completion_time=time_after(write.requested.requested_time)
-    )
-    timeline = Timeline((completed,))
-    visibility = Visibility.of(timeline, None, lambda _instant: write.metadata, lambda: False)
+    logged = {
+        (stat.partition, stat.file_id) for stat in write.metadata.stats if stat.path.rpartition("/")[2].startswith(".")
+    }
+    for partition in sorted({partition for partition, _ in logged}):
+        below = [piece for piece in before.view.slices(partition) if piece.group in logged]
+        files[partition] += [ObjectInfo(file.path, file.size, 0, "") for piece in below for file in piece.files]
+    last = max(own.requested_time, before.completion_time)
+    completed = replace(own, state=State.COMPLETED, completion_time=time_after(last))
+    timeline = Timeline.of((*before.timeline, completed)) if logged else Timeline((completed,))
+
+    def read_commit(instant: Instant) -> CommitMetadata:
+        same = instant.requested_time == own.requested_time
+        return write.metadata if same else before.visibility.read_commit(instant)
+
+    known = before.visibility
+    visibility = Visibility.of(timeline, None, read_commit, known.has_history, history=known.history)
     listing = FixedListing({partition: tuple(infos) for partition, infos in files.items()})
     view = FileGroupView(listing, visibility, context.table)
     state = Snapshot(context.config, timeline, None, write.schema, view)
-    return make_scan(context, state, columns, where, frozenset({write.requested.requested_time}))
+    return make_scan(context, state, columns, where, frozenset({own.requested_time}))

@@ -98,8 +98,8 @@ class RowFilter:
     def row_groups(self, reader: BaseFileReader, merging: Merging, piece: FileSlice) -> list[int]:
         """Return the row groups of a base file that can hold a matching row; all row groups if columns have other names in it."""
         renamed = merging.names_at(piece.requested_time) is not None
-        told = constants_of(piece.partition, merging.config, self.schema)
-        return choose_row_groups(reader, None if renamed else self.predicate, self.schema, told)
+        constants = constants_of(piece.partition, merging.config, self.schema)
+        return choose_row_groups(reader, None if renamed else self.predicate, self.schema, constants)
 
     def may_hold_keys(self, reader: BaseFileReader) -> bool:
         """Whether a file can hold a requested key, by its key range and its bloom filter."""

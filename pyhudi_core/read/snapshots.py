@@ -87,7 +87,7 @@ def archived_between(context: TableContext, state: Snapshot, lower: str) -> Iter
             f"Commits after {lower} may have been archived, and the archived timeline cannot be read: {error.message}",
             table=context.table,
             path=error.path,
-            hint=f"Read the whole table with scan(), then continue from {max(state.visibility.completed_until, lower)}.",
+            hint=f"Read the complete table with scan(), then continue from {max(state.visibility.completed_until, lower)}.",
         ) from error
 
 

@@ -46,7 +46,7 @@ class Executor(Protocol):
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]: ...
 
     def at_least(self, calls: int) -> Executor:
-        """The same with room for so many calls at once: for calls that wait for a storage, not for a core. A serial executor stays serial."""
+        """An executor for at least this number of concurrent calls, for calls that wait for a storage. A serial executor stays serial."""
         ...
 
 
@@ -54,14 +54,12 @@ class TimerHandle(Protocol):
     """A repeating call that can be cancelled."""
 
     def cancel(self) -> None:
-        """Stop the calls. Returns when no call is running, or when a running one exceeds the waiting time; that one may
-        still finish its work.
-        """
+        """Stop the calls. Waits for a running call, but not longer than the waiting time; such a call may still finish its work."""
         ...
 
 
 class Timer(Protocol):
-    """Calls a function again and again in the background (heartbeats, lease renewals)."""
+    """Calls a function repeatedly in the background (heartbeats, lease renewals)."""
 
     def every(self, seconds: float, fn: Callable[[], None], name: str) -> TimerHandle: ...
 

@@ -11,7 +11,7 @@ import socket
 from dataclasses import dataclass
 
 _ENDED = ("Z", "X")
-"""States of a process of which only the exit code is left."""
+"""States of an ended process whose exit code was not read yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 _log = logging.getLogger(__name__)
 
 PATIENCE_S = 10.0
-"""So long the end of a call waits for one that is running; a storage may let it hang for minutes."""
+"""Seconds that `cancel` waits for a running call; a call to a storage may hang for minutes."""
 
 
 class ThreadTimerHandle:
@@ -36,7 +36,9 @@ class ThreadTimerHandle:
             return
         self._thread.join(self._patience_s)
         if self._thread.is_alive():
-            _log.warning("%s still runs after %g s; cancel stops waiting for it", self._thread.name, self._patience_s)
+            _log.warning(
+                "%s is still running after %g s; cancel does not wait any longer", self._thread.name, self._patience_s
+            )
 
     def _run(self) -> None:
         while not self._stop.wait(self._seconds):

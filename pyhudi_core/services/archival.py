@@ -101,7 +101,9 @@ class Archival(TableService[ArchivalResult]):
         """None: Hudi knows no scheduled archival. Use `run`, from any process."""
         return
 
-    def _run(self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None) -> ArchivalResult:
+    def _run(
+        self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None, mine: list[Instant]
+    ) -> ArchivalResult:
         """Archive down to ``hoodie.keep.min.commits``, whether or not there are more than ``hoodie.keep.max.commits``.
 
         The gate is asked each time before the lock is taken. Nothing of an archival holds extra metadata, and no task runs on Spark.

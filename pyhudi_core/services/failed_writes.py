@@ -84,7 +84,9 @@ class FailedWrites(TableService[FailedWritesResult]):
                 return scheduled
         return None
 
-    def _run(self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None) -> FailedWritesResult:
+    def _run(
+        self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None, mine: list[Instant]
+    ) -> FailedWritesResult:
         """Roll back all that dead writers left, and remove what they had not announced yet."""
         planned = self.plan()
         ask_gate(gate, self.context, "to roll failed writes back")

@@ -141,24 +141,27 @@ class TableService(ABC, Generic[R]):
         return self._execute(self._time_of(instant), Execution(engine, gate, extra_metadata or {}))
 
     def run(self, spark: Any = None, gate: Gate | None = None, extra_metadata: Mapping[str, str] | None = None) -> R:
-        """Schedule a plan and execute it; if another commit comes first, plan anew, as often as the table's options say.
+        """Schedule a plan and execute it; if another commit comes first, try again, as often as the table's options say.
 
-        ``gate`` and ``extra_metadata`` as in `Execution`.
+        A plan that is on the timeline stays there, and is what the next attempt executes. ``gate`` and ``extra_metadata`` as in `Execution`.
         """
+        mine: list[Instant] = []
         with Retries(self.context) as retries:
 
             def attempt() -> R:
                 retries.began()
-                return self._run(spark, gate, extra_metadata)
+                return self._run(spark, gate, extra_metadata, mine)
 
             return retry(retries, attempt)
 
-    def _run(self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None) -> R:
-        """One attempt of `run`. It removes what it leaves, if it ends with a conflict."""
-        scheduled = self.schedule()
-        if scheduled is None and self.action is not None:
+    def _run(self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None, mine: list[Instant]) -> R:
+        """One attempt of `run`. If it ends with a conflict, only its plan is left, in ``mine`` for the next attempt."""
+        if not mine:
+            scheduled = self.schedule()
+            mine.extend([] if scheduled is None else [scheduled])
+        if not mine and self.action is not None:
             return self._nothing(self.plan().why_not)
-        return self.execute(scheduled, spark, gate, extra_metadata)
+        return self.execute(mine[0] if mine else None, spark, gate, extra_metadata)
 
     @abstractmethod
     def take_over(self) -> R:

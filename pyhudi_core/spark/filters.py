@@ -1,7 +1,7 @@
 """Convert filters that Spark pushes down to conditions of this package.
 
-A converted filter means exactly the same as in Spark (floating-point order, nulls in lists, escapes in patterns), so Spark does not evaluate it
-again. Spark keeps all other filters.
+A converted filter has exactly the meaning that it has in Spark (floating-point order, nulls in lists, escapes in patterns), so Spark does not
+evaluate it again. Spark evaluates all other filters.
 """
 
 from __future__ import annotations

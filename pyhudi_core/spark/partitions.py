@@ -1,4 +1,4 @@
-"""Tasks as Spark's input partitions, and their rows for Spark."""
+"""Convert tasks to Spark's input partitions, and read their rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyhudi_core.read.tasks import Task
 
 
 class TaskPartition(InputPartition):  # type: ignore[misc]  # PySpark has no types here
-    """One task."""
+    """An input partition that contains one task."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)

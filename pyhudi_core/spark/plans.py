@@ -23,7 +23,7 @@ from pyhudi_core.spark.settings import CHANGES, INCREMENTAL, READ_OPTIMIZED, Set
 from pyhudi_core.table import HudiTable
 
 TASK_BYTES = 32 << 20
-"""Slices are read together up to this size; a larger one alone."""
+"""Small slices are combined into one partition up to this size; a larger slice has its own."""
 
 Read = Scan | Changes
 _FOREVER = "99991231235959999"
@@ -32,7 +32,7 @@ _IMAGES = ("before", "after")
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """A table at the creation of a DataFrame; ``newest`` is its last instant, None if it had none."""
+    """A table at the creation of a DataFrame; ``newest`` is its latest instant, None if it had none."""
 
     settings: Settings
     newest: Instant | None
@@ -86,7 +86,7 @@ class Pinned:
         )
 
     def _state(self, table: HudiTable, point: str | None, ask: Callable[[TimePoint | None], Scan]) -> Scan:
-        """Return the state at a point in time, or the pinned one if it is older, also if a commit completes during the call."""
+        """Return the state at a point in time, or the pinned state if that is older; a commit that completes during the call changes nothing."""
         found = ask(point or self._added_since(table))
         if self.newest is None or found.completion_time <= _completed(self.newest):
             return found
@@ -149,7 +149,7 @@ def refuse_other_types(given: pa.Schema, known: pa.Schema, table: str, *, of_old
     """
     for item in given:
         if given.names.count(item.name) > 1:
-            raise SchemaMismatchError(f"Duplicate column: {item.name!r}", table=table, hint="Name it once.")
+            raise SchemaMismatchError(f"Duplicate column: {item.name!r}", table=table, hint="Give each column once.")
         found = known.field(item.name).type if item.name in known.names else None
         if found != item.type and not (of_older and found is not None and _was(item.type, found)):
             raise SchemaMismatchError(

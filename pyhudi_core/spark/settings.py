@@ -38,7 +38,7 @@ class Settings:
         as_of: a time, an instant's requested time or a snapshot token.
         after, until: a range of completion times; ``after`` is exclusive.
         refuse_pending_deletes: for read-optimized reads.
-        push_filters: whether Spark may push filters down, for frames that are used in one query only.
+        push_filters: whether Spark may push filters down; only correct for a DataFrame that is used in one query.
         starting: where a new stream begins: earliest, latest or a completion time (exclusive).
         max_commits_per_batch, max_bytes_per_batch: limits for batches of a stream; None for no limit.
         storage_options, table_options: for `open_table`.
@@ -75,7 +75,7 @@ class Settings:
         if not own.get("path"):
             raise InvalidOptionError(
                 "The table's location is missing",
-                hint='Name it: load("/lake/orders") or option("path", "/lake/orders").',
+                hint='Give it: load("/lake/orders") or option("path", "/lake/orders").',
             )
         return cls(
             path=own["path"],
@@ -116,7 +116,7 @@ class Settings:
     def _refuse(self, names: frozenset[str], what: str) -> None:
         if names:
             raise InvalidOptionError(
-                f"The option {', '.join(map(repr, sorted(names)))} does not go with {what}",
+                f"The option {', '.join(map(repr, sorted(names)))} cannot be used for {what}",
                 table=self.path,
                 hint="snapshot: as_of; read_optimized: as_of, refuse_pending_deletes; incremental and changes: after, until; all of them "
                 "push_filters; streams are incremental or changes: starting, max_commits_per_batch, max_bytes_per_batch.",
@@ -151,7 +151,7 @@ def _count(own: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise _invalid(own, name, "Use a whole number from 1.")
+        raise _invalid(own, name, "Use an integer of 1 or more.")
     return int(text)
 
 
@@ -170,4 +170,4 @@ def _columns(text: str | None) -> tuple[str, ...] | None:
 
 
 def _invalid(own: Mapping[str, str], name: str, hint: str) -> InvalidOptionError:
-    return InvalidOptionError(f"{name}={own[name]!r} cannot be", table=own.get("path"), hint=hint)
+    return InvalidOptionError(f"{name}={own[name]!r} is not a valid value", table=own.get("path"), hint=hint)

@@ -1,7 +1,8 @@
 """``spark.read.format("pyhudi")``: a table as a Python data source of Spark 4.
 
 Spark creates the source, requests its schema and plans its partitions in Python processes next to the driver, and reads the partitions in its
-Python workers. It passes pickles between them, and rows as Arrow batches. So no object here lives longer than one call unless a pickle can hold it.
+Python workers. It pickles the objects between these processes, so every object here that is used by more than one call must be picklable. Rows are
+passed as Arrow batches.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         self.predicate: Predicate | None = None
 
     def partitions(self) -> list[InputPartition]:
-        """Return the slices to read, small ones together."""
+        """Return the slices to read; small slices are combined."""
         with raised_in_task():
             read = self._read()
             if read is None:
@@ -86,8 +87,8 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
 class FilteringReader(BatchReader):
     """A batch reader that also accepts filters from Spark, and skips files that cannot match.
 
-    Spark up to 4.3 reuses the partitions planned for one query of a DataFrame in all later queries, so such a frame is correct for one query only.
-    So this reader is used only on request.
+    Spark up to 4.3 plans the partitions for the first query of a DataFrame and uses them in all its later queries, so such a DataFrame is correct for
+    one query only. Therefore this reader is used only on request.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)

@@ -1,8 +1,8 @@
 """``spark.readStream.format("pyhudi")``: the commits of a table as a stream.
 
-An offset is a completion time: everything completed until then has been returned. Completion times grow in the order in which commits become
-visible, whatever their requested times. So a commit that was requested early and completes late is after the offset: none is lost, and none is
-returned twice. A batch (start, end] is read as of ``end``, so a repeat after a crash returns the same rows.
+An offset is a completion time: every commit that completed up to it has been returned. Commits become visible in the order of their completion times,
+whatever their requested times are. So a commit that was requested early and completes late is after the offset; no commit is lost or returned twice.
+A batch (start, end] is read as of ``end``, so a repeated batch after a crash has the same rows.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
                 ) from error
 
     def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:  # noqa: N802
-        """Return the end of the next batch; ``start`` if nothing has completed since."""
+        """Return the end of the next batch; ``start`` if no commit has completed since."""
         with raised_in_task():
             after = (start or {}).get(_COMPLETED, "")
             commits = [i for i in self._open().timeline.commits if _completed(i) > after]
@@ -111,7 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return _completed(commits[-1]) if len(commits) else default
 
     def _most(self, commits: list[Instant]) -> int:
-        """Return how many of the commits the limits allow, at least one."""
+        """Return the number of commits that the limits allow, at least one."""
         count = min(len(commits), self.settings.max_commits_per_batch or len(commits))
         room = self.settings.max_bytes_per_batch
         if room is None:

@@ -1,5 +1,5 @@
-"""Disks and networks: one synchronous protocol (``base``) and its adapters; ``s3`` is imported when a location
-asks for it.
+"""Storage of objects: one synchronous protocol (``base``) and its adapters for disks, S3 and memory. The S3 adapter is imported only for an S3
+location.
 """
 
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, OutputFile, Secret, Storage, StorageSpec

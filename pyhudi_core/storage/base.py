@@ -1,13 +1,13 @@
-"""What the rest of the package may ask of a disk or an object store.
+"""The protocol between the package and a disk or an object store.
 
-Small and synchronous on purpose: every step that another process can see is one call of this protocol, so that the
-explorer in ``pyhudi_core.testing`` can run the real code under every interleaving and crash of these calls.
+The protocol is small and synchronous: every step that another process can see is one call. So the explorer in ``pyhudi_core.testing`` can run the
+real code in every interleaving, with a crash at every call.
 
-Paths are relative to the storage's root (the table's location), use ``/``, never start with one and never contain
-``..``; anything else raises `UnsafePathError` before the outside is touched.
+Paths are relative to the root of the storage (the table's location). They use ``/``, do not begin with ``/`` and do not contain ``..``; any other
+path raises `UnsafePathError` before the disk or network is used.
 
-What a storage can do is a value, `Capabilities`; nobody asks for its class. A storage of your own inherits from `Storage`: it writes the calls that
-have no body here, and says what it is capable of. What it leaves out has a default that is safe everywhere.
+Callers read the abilities of a storage from `Capabilities`, and never check its class. Your own storage inherits from `Storage`: it implements the
+methods without a body and declares its capabilities. The other methods have defaults that are safe for every storage.
 """
 
 from __future__ import annotations
@@ -35,16 +35,14 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The direct children of a folder: objects sorted by path, and the paths of sub-folders (no trailing slash),
-    sorted.
-    """
+    """The direct children of a folder: objects, and paths of sub-folders (without trailing slash). Both are sorted by path."""
 
     objects: tuple[ObjectInfo, ...]
     folders: tuple[str, ...]
 
 
 class Secret(str):
-    """A string that does not show itself in logs or error messages."""
+    """A string whose value is not shown in logs and error messages."""
 
     def __repr__(self) -> str:
         return "Secret('***')"
@@ -52,7 +50,7 @@ class Secret(str):
 
 @dataclass(frozen=True, slots=True)
 class StorageSpec:
-    """All that a Spark task needs to open the same storage: the location and the storage options (secrets masked)."""
+    """What a Spark task needs to open the same storage: the location and the storage options. Secrets are masked when it is printed."""
 
     location: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -60,18 +58,18 @@ class StorageSpec:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a kind of storage can do. The defaults are right for every storage, also for one about which nothing is known.
+    """The abilities of a kind of storage. The defaults are safe for every storage, including an unknown one.
 
     Attributes:
-        put_if_absent: `Storage.put_if_absent` is one atomic step (S3: If-None-Match; a disk: link(2)). Without it, a table takes a single writer.
-        put_if_match: `put_if_match` and `delete_if_match` are one atomic step (S3: If-Match; a disk has none). With it, the commit record and the
-            lock are one object each; without it, they are numbered files and a lock file.
-        one_clock: all writers, and the times of objects, go by one clock (a disk of one machine). A writer that begins then waits 1 ms for others
-            to show, else ``hoodie.time.generator.max_expected_clock_skew_ms``.
-        one_process: no other process sees the objects, so a lock in memory excludes every writer.
+        put_if_absent: `Storage.put_if_absent` is one atomic step (S3: If-None-Match; a disk: link(2)). Without it, a table can have only one writer.
+        put_if_match: `put_if_match` and `delete_if_match` are one atomic step each (S3: If-Match; disks do not have it). With it, the commit record
+            and the lock are one object each; without it, they are numbered files and a lock file.
+        one_clock: all writers, and the times of objects, use the same clock (a disk of one machine). Then a writer waits 1 ms after its reservation,
+            otherwise ``hoodie.time.generator.max_expected_clock_skew_ms``.
+        one_process: only one process can see the objects, so a lock in memory excludes every writer.
         temporaries: a killed process can leave hidden files behind, which `Storage.sweep_temporaries` removes.
-        parallel_calls: so many calls at once are faster than one after the other, because each waits for a network; it bounds the threads of
-            listings and deletions. 1: threads do not help.
+        parallel_calls: the number of concurrent calls that is faster than sequential calls, because each call waits for the network; it limits the
+            threads of listings and deletions. 1: threads do not help.
     """
 
     put_if_absent: bool = False
@@ -84,7 +82,7 @@ class Capabilities:
 
 @runtime_checkable
 class Storage(Protocol):
-    """A table's folder on a disk or in a bucket. Raises `StorageError` and its kinds only."""
+    """A table's folder on a disk or in a bucket. Raises only `StorageError` and its subclasses."""
 
     @property
     def location(self) -> str:
@@ -93,11 +91,11 @@ class Storage(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this kind of storage can do. By default, nothing that a protocol could rest on."""
+        """The abilities of this kind of storage; by default none."""
         return Capabilities()
 
     def spec(self) -> StorageSpec:
-        """What opens this storage in another process. Raises `ConfigError` for storage that lives in one process."""
+        """The specification from which another process opens this storage. Raises `ConfigError` if the storage exists only in this process."""
         ...
 
     def get(self, path: str) -> bytes:
@@ -105,42 +103,38 @@ class Storage(Protocol):
         ...
 
     def head(self, path: str) -> ObjectInfo | None:
-        """The object's facts, or None where there is none."""
+        """Size, time and tag of the object; None if it does not exist."""
         ...
 
     def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
-        """All objects, at any depth, whose path starts with ``prefix`` and sorts after ``start_after``; sorted by
-        path.
-        """
+        """All objects, at any depth, whose path starts with ``prefix`` and is greater than ``start_after``; sorted by path."""
         ...
 
     def list_folder(self, folder: str) -> Folder:
-        """The direct children of a folder (``""`` is the root); empty where there is none."""
+        """The direct children of a folder (``""`` is the root); empty if it does not exist."""
         ...
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
-        """Write the object whole, replacing what is there; others see the old or the new bytes, never a part."""
+        """Write or replace the object. Readers see the old or the new bytes completely, never a part."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> ObjectInfo:
-        """Write the object if none is there. Raises `PreconditionFailedError`, or `StorageStateUnknownError`."""
+        """Write the object if it does not exist. Raises `PreconditionFailedError` if it exists, `StorageStateUnknownError` if that is not known."""
         ...
 
     def put_if_match(self, path: str, data: bytes, etag: str) -> ObjectInfo:
-        """Replace the object if its tag is ``etag``. Raises as `put_if_absent`; a missing object is a failed
-        precondition.
-        """
+        """Replace the object if its tag is ``etag``. Raises as `put_if_absent`; a missing object is a failed precondition."""
         ...
 
     def delete(self, path: str) -> None:
-        """Remove the object; nothing happens where there is none."""
+        """Remove the object; no effect if it does not exist."""
         ...
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """Remove the objects, in any order; nothing happens where there is none. A process that dies here leaves any part of them.
+        """Remove the objects, in any order; no effect on objects that do not exist. If the process dies here, any of them may remain.
 
-        One that fails does not keep the others from being deleted. Raises `DeletesFailedError`, which says which are left and why. By default
-        each is deleted by a call of its own; S3 takes 1,000 with each request.
+        After a failed deletion the others are still deleted. Raises `DeletesFailedError`, which names the remaining objects and the reasons. The
+        default makes one call for each object; S3 deletes up to 1,000 objects in one request.
         """
         delete_each(self.delete, paths, self.location)
 
@@ -149,48 +143,49 @@ class Storage(Protocol):
         ...
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Open for reading at random positions. Raises `ObjectNotFoundError`."""
+        """Open the object for random reads. Raises `ObjectNotFoundError`."""
         ...
 
     def open_output(self, path: str) -> OutputFile:
-        """Open a new object for writing. It appears under its path when it is closed, and not at all when it is
-        aborted. Paths are to be chosen so that nobody else has them: S3 refuses to replace an object here
-        (`PreconditionFailedError` at the close), a disk replaces it.
+        """Open a new object for writing. It becomes visible under its path when it is closed; if it is aborted, it never does.
+
+        The path must be unique: S3 refuses to replace an object here (`PreconditionFailedError` when it is closed), a disk replaces it.
         """
         ...
 
-    # --- what only disks have; the defaults are those of a storage that is not one
+    # --- for disks; the defaults are correct for storages without a file system
 
     def list_names(self, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The names of the objects and of the sub-folders in a folder, sorted. A disk gives them without a look at each file."""
+        """The names of the objects and of the sub-folders in a folder, sorted. On a disk this does not read the size and time of each file."""
         found = self.list_folder(folder)
         return tuple(_name(info.path) for info in found.objects), tuple(_name(path) for path in found.folders)
 
     def list_hidden(self, folder: str) -> tuple[ObjectInfo, ...]:
-        """The files of a folder that listings leave out: files in the making and Hadoop's checksum files."""
+        """The files of a folder that listings omit: unfinished files and Hadoop's checksum files."""
         return ()
 
     def without_fsync(self) -> Storage:
-        """The same storage for objects that mean nothing after a power failure, such as locks: a disk then waits for nothing."""
+        """The same storage without fsync, for objects that may be lost in a power failure, such as locks."""
         return self
 
     def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> builtins.list[str]:
-        """Remove hidden files in a folder (``deep``: and below it) that nobody has written to for so long, and that no living process has
-        open. Returns their paths.
+        """Remove the unfinished files in a folder (``deep``: and below it) that are older than this and that no running process has open.
+
+        Returns their paths.
         """
         return []
 
     def remove_empty_folders(self, folder: str) -> None:
-        """Remove a folder and those below it, as far as they are empty. A bucket has no empty folders."""
+        """Remove the empty folders at and below a folder. A bucket has no empty folders."""
         return
 
 
 class OutputFile(Protocol):
-    """A data file in the making."""
+    """A data file that is being written."""
 
     @property
     def stream(self) -> IO[bytes] | pa.NativeFile:
-        """Where to write (what ``pyarrow.parquet.ParquetWriter`` takes); do not close it, close the file."""
+        """The stream to write to, for example with ``pyarrow.parquet.ParquetWriter``; do not close the stream, close the file."""
         ...
 
     def close(self) -> ObjectInfo:
@@ -198,12 +193,12 @@ class OutputFile(Protocol):
         ...
 
     def abort(self) -> None:
-        """Forget what was written; safe after `close` (then it does nothing) and when called twice."""
+        """Discard the file. No effect after `close`; safe to call twice."""
         ...
 
 
 def delete_each(delete: Callable[[str], None], paths: Iterable[str], table: str) -> None:
-    """Call ``delete`` for each path, and go on after a failure. Raises `DeletesFailedError` at the end, `UnsafePathError` before the first."""
+    """Call ``delete`` for each path, also after a failure. Raises `DeletesFailedError` at the end, and `UnsafePathError` before the first call."""
     wanted = [check_path(path, table) for path in paths]
     failed: dict[str, str] = {}
     for path in wanted:
@@ -215,7 +210,7 @@ def delete_each(delete: Callable[[str], None], paths: Iterable[str], table: str)
 
 
 def report_failed(failed: Mapping[str, str], wanted: int, table: str) -> None:
-    """Raise `DeletesFailedError` if a deletion failed; ``failed`` says why, by path."""
+    """Raise `DeletesFailedError` if a deletion failed; ``failed`` has the reasons by path."""
     if not failed:
         return
     first, why = next(iter(failed.items()))
@@ -224,7 +219,7 @@ def report_failed(failed: Mapping[str, str], wanted: int, table: str) -> None:
         failed=failed,
         table=table,
         path=first,
-        hint="The others are gone. Remove the reason, and delete again; deleting twice does no harm.",
+        hint="The others were deleted. Correct the cause and delete again; it is safe to delete an object twice.",
     )
 
 

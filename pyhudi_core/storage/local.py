@@ -1,8 +1,8 @@
 """Storage on a POSIX disk.
 
-Invariants: an object appears whole or not at all (temporary file, fsync, rename or link); `put_if_absent` is link(2);
-nothing outside the root is reached, not even through a symbolic link. Disks have no If-Match, so `put_if_match` is
-refused (see `Capabilities`); `delete_if_match` excludes other processes of this machine that use this package (flock on the folder).
+Invariants: an object appears completely or not at all (temporary file, fsync, rename or link); `put_if_absent` is link(2); nothing outside the root
+is read or written, not even through a symbolic link. Disks have no If-Match, so `put_if_match` is refused (see `Capabilities`). `delete_if_match`
+excludes other processes of this machine that use this package (flock on the folder).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, pa
 
 _WRITE_BUFFER = 1 << 20
 _SWEPT = 4
+_PATH = attrgetter("path")
 _CAPABILITIES = Capabilities(put_if_absent=True, one_clock=True, temporaries=True)
 
 
@@ -30,8 +32,8 @@ class LocalStorage(Storage):
     """A folder of a disk.
 
     Args:
-        root: the folder, as a path or a ``file:`` location; it need not be there yet.
-        fsync: whether what was written survives a power failure; without it, only the end of the process.
+        root: the folder, as a path or a ``file:`` location; it need not exist yet.
+        fsync: wait until the disk has stored each write. Without it, writes survive the end of the process but not a power failure.
     """
 
     def __init__(self, root: str, *, fsync: bool = True) -> None:
@@ -89,7 +91,7 @@ class LocalStorage(Storage):
         with self._errors(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(absolute) as entries:
             for entry in entries:
                 if entry.is_symlink():
-                    self._sort_in(entry, base + entry.name, [], [])  # refuses those that lead astray
+                    self._check_link(entry, base + entry.name)
                 if not files.is_hidden(entry.name):
                     found[entry.is_dir()].append(entry.name)
         return tuple(sorted(found[0])), tuple(sorted(found[1]))
@@ -113,7 +115,7 @@ class LocalStorage(Storage):
             try:
                 return self._publish(path, data, files.publish_if_absent)
             except FileExistsError:
-                raise PreconditionFailedError("The object is already there", table=self._location, path=path) from None
+                raise PreconditionFailedError("The object already exists", table=self._location, path=path) from None
 
     def put_if_match(self, path: str, data: bytes, etag: str) -> ObjectInfo:
         check_path(path, self._location)
@@ -178,7 +180,7 @@ class LocalStorage(Storage):
             return LocalOutputFile(self, path, target, self._fsync)
 
     def _resolve(self, path: str) -> str:
-        """The absolute path of an object, after the checks that keep it below the root."""
+        """The absolute path of an object. Raises `UnsafePathError` if it is not below the root."""
         target = os.path.join(self._real_root, check_path(path, self._location))
         if os.path.realpath(target) != target:
             self._refuse_leaving(path, os.path.realpath(target))
@@ -197,26 +199,26 @@ class LocalStorage(Storage):
         files.make_folders(os.path.dirname(target), self._fsync)
         self._resolve(path)
         if os.path.isdir(target):
-            raise StorageError("A folder is where the object should be", table=self._location, path=path)
+            raise StorageError("A folder has the path of the object", table=self._location, path=path)
 
     def _publish(self, path: str, data: bytes, publish: Callable[[str, str, bool], None]) -> ObjectInfo:
-        """Write the bytes beside the target and give them its name."""
+        """Write the bytes to a temporary file in the same folder, then give it the name of the target."""
         for _ in range(_SWEPT):
             try:
-                target, temporary = self._write_beside(path, data)
+                target, temporary = self._write_temporary(path, data)
                 found = os.stat(temporary)
                 publish(temporary, target, self._fsync)
                 return _info(path, found)
             except FileNotFoundError:
-                continue  # this process stood still, and somebody swept what he took for a dead one's; nothing has happened yet
+                continue  # this process paused, and another one removed the file as abandoned; nothing was published yet
         raise StorageError(
-            f"The hidden file was swept {_SWEPT} times before it had its name",
+            f"The temporary file was removed {_SWEPT} times before it got its name",
             table=self._location,
             path=path,
-            hint="Write again; this process stands still for longer than its heartbeats may be missing.",
+            hint="Write again. This process pauses for longer than a missing heartbeat is tolerated.",
         )
 
-    def _write_beside(self, path: str, data: bytes) -> tuple[str, str]:
+    def _write_temporary(self, path: str, data: bytes) -> tuple[str, str]:
         target = self._resolve(path)
         try:
             return target, files.write_temporary(target, data, self._fsync)
@@ -225,6 +227,7 @@ class LocalStorage(Storage):
         return target, files.write_temporary(target, data, self._fsync)
 
     def _children(self, folder: str) -> Folder:
+        """The children of a folder. Without cleaning a folder keeps every version of every file, so the loop does little for each."""
         absolute = self._resolve(folder) if folder else self._real_root
         base = folder + "/" if folder else ""
         objects: list[ObjectInfo] = []
@@ -233,39 +236,41 @@ class LocalStorage(Storage):
             try:
                 with os.scandir(absolute) as entries:
                     for entry in entries:
-                        self._sort_in(entry, base + entry.name, objects, folders)
+                        name = entry.name
+                        if entry.is_symlink():
+                            self._check_link(entry, base + name)
+                        elif entry.is_dir(follow_symlinks=False):
+                            folders.append(base + name)
+                            continue
+                        if name[0] == "." and files.is_hidden(name):
+                            continue
+                        try:
+                            found = entry.stat()
+                        except FileNotFoundError:
+                            continue
+                        if stat.S_ISREG(found.st_mode):
+                            objects.append(_info(base + name, found))
             except (FileNotFoundError, NotADirectoryError):
                 return Folder((), ())
-        return Folder(tuple(sorted(objects, key=lambda info: info.path)), tuple(sorted(folders)))
+        return Folder(tuple(sorted(objects, key=_PATH)), tuple(sorted(folders)))
 
-    def _sort_in(
-        self, entry: os.DirEntry[str], path: str, objects: builtins.list[ObjectInfo], folders: builtins.list[str]
-    ) -> None:
-        if entry.is_symlink():
-            self._refuse_leaving(path, os.path.realpath(entry.path))
-            if entry.is_dir():
-                # Following it could walk in circles, and would show one object under two paths.
-                raise UnsafePathError("A folder is a symbolic link", table=self._location, path=path)
-        elif entry.is_dir(follow_symlinks=False):
-            folders.append(path)
-            return
-        if files.is_hidden(entry.name):
-            return
-        with suppress(FileNotFoundError):
-            found = entry.stat()
-            if stat.S_ISREG(found.st_mode):
-                objects.append(_info(path, found))
+    def _check_link(self, entry: os.DirEntry[str], path: str) -> None:
+        """Refuse a symbolic link that leads out of the table, or to a folder."""
+        self._refuse_leaving(path, os.path.realpath(entry.path))
+        if entry.is_dir():
+            # A listing that follows the link could be endless, and would show one object under two paths.
+            raise UnsafePathError("A folder is a symbolic link", table=self._location, path=path)
 
     def _not_as_expected(self, path: str) -> PreconditionFailedError:
         return PreconditionFailedError("The object is not the expected one", table=self._location, path=path)
 
     @contextmanager
     def _errors(self, path: str) -> Iterator[None]:
-        """Turn errors of the operating system into those of the package."""
+        """Convert errors of the operating system to errors of the package."""
         try:
             yield
         except (FileNotFoundError, IsADirectoryError) as error:
-            raise ObjectNotFoundError("There is no object", table=self._location, path=path) from error
+            raise ObjectNotFoundError("The object does not exist", table=self._location, path=path) from error
         except NotADirectoryError as error:
             raise ObjectNotFoundError(
                 "A part of the path is a file", table=self._location, path=path, hint="Give the folder of a table."
@@ -275,7 +280,7 @@ class LocalStorage(Storage):
 
 
 class LocalOutputFile:
-    """A file in the making under a temporary name in its folder."""
+    """An unfinished file with a temporary name in its folder."""
 
     def __init__(self, storage: LocalStorage, path: str, target: str, fsync: bool) -> None:
         self._storage = storage
@@ -297,7 +302,7 @@ class LocalOutputFile:
 
     def close(self) -> ObjectInfo:
         if not self._open:
-            raise StorageError("The file is closed already", table=self._storage.location, path=self._path)
+            raise StorageError("The file is already closed", table=self._storage.location, path=self._path)
         self._open = False
         try:
             self._stream.close()
@@ -324,7 +329,7 @@ class LocalOutputFile:
 
 def _refused(error: OSError, table: str, path: str) -> StorageError:
     return StorageError(
-        f"The disk refused: {error.strerror or error}",
+        f"The operating system refused the call: {error.strerror or error}",
         table=table,
         path=path,
         hint="Check who may read and write in the table's folder, and that the disk has room.",

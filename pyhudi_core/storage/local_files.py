@@ -1,9 +1,8 @@
-"""How bytes become a file of a POSIX disk: temporary name, fsync, and then one atomic step (rename or link).
+"""Create files on a POSIX disk: write under a temporary name, fsync, then publish in one atomic step (rename or link).
 
-Temporary files live in the folder of the file they become, because rename and link cannot cross file systems. They
-start with ``.pyhudi-`` and end with ``.tmp``; listings hide them. A killed process leaves them behind, so they can be swept.
-Hadoop keeps a checksum of ``name`` in ``.name.crc`` and refuses a file that does not match it, so a stale one is removed
-before a file appears.
+A temporary file is in the folder of the final file, because rename and link cannot cross file systems. Its name begins with ``.pyhudi-`` and ends
+with ``.tmp``; listings omit it. A killed process leaves temporary files behind, so abandoned ones can be removed. Hadoop keeps a checksum of ``name``
+in ``.name.crc`` and refuses a file that does not match it, so an old checksum file is removed before the file is published.
 """
 
 from __future__ import annotations
@@ -19,37 +18,38 @@ _TEMPORARY = (".pyhudi-", ".tmp")
 
 
 def is_hidden(name: str) -> bool:
-    """Whether listings leave the file out: our temporary files and Hadoop's checksum files."""
+    """Whether listings omit the file: temporary files of this package and Hadoop's checksum files."""
     if not name.startswith("."):
         return False
     return name.endswith(".crc") or (name.startswith(_TEMPORARY[0]) and name.endswith(_TEMPORARY[1]))
 
 
 def is_temporary(name: str) -> bool:
-    """Whether the name is one of `temporary_beside`."""
+    """Whether `temporary_beside` made the name."""
     return name.startswith(_TEMPORARY[0]) and name.endswith(_TEMPORARY[1])
 
 
 def begin_temporary(path: str) -> tuple[str, int]:
-    """Create an empty temporary file beside the path, and tell other processes that it is being written; until the descriptor that is returned
-    with its name is closed, or this process ends. The folder must be there.
+    """Create an empty temporary file in the folder of the path, and mark it as open. Returns its name and a descriptor.
+
+    Other processes see the mark (a shared flock) until the descriptor is closed or this process ends. The folder must exist.
     """
     while True:
         temporary = temporary_beside(path)
         descriptor = os.open(temporary, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with suppress(OSError):  # where there are no such locks, nothing is swept either
+        with suppress(OSError):  # a file system without flock: `remove_if_abandoned` removes no file there
             fcntl.flock(descriptor, fcntl.LOCK_SH)
         if os.fstat(descriptor).st_nlink:
             return temporary, descriptor
-        os.close(descriptor)  # this process stood still before it had marked the file, and somebody swept it
+        os.close(descriptor)  # this process paused before it marked the file, and another one removed it
 
 
 def remove_if_abandoned(path: str, before_ns: int) -> bool:
-    """Remove a temporary file unless it was changed since, or a process has it marked as open."""
+    """Remove a temporary file unless it was changed after ``before_ns`` or a process has marked it as open. Returns whether it was removed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return False  # it has got its name by now, or is not ours to open
+        return False  # it was published in the meantime, or this user may not open it
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(descriptor).st_mtime_ns >= before_ns:
@@ -63,12 +63,12 @@ def remove_if_abandoned(path: str, before_ns: int) -> bool:
 
 
 def temporary_beside(path: str) -> str:
-    """A name that nobody else uses in the folder of the path."""
+    """A unique temporary name in the folder of the path."""
     return os.path.join(os.path.dirname(path), f"{_TEMPORARY[0]}{uuid.uuid4().hex}{_TEMPORARY[1]}")
 
 
 def remove_checksum(path: str) -> None:
-    """Remove the file in which Hadoop keeps the checksum of this one."""
+    """Remove Hadoop's checksum file of this file."""
     folder, name = os.path.split(path)
     try:
         remove_quietly(os.path.join(folder, f".{name}.crc"))
@@ -79,7 +79,7 @@ def remove_checksum(path: str) -> None:
 
 
 def write_temporary(path: str, data: bytes, fsync: bool) -> str:
-    """Write the bytes to a temporary file beside the path and return its name. The folder must be there."""
+    """Write the bytes to a temporary file in the folder of the path and return its name. The folder must exist."""
     temporary = temporary_beside(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
@@ -97,7 +97,7 @@ def write_temporary(path: str, data: bytes, fsync: bool) -> str:
 
 
 def publish_replacing(temporary: str, path: str, fsync: bool) -> None:
-    """Give the temporary file its name, replacing what is there."""
+    """Rename the temporary file to its final name; an existing file is replaced."""
     try:
         remove_checksum(path)
         os.replace(temporary, path)
@@ -109,7 +109,7 @@ def publish_replacing(temporary: str, path: str, fsync: bool) -> None:
 
 
 def publish_if_absent(temporary: str, path: str, fsync: bool) -> None:
-    """Give the temporary file its name; raises FileExistsError when the name is taken."""
+    """Rename the temporary file to its final name. Raises FileExistsError if a file with this name exists."""
     try:
         # link(2) fails on an existing name, on every POSIX file system and across processes; rename(2) would replace
         # it.
@@ -123,7 +123,7 @@ def publish_if_absent(temporary: str, path: str, fsync: bool) -> None:
 
 
 def sync(path: str) -> None:
-    """Make the content of a file, or the names of a folder, survive a power failure."""
+    """Store the content of a file, or the names in a folder, so that they survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -132,7 +132,7 @@ def sync(path: str) -> None:
 
 
 def make_folders(folder: str, fsync: bool) -> None:
-    """Create the folder and those above it, each made durable in the one above."""
+    """Create the folder and its parents; with ``fsync`` each is stored durably in its parent."""
     missing: list[str] = []
     current = PurePosixPath(folder)
     while not os.path.isdir(current):
@@ -149,7 +149,7 @@ def make_folders(folder: str, fsync: bool) -> None:
 
 
 def remove_quietly(path: str) -> None:
-    """Remove a file if it is there."""
+    """Remove a file if it exists."""
     try:
         os.unlink(path)
     except FileNotFoundError:

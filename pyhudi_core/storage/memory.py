@@ -1,7 +1,7 @@
 """Storage in the memory of one process, with the conditional writes of an object store.
 
-``memory://name/prefix`` names a bucket of this process: whoever opens the same name sees the same objects. Used for
-tests, examples and small tables of the local engine; Spark's workers cannot reach it.
+``memory://name/prefix`` names a bucket of this process; every handle with the same name sees the same objects. It is for tests, examples and small
+tables of the local engine; Spark's workers cannot access it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MemoryBucket:
             return stored
 
     def remove(self, key: str, if_etag: str | None = None) -> None:
-        """Forget the object, on condition of a tag. Raises `PreconditionFailedError`."""
+        """Remove the object, on condition of a tag. Raises `PreconditionFailedError`."""
         with self._lock:
             old = self._objects.get(key)
             if if_etag is not None and (old is None or old.etag != if_etag):
@@ -68,7 +68,7 @@ class MemoryBucket:
                 del self._keys[bisect_left(self._keys, key)]
 
     def scan(self, prefix: str, start_after: str = "") -> list[tuple[str, StoredObject]]:
-        """The objects whose key starts with the prefix and sorts after the bound, sorted by key."""
+        """The objects whose key starts with the prefix and is greater than ``start_after``, sorted by key."""
         found: list[tuple[str, StoredObject]] = []
         with self._lock:
             for index in range(bisect_left(self._keys, max(prefix, start_after)), len(self._keys)):
@@ -85,8 +85,8 @@ class MemoryStorage(Storage):
 
     Args:
         location: ``memory://name`` or ``memory://name/prefix``.
-        bucket: the bucket itself; `memory_bucket` gives the one that the name stands for.
-        clock: gives the modification times.
+        bucket: the bucket, for example from `memory_bucket`.
+        clock: the source of modification times.
     """
 
     def __init__(self, location: str, bucket: MemoryBucket, clock: Clock) -> None:
@@ -111,13 +111,13 @@ class MemoryStorage(Storage):
         raise ConfigError(
             "Storage in memory cannot be opened in another process",
             table=self._location,
-            hint="Use the local engine (Arrow data) for this table, or keep the table on a disk or in a bucket.",
+            hint="Write Arrow data to this table, which needs no other process, or create the table on a disk or in a bucket.",
         )
 
     def get(self, path: str) -> bytes:
         found = self._bucket.read(self._key(path))
         if found is None:
-            raise ObjectNotFoundError("There is no object", table=self._location, path=path)
+            raise ObjectNotFoundError("The object does not exist", table=self._location, path=path)
         return found.data
 
     def head(self, path: str) -> ObjectInfo | None:
@@ -161,7 +161,7 @@ class MemoryStorage(Storage):
 
 
 class MemoryOutputFile:
-    """A file in the making, as a growing buffer."""
+    """A file that is being written, as a growing buffer."""
 
     def __init__(self, storage: MemoryStorage, path: str) -> None:
         self._storage = storage
@@ -175,7 +175,7 @@ class MemoryOutputFile:
 
     def close(self) -> ObjectInfo:
         if not self._open:
-            raise StorageError("The file is closed already", table=self._storage.location, path=self._path)
+            raise StorageError("The file is already closed", table=self._storage.location, path=self._path)
         self._open = False
         return self._storage.put(self._path, self._stream.getvalue().to_pybytes())
 
@@ -194,12 +194,12 @@ _buckets: dict[str, MemoryBucket] = {}
 
 
 def memory_bucket(name: str) -> MemoryBucket:
-    """The bucket of this process with the name; made when it is first asked for."""
+    """The bucket of this process with this name; created on first use."""
     return _buckets.setdefault(name, MemoryBucket())
 
 
 def forget_memory_bucket(name: str) -> None:
-    """Drop the bucket with the name, so that its memory is free and the name can be used anew."""
+    """Remove the bucket with this name, which frees its memory."""
     _buckets.pop(name, None)
 
 

@@ -1,4 +1,4 @@
-"""From a location and storage options to the storage."""
+"""Open the storage of a location."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pyhudi_core.storage.paths import parse_location
 
 
 def open_storage(location: str, options: Mapping[str, str] | None = None) -> Storage:
-    """Open the storage behind a location: a plain path, ``file:``, ``memory:``, ``s3:`` or ``s3a:``.
+    """Open the storage of a location: a plain path, ``file:``, ``memory:``, ``s3:`` or ``s3a:``.
 
     Args:
-        location: the table's folder; it need not be there.
-        options: storage options. Disks take ``fsync`` (``true`` or ``false``), S3 takes those of `S3Options`.
+        location: the table's folder; it need not exist.
+        options: storage options: ``fsync`` (``true`` or ``false``) for disks, those of `S3Options` for S3.
 
     Raises:
-        UnknownOptionError: an option that the kind of storage does not take.
-        ConfigError: the location cannot be understood.
+        UnknownOptionError: the storage does not have the option.
+        ConfigError: the location is not valid.
     """
     if not isinstance(options or {}, Mapping):
         raise InvalidOptionError(
@@ -36,7 +36,7 @@ def open_storage(location: str, options: Mapping[str, str] | None = None) -> Sto
     if parsed.scheme == "memory":
         _refuse_unknown(given, set(), location)
         return MemoryStorage(parsed.text, memory_bucket(parsed.bucket), SystemClock())
-    # boto3 takes a quarter of a second and 25 MB, which tables on a disk, and each of Spark's workers, need not pay.
+    # Importing boto3 takes 0.25 s and 25 MB, so it is imported only if it is needed: not for tables on a disk, and not in every Spark worker.
     from pyhudi_core.storage.s3 import S3Storage  # noqa: PLC0415
 
     return S3Storage(parsed.text, given)
@@ -53,7 +53,7 @@ def _refuse_unknown(given: Mapping[str, str], known: set[str], location: str) ->
         raise UnknownOptionError(
             f"Unknown storage option '{unknown[0]}'",
             table=location,
-            hint=f"Known here: {', '.join(sorted(known)) or 'none'}.",
+            hint=f"Known for this location: {', '.join(sorted(known)) or 'none'}.",
         )
 
 

@@ -1,7 +1,7 @@
-"""Safe object paths, and what a location means.
+"""Check object paths, and parse locations.
 
-Every adapter checks each path here before it touches the outside, so that a path that was read from a table's own
-metadata can never lead out of the table's folder.
+Every adapter checks each path here before it calls the disk or the network, so a path in a table's own metadata can never lead out of the table's
+folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Location:
         scheme: the kind of storage.
         bucket: the bucket (S3) or the name (memory); empty for disks.
         path: the absolute folder (disks), or the key prefix without slashes at its ends.
-        text: the location as it is shown to users, without a slash at its end.
+        text: the location as shown to users, without a trailing slash.
     """
 
     scheme: Scheme
@@ -38,22 +38,24 @@ class Location:
 
 
 def parse_location(location: str) -> Location:
-    """Take a location apart: a plain path, ``file:``, ``memory:``, ``s3:`` or ``s3a:``.
+    """Parse a location: a plain path, ``file:``, ``memory:``, ``s3:`` or ``s3a:``.
 
     Raises:
         ConfigError: the scheme is unknown, or a part is missing.
-        UnsafePathError: the key prefix holds ``..`` or another unsafe part.
+        UnsafePathError: the key prefix contains ``..`` or another unsafe part.
     """
     if not isinstance(location, str):
         raise ConfigError(
             f"The location is a {type(location).__name__}, not text", hint="Give str(path), or an s3:// location."
         )
     if not location or "\0" in location:
-        raise ConfigError("The location is empty or holds a NUL character", hint="Give a folder or an s3:// location.")
+        raise ConfigError(
+            "The location is empty or contains a NUL character", hint="Give a folder or an s3:// location."
+        )
     if location.startswith("~"):
         raise ConfigError(
-            f"The location '{location}' begins with '~', which stands for no home folder here",
-            hint=f"Write the whole path, or ./{location} if the folder is called so.",
+            f"The location '{location}' begins with '~', which is not replaced by the home folder",
+            hint=f"Write the full path, or ./{location} if the folder has this name.",
         )
     found = _SCHEME.match(location)
     if found is None:
@@ -86,14 +88,14 @@ def _file_location(location: str, rest: str) -> Location:
 
 def _bucket_location(location: str, scheme: Scheme, written: str, rest: str) -> Location:
     if scheme == "s3" and not rest.startswith("//"):
-        raise ConfigError(f"The location '{location}' names no bucket", hint="Write s3://bucket/prefix.")
+        raise ConfigError(f"The location '{location}' has no bucket", hint="Write s3://bucket/prefix.")
     bucket, _, key = rest.lstrip("/").partition("/")
     key = key.strip("/")
     if not bucket:
-        raise ConfigError(f"The location '{location}' names no bucket", hint=f"Write {written}://bucket/prefix.")
+        raise ConfigError(f"The location '{location}' has no bucket", hint=f"Write {written}://bucket/prefix.")
     if "@" in bucket:
         raise ConfigError(
-            f"The location '{location}' holds credentials, which messages and logs would repeat",
+            f"The location '{location}' contains credentials, which would appear in messages and logs",
             hint="Give them as storage options (access_key_id, secret_access_key), or let boto3 find them.",
         )
     if key:
@@ -102,10 +104,10 @@ def _bucket_location(location: str, scheme: Scheme, written: str, rest: str) -> 
 
 
 def check_path(path: str, table: str) -> str:
-    """Return an object's path when it is safe: relative, with no empty, ``.`` or ``..`` segment, no NUL, encodable.
+    """Return an object's path if it is safe: relative, without empty, ``.`` or ``..`` segments and NUL, and encodable.
 
     Raises:
-        UnsafePathError: it is not.
+        UnsafePathError: the path is not safe.
     """
     if not path or "\0" in path or not _all_safe(path.split("/")):
         raise _unsafe(path, table)
@@ -114,7 +116,7 @@ def check_path(path: str, table: str) -> str:
 
 
 def check_prefix(prefix: str, table: str) -> str:
-    """Return a listing's prefix when it is safe; it may be empty, end with a slash or stop inside a name."""
+    """Return a listing's prefix if it is safe; it may be empty, end with a slash, or end inside a name."""
     if "\0" in prefix:
         raise _unsafe(prefix, table)
     *folders, last = prefix.split("/")
@@ -125,7 +127,7 @@ def check_prefix(prefix: str, table: str) -> str:
 
 
 def check_folder(folder: str, table: str) -> str:
-    """Return a folder's path when it is safe; ``""`` is the root."""
+    """Return a folder's path if it is safe; ``""`` is the root."""
     return folder if folder == "" else check_path(folder, table)
 
 
@@ -147,5 +149,5 @@ def _unsafe(path: str, table: str) -> UnsafePathError:
     return UnsafePathError(
         f"The path {shown!r} is not a plain path below the table's folder",
         table=table,
-        hint="Nothing was read or written. If a file of the table named this path, the file is damaged or hostile.",
+        hint="Nothing was read or written. If the path is from a file of the table, this file is damaged or hostile.",
     )

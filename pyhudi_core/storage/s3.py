@@ -1,9 +1,8 @@
 """Storage in S3 and compatible stores, through boto3.
 
-Invariants: conditional writes use If-None-Match and If-Match and never hide a first success (``s3_writes``); what a
-reader opened does not change under it (``s3_files``). Tags are hashes of the content: equal bytes have equal tags, so
-bytes that are compared and swapped must carry a nonce. Keys that end with a slash (folder marks of other tools) are
-not objects.
+Invariants: conditional writes use If-None-Match and If-Match, and report their success even if a request is repeated (``s3_writes``). An opened
+object does not change for its reader (``s3_files``). Tags are hashes of the content, so equal bytes have equal tags; bytes of a compare-and-swap must
+contain a nonce. Keys that end with a slash (folder markers of other tools) are not objects.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pyhudi_core.storage.s3_files import READ_AHEAD, RangedReader, S3OutputFile,
 from pyhudi_core.storage.s3_writes import ConditionalWriter, Target
 
 _CAPABILITIES = Capabilities(put_if_absent=True, put_if_match=True, parallel_calls=16)
-"""Requests wait for the network for tens of milliseconds; the connection pool of `s3_client` has room for three callers with so many at once."""
+"""A request waits tens of milliseconds for the network. The connection pool of `s3_client` is large enough for three callers with this number."""
 
 
 class S3Storage(Storage):
@@ -80,7 +79,7 @@ class S3Storage(Storage):
             try:
                 found = self._client.head_object(Bucket=target.bucket, Key=target.key)
             except ClientError as error:
-                # A HEAD answer has no body: a missing bucket looks the same, and the next write says so.
+                # A HEAD response has no body, so a missing bucket looks like a missing object; the next write reports it.
                 if status_of(error) == 404:
                     return None
                 raise
@@ -130,7 +129,7 @@ class S3Storage(Storage):
     def open_input(self, path: str) -> pa.NativeFile:
         found = self.head(path)
         if found is None:
-            raise ObjectNotFoundError("There is no object", table=self._location, path=path)
+            raise ObjectNotFoundError("The object does not exist", table=self._location, path=path)
         raw = RangedReader(self._client, self._target(path), found.size, found.etag)
         return pa.PythonFile(io.BufferedReader(raw, READ_AHEAD), mode="r")
 

@@ -1,8 +1,8 @@
-"""Deletion of many objects: S3's DeleteObjects, 1,000 keys with each request.
+"""Deletion of many objects: S3's DeleteObjects, up to 1,000 keys in one request.
 
-A request is answered key by key: some may be gone, and others not. What S3 could not do just now (throttled, an error of its own) is sent again
-after a wait, as ``s3_writes`` does with conditional writes; deleting twice does no harm, so a lost answer needs no look. What it refuses for good
-is reported with S3's reason. A store that does not know DeleteObjects, and a key that XML cannot hold, get one request for each object.
+The response has a result for each key. Keys with a temporary failure (throttling, an internal error) are sent again after a wait, as ``s3_writes``
+does with conditional writes. It is safe to delete an object twice, so a lost response needs no check. Other failures are reported with S3's reason.
+If the store does not support DeleteObjects, or XML cannot represent a key, each object is deleted by a separate request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyhudi_core.storage.s3_client import s3_errors
 from pyhudi_core.storage.s3_writes import ATTEMPTS, Target
 
 BATCH = 1_000
-"""The most keys that S3 takes with one request."""
+"""Maximum number of keys in one request."""
 _LATER = {"InternalError", "SlowDown", "ServiceUnavailable", "OperationAborted", "RequestTimeout", "503"}
 _UNKNOWN_VERB = {"NotImplemented", "MethodNotAllowed", "MissingContentMD5"}
 _NOT_IN_XML = re.compile("[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
@@ -38,7 +38,7 @@ class BatchDeleter:
         self._in_batches = True
 
     def delete(self, targets: Sequence[Target]) -> dict[str, str]:
-        """Delete the objects; returns why, by path, for those that are still there. Stops when a request fails as a whole."""
+        """Delete the objects. Returns the reasons, by path, for the objects that were not deleted. Stops if a complete request fails."""
         alone = [target for target in targets if _NOT_IN_XML.search(target.key)]
         together = [target for target in targets if not _NOT_IN_XML.search(target.key)]
         pieces = [together[start : start + BATCH] for start in range(0, len(together), BATCH)]
@@ -72,7 +72,7 @@ class BatchDeleter:
         return failed | {target.path: last[key] for key, target in left.items()}
 
     def _send(self, left: dict[str, Target]) -> list[dict[str, str]] | None:
-        """The errors by key; None if the store does not know the request."""
+        """The errors of single keys; None if the store does not support the request."""
         first = next(iter(left.values()))
         wanted = {"Objects": [{"Key": key} for key in left], "Quiet": True}
         with s3_errors(first.table, first.path, changes=True):

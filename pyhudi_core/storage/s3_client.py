@@ -1,8 +1,8 @@
-"""How S3 is reached: storage options, boto3 clients, and what S3's errors mean.
+"""The connection to S3: storage options, boto3 clients, and the meaning of S3's errors.
 
-Two clients with different retries. Reads and idempotent writes leave retrying to the SDK. Conditional writes are sent
-once: an SDK that repeats one hides its own first success behind "412 Precondition Failed", so
-``s3_writes`` repeats them and looks first.
+There are two clients. One is for reads and idempotent writes; the SDK repeats their requests. The other is for conditional writes and sends each
+request once: if the SDK repeated a successful write, the second request would fail with "412 Precondition Failed". ``s3_writes`` repeats conditional
+writes, and reads the object before it does.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _OTHER_HINT = "Check the endpoint, the region and the network, and try again."
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """Storage options of S3; what is not given comes from boto3's own chain (environment, profile, role).
+    """Storage options of S3. boto3 finds the options that are not given (environment, profile, role).
 
     Attributes:
-        endpoint_url: address of an S3-compatible store; empty is Amazon's.
+        endpoint_url: address of an S3-compatible store; empty for Amazon S3.
         region: the bucket's region.
         access_key_id, secret_access_key, session_token: explicit credentials.
     """
@@ -54,7 +54,7 @@ class S3Options:
 
     @classmethod
     def parse(cls, given: Mapping[str, str], location: str) -> S3Options:
-        """Read storage options. Raises `UnknownOptionError` and `InvalidOptionError`."""
+        """Parse storage options. Raises `UnknownOptionError` and `InvalidOptionError`."""
         known = list(cls.__dataclass_fields__)
         unknown = sorted(set(given) - set(known))
         if unknown:
@@ -80,20 +80,20 @@ class S3Options:
         )
 
     def to_mapping(self) -> dict[str, str]:
-        """The options that were given; secrets stay wrapped."""
+        """The given options; secrets stay masked."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__ if getattr(self, name)}
 
 
 @dataclass(frozen=True, slots=True)
 class S3Clients:
-    """The client that repeats requests by itself, and the one that sends each once."""
+    """The client that repeats requests, and the client that sends each request once."""
 
     patient: Any
     once: Any
 
 
 def connect(options: S3Options) -> S3Clients:
-    """The clients for the options; nothing is sent yet. Making one takes a tenth of a second, so they are kept."""
+    """The clients for the options; no request is sent. A client takes 0.1 s to create, so clients are cached."""
     surroundings = tuple(sorted((name, text) for name, text in os.environ.items() if name.startswith("AWS_")))
     # A client must not be used on both sides of a fork.
     return _connect(options, surroundings, os.getpid())
@@ -125,12 +125,12 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
 
 
 def status_of(error: ClientError) -> int:
-    """The HTTP status of an answer that is an error."""
+    """The HTTP status of an error response."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def may_have_happened(error: Exception) -> bool:
-    """Whether a request that ended with the error may have been carried out."""
+    """Whether a request that ended with this error may have taken effect."""
     if isinstance(error, ClientError):
         return status_of(error) >= 500 or status_of(error) == 0
     return isinstance(error, HTTPClientError)
@@ -138,29 +138,29 @@ def may_have_happened(error: Exception) -> bool:
 
 @contextmanager
 def s3_errors(table: str, path: str, *, changes: bool = False) -> Iterator[None]:
-    """Turn errors of boto3 into those of the package.
+    """Convert errors of boto3 to errors of the package.
 
     Args:
         table: the storage's location.
         path: the object.
-        changes: whether the request changes something, so that a missing answer leaves the state unknown.
+        changes: whether the request changes something; then the state is unknown if the response is lost.
     """
     try:
         yield
     except ClientError as error:
         code = _code(error)
         if code in ("NoSuchKey", "404", "NotFound"):
-            raise ObjectNotFoundError("There is no object", table=table, path=path) from error
+            raise ObjectNotFoundError("The object does not exist", table=table, path=path) from error
         raise _error(f"S3 refused: {code} {_text(error)}".strip(), error, (table, path), changes) from error
     except NoCredentialsError as error:
         raise StorageError(
-            "There are no credentials for S3",
+            "No credentials for S3 were found",
             table=table,
             path=path,
             hint="Set AWS_PROFILE or AWS_ACCESS_KEY_ID, or give storage options.",
         ) from error
     except BotoCoreError as error:
-        raise _error(f"S3 was not reached: {error}", error, (table, path), changes) from error
+        raise _error(f"S3 could not be reached: {error}", error, (table, path), changes) from error
 
 
 def _error(message: str, error: Exception, where: tuple[str, str], changes: bool) -> StorageError:

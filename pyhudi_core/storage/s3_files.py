@@ -1,8 +1,8 @@
-"""Reading an S3 object at any position, and writing a large one in parts.
+"""Random reads of an S3 object, and writes of a large object in parts.
 
-Reads are ranged requests, bound to the tag the object had when it was opened, so that a reader never mixes two
-objects. Writes hold at most one part in memory; a small file is one put. Publishing is on condition that there is no object (If-None-Match), so
-a data file never replaces another one, whatever names two writers choose.
+Reads are range requests on condition of the tag that the object had when it was opened, so a reader never mixes two versions. Writes hold at most
+one part in memory; a small file is one put. A file is published on condition that the object does not exist (If-None-Match), so a data file never
+replaces another one, whatever names two writers choose.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ResponseStreamingErr
 from pyhudi_core.errors import StorageError, StorageStateUnknownError
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.storage.s3_client import s3_errors, status_of
-from pyhudi_core.storage.s3_writes import ATTEMPTS, NONCE, NOT_DONE, Target
+from pyhudi_core.storage.s3_writes import ATTEMPTS, NO_EFFECT, NONCE, Target
 
 READ_AHEAD = 1 << 20
 PART_SIZE = 16 << 20
@@ -27,7 +27,7 @@ _BROKEN_BODY = (ResponseStreamingError, OSError)
 
 
 def read_body(client: Any, target: Target, **request: str) -> bytes:
-    """Get an object or a range of it, and again when the connection breaks half way."""
+    """Get an object or a range of it; repeat the request if the connection breaks."""
     for attempt in range(_BODY_ATTEMPTS):
         with s3_errors(target.table, target.path):
             answer = client.get_object(Bucket=target.bucket, Key=target.key, **request)
@@ -91,7 +91,7 @@ class RangedReader(io.RawIOBase):
 
 
 class UploadStream(io.RawIOBase):
-    """Takes bytes in order and uploads a part whenever enough have come together."""
+    """Accepts bytes in order, and uploads a part as soon as enough bytes are buffered."""
 
     def __init__(self, client: Any, target: Target, nonce: str, pause: Callable[[int], None]) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class UploadStream(io.RawIOBase):
         return len(view)
 
     def complete(self) -> Any:
-        """Publish what was written, if there is no object yet; returns an answer that holds ``ETag``."""
+        """Publish the written bytes if the object does not exist. Returns a response that contains ``ETag``."""
         if self._upload:
             self._send_part(len(self._pending))
         with s3_errors(self._target.table, self._target.path, changes=True):
@@ -127,9 +127,9 @@ class UploadStream(io.RawIOBase):
                 try:
                     return self._publish_or_find()
                 except ClientError as error:
-                    if status_of(error) not in NOT_DONE:
+                    if status_of(error) not in NO_EFFECT:
                         raise
-                    # Another request for the object is under way: our own first one, if the SDK has repeated it.
+                    # Another request for the object is still running, for example our own first one if the SDK repeated it.
                     self._pause(attempt)
             return self._publish_or_find()
 
@@ -152,9 +152,7 @@ class UploadStream(io.RawIOBase):
         )
 
     def forget(self) -> None:
-        """Drop what was written, on S3 too. An upload that cannot be dropped costs space until the bucket's rules
-        end it.
-        """
+        """Discard the written bytes, also on S3. An upload that cannot be aborted uses space until the bucket's rules remove it."""
         self._pending.clear()
         if self._upload:
             with suppress(ClientError, BotoCoreError):
@@ -180,7 +178,7 @@ class UploadStream(io.RawIOBase):
             self._parts.append({"ETag": answer["ETag"], "PartNumber": number})
 
     def _find_own(self, error: ClientError | BotoCoreError) -> Any:
-        """The object, if it is ours. The SDK may have repeated the request: then it finds no upload any more, or the object that it has just made."""
+        """The object, if this upload created it. If the SDK repeated the request, the second request fails, because its first one succeeded."""
         try:
             found = self._client.head_object(Bucket=self._target.bucket, Key=self._target.key)
         except ClientError as missing:
@@ -192,12 +190,12 @@ class UploadStream(io.RawIOBase):
         if isinstance(error, ClientError) and status_of(error) == 412:
             raise self._target.failed() from error
         raise StorageStateUnknownError(
-            "S3 did not say whether the file was published", table=self._target.table, path=self._target.path
+            "S3 did not confirm whether the file was published", table=self._target.table, path=self._target.path
         ) from error
 
 
 class S3OutputFile:
-    """A data file in the making."""
+    """A data file that is being written."""
 
     def __init__(self, client: Any, target: Target, nonce: str, pause: Callable[[int], None]) -> None:
         self._target = target
@@ -210,7 +208,7 @@ class S3OutputFile:
 
     def close(self) -> ObjectInfo:
         if not self._open:
-            raise StorageError("The file is closed already", table=self._target.table, path=self._target.path)
+            raise StorageError("The file is already closed", table=self._target.table, path=self._target.path)
         self._open = False
         try:
             answer = self._stream.complete()
@@ -226,12 +224,12 @@ class S3OutputFile:
 
 
 def written_info(path: str, size: int, answer: Any) -> ObjectInfo:
-    """What an answer to a write says of the object; S3 counts whole seconds."""
+    """The facts about a written object, from the response; S3's times are full seconds."""
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     return ObjectInfo(path, size, date_ms(headers), str(answer["ETag"]).strip('"'))
 
 
 def date_ms(headers: Any) -> int:
-    """The server's time of an answer, in epoch milliseconds; 0 when it does not say."""
+    """The server's time in a response, in epoch milliseconds; 0 if it is missing."""
     text = headers.get("date")
     return int(parsedate_to_datetime(text).timestamp() * 1000) if text else 0

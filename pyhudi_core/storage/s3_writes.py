@@ -1,9 +1,9 @@
 """Conditional writes to S3 that never hide a first success.
 
-Every write carries a nonce of its own in the object's metadata. When an answer is lost, the object is looked at: the
-nonce says whether it is ours. What stays open raises `StorageStateUnknownError`. A "409 ConditionalRequestConflict"
-means that nothing was done: it is repeated, and is no lost race. So is "429 Too Many Requests", which some stores answer when one object
-is written more often than once a second.
+Every write stores a unique nonce in the object's metadata. If a response is lost, the writer reads the object: the nonce shows whether its write
+succeeded. If the outcome remains unknown, it raises `StorageStateUnknownError`. The responses "409 ConditionalRequestConflict" and "429 Too Many
+Requests" (which some stores send if one object is written more than once a second) mean that the request had no effect. It is repeated, and does not
+count as a lost race.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pyhudi_core.storage.s3_client import may_have_happened, s3_errors, status_o
 
 NONCE = "pyhudi-write"
 ATTEMPTS = 8
-"""How often a request is sent at most."""
+"""Maximum number of times that a request is sent."""
 _FIRST_WAIT_MS = 50
 _LONGEST_WAIT_MS = 2000
-NOT_DONE = (409, 429)
-"""Answers that say that the request had no effect, and may be sent again."""
+NO_EFFECT = (409, 429)
+"""Status codes of requests that had no effect and may be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,18 @@ class Target:
         return PreconditionFailedError("The object is not in the expected state", table=self.table, path=self.path)
 
     def unknown(self) -> StorageStateUnknownError:
-        """The error of an outcome that nobody can tell."""
+        """The error of a write whose outcome is unknown."""
         return StorageStateUnknownError(
-            "S3 did not say whether the write happened, and the object does not show it",
+            "S3 did not confirm the write, and the object does not show whether it succeeded",
             table=self.table,
             path=self.path,
             hint="Read the table's state before you try again.",
         )
 
     def gave_up(self, last: Exception | None) -> StorageError:
-        """The error of a write that certainly did not happen, however often it was sent."""
+        """The error of a write that certainly had no effect in all attempts."""
         return StorageError(
-            f"S3 did not take the write in {ATTEMPTS} attempts: {last}",
+            f"S3 did not accept the write in {ATTEMPTS} attempts: {last}",
             table=self.table,
             path=self.path,
             hint="Nothing was written; try again later.",
@@ -61,7 +61,7 @@ class Target:
 
 
 class ConditionalWriter:
-    """Sends conditional requests once each, repeats them where that is safe, and finds out what happened.
+    """Sends conditional requests, repeats them only if that is safe, and finds out their outcome.
 
     Args:
         once: a client that does not repeat requests by itself.
@@ -75,9 +75,7 @@ class ConditionalWriter:
         self._ids = ids
 
     def put(self, target: Target, data: bytes, etag: str | None) -> Any:
-        """Put the object if its tag is ``etag``, or if there is none (``etag`` is None). Returns an answer that
-        holds ``ETag``.
-        """
+        """Put the object if its tag is ``etag``; if ``etag`` is None, put it if it does not exist. Returns a response that contains ``ETag``."""
         nonce = self._ids.uuid()
         condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
 
@@ -86,8 +84,8 @@ class ConditionalWriter:
                 Bucket=target.bucket, Key=target.key, Body=data, Metadata={NONCE: nonce}, **condition
             )
 
-        def look() -> Any | None:
-            """Our own object; None when the condition still holds, so that the write may be repeated."""
+        def find_own() -> Any | None:
+            """The object if this write created it; None if the condition still holds, so that the write may be repeated."""
             found = self._head(target)
             if found is not None and found.get("Metadata", {}).get(NONCE) == nonce:
                 return found
@@ -96,7 +94,7 @@ class ConditionalWriter:
                 return None
             raise target.unknown()
 
-        return self._repeat(target, send, look)
+        return self._repeat(target, send, find_own)
 
     def delete(self, target: Target, etag: str) -> None:
         """Remove the object if its tag is ``etag``."""
@@ -104,15 +102,15 @@ class ConditionalWriter:
         def send() -> Any:
             return self._once.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=etag)
 
-        def look() -> Any | None:
+        def find_own() -> Any | None:
             found = self._head(target)
             if found is not None and found["ETag"].strip('"') == etag:
                 return None
             raise target.unknown()
 
-        self._repeat(target, send, look)
+        self._repeat(target, send, find_own)
 
-    def _repeat(self, target: Target, send: Callable[[], Any], look: Callable[[], Any | None]) -> Any:
+    def _repeat(self, target: Target, send: Callable[[], Any], find_own: Callable[[], Any | None]) -> Any:
         in_doubt = False
         last: Exception | None = None
         for attempt in range(ATTEMPTS):
@@ -120,7 +118,7 @@ class ConditionalWriter:
                 self.pause(attempt)
             try:
                 if in_doubt:
-                    ours = look()
+                    ours = find_own()
                     if ours is not None:
                         return ours
                 return send()
@@ -130,16 +128,16 @@ class ConditionalWriter:
         raise target.unknown() if in_doubt else target.gave_up(last)
 
     def _judge(self, target: Target, error: ClientError | BotoCoreError, in_doubt: bool) -> bool:
-        """Whether the write may have happened by now; raises when there is no point in going on."""
+        """Whether the write may have succeeded by now. Raises if another attempt cannot succeed."""
         if may_have_happened(error):
             return True
         status = status_of(error) if isinstance(error, ClientError) else 0
-        if status in NOT_DONE or isinstance(error, NotConnectedError):
+        if status in NO_EFFECT or isinstance(error, NotConnectedError):
             return in_doubt
         if status in (404, 412) and _is_about_the_object(error):
             if not in_doubt:
                 raise target.failed() from error
-            # Ours may have come first, and this may be its echo: the next look tells.
+            # An earlier request of ours may have succeeded, so that this one failed its condition: the object shows it.
             return True
         if in_doubt:
             raise target.unknown() from error
@@ -162,5 +160,5 @@ class ConditionalWriter:
 
 
 def _is_about_the_object(error: Exception) -> bool:
-    """A missing bucket is an error of its own, not a lost race."""
+    """Whether the error concerns the object. A missing bucket is another error, not a lost race."""
     return not (isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") == "NoSuchBucket")

@@ -1,12 +1,12 @@
-"""Every interleaving of a few actors without a bound, without orders that differ only in independent steps.
+"""Explore every interleaving of a few actors without a bound, but only one of the orders that differ in independent steps.
 
-Sleep sets with stored states (P. Godefroid, Partial-Order Methods, chapters 5 and 6): after a step of one actor was explored, the same step is not
-explored again after steps of others that are independent of it; it sleeps until a dependent step wakes it. Every end state of any schedule is still
-reached. What a step reads and changes is not declared but observed while it runs.
+The method is sleep sets with stored states (P. Godefroid, Partial-Order Methods, chapters 5 and 6). After a step of one actor was explored, the same
+step is not explored again after steps of others that are independent of it; it "sleeps" until a dependent step. Every end state of any schedule is
+still reached. What a step reads and changes is observed while it runs.
 
 Invariants: two steps are independent only if they share no object that one of them changes (a listing reads all names below it), do not both add to
-the history, and neither lets time pass, suffers a fault or writes a file in parts. Only choices may be counted, because a sleeping step was tried
-with another count of preemptions.
+the history, and none of them lets time pass, has a fault or writes a file in parts. Only choices may be counted, because a sleeping step was tried
+with another number of preemptions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Touched:
             self.all_of_it = True
 
     def is_apart_from(self, other: Touched) -> bool:
-        """Whether exchanging the two steps changes nothing."""
+        """Whether the two steps have the same effect in either order."""
         if self.all_of_it or other.all_of_it:
             return False
         return not (self._disturbs(other) or other._disturbs(self))
@@ -97,14 +97,14 @@ Sleeping = dict[str, Touched]
 
 @dataclass(slots=True)
 class _Seen:
-    """A state reached with these budgets used; ``asleep`` are the choices never tried in it."""
+    """A state that was reached with these used budgets; ``asleep`` are the choices that were not tried in it."""
 
     used: tuple[int, ...]
     asleep: frozenset[str]
 
 
 class _Run:
-    """One run: along a path of which only the last step is new, and then on as long as states are new."""
+    """One run: it follows a path whose last step is new, and continues as long as it reaches new states."""
 
     def __init__(self, tree: _Tree, path: list[str], before: Sleeping) -> None:
         self._tree = tree
@@ -128,9 +128,7 @@ class _Run:
         return todo[0]
 
     def _still_asleep(self, touched: Touched) -> Sleeping:
-        """Return the steps that sleep after the latest step: those that slept before it or were tried instead of it,
-        and are independent of it.
-        """
+        """Return the steps that sleep after the latest step: the independent ones of those that slept before it or were tried instead of it."""
         latest = self._path[-1]
         others = {choice: step for choice, step in self._before.items() if _actor(choice) != _actor(latest)}
         self._before[latest] = touched
@@ -184,9 +182,7 @@ def explore_all(
     def observed() -> W:
         made = world()
         if {PREEMPTION, CRASH, PAUSE, *made.scheduler.disturbances} & set(budgets):
-            raise SimulationError(
-                "No step may be left out where preemptions, crashes, pauses or disturbances are counted"
-            )
+            raise SimulationError("Steps cannot be omitted if preemptions, crashes, pauses or disturbances are counted")
         tree.observer = _Observer(made.scheduler)
         return made
 

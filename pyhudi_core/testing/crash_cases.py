@@ -14,13 +14,13 @@ from pyhudi_core.testing.sim_storage import Image
 from pyhudi_core.testing.sim_world import SimWorld
 
 CRASHES = (CRASH, "torn", "torn_temporary")
-"""Ways to vanish. A crash before a call is also the crash after the call before it."""
+"""Kinds of crashes. A crash before a call is also the crash after the previous call."""
 REFUSALS = ("fail_before", "unknown", "lost_ack", "false_precondition")
-"""Ways for a call to go wrong while the process lives on."""
+"""Kinds of faults of a call after which the process continues."""
 
 
 class SimulatedTable(Protocol):
-    """The table to crash: anything that lives in a simulated world."""
+    """The table to crash: any object in a simulated world."""
 
     @property
     def sim(self) -> SimWorld:
@@ -33,7 +33,7 @@ T = TypeVar("T", bound=SimulatedTable)
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What other processes find after a crash: objects, unfinished files, and the time."""
+    """The state after a crash, for other processes: objects, unfinished files, and the time."""
 
     image: Image
     unfinished: Mapping[str, Unfinished]
@@ -41,7 +41,7 @@ class Remains:
 
     @classmethod
     def of(cls, world: SimWorld) -> Remains:
-        """Return what is in the world now."""
+        """Return the current state of the world."""
         return cls(world.storage.image(), dict(world.storage.unfinished), world.scheduler.time_ms)
 
 
@@ -56,20 +56,20 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class CrashScenario(Generic[T]):
-    """One operation, and how to judge the state after its crash.
+    """One operation, and the checks of the state after its crash.
 
     Attributes:
         name: for reports.
-        world: makes the world in which the operation starts (None), or a world with the remains of another one.
+        world: creates the world in which the operation starts (None), or a world with the remains of another one.
         operate: the operation.
-        read: what a new process sees; two states are the same if these are equal.
-        proceed: what the next writer does. Doing it twice must be the same as doing it once.
+        read: returns what a new process reads; two states are the same if these values are equal.
+        proceed: the work of the next writer. Doing it twice must have the same effect as doing it once.
         audit: audits the table after the next writer; also gets the result of ``read``.
         status: asks for the status of the commit with a token, as a new process; None if the operation has no token.
         token: finds the token in the operation's result.
         inspect: checks the state after the crash, before any write; returns broken promises.
-        settle: what any process may do to the starting state without the operation: publish a decided commit.
-            A reader may see that state as well as the old one.
+        settle: publishes a decided commit of the starting state, which any process may do without the operation. A reader may see that state or the
+            starting state.
         expires_s: seconds until leases and heartbeats of crashed actors have expired.
     """
 
@@ -92,7 +92,7 @@ class CrashPlan:
 
     Attributes:
         share: random share of all cases; 1 is all.
-        every_site: whatever the share, each line of the package that calls the storage gets each kind once.
+        every_site: each line of the package that calls the storage gets each kind once, independent of the share.
         twice: share of the cases in which the next writer is crashed too, at one of its calls.
         thorough: the next writer is crashed at each of its calls, and each state after a crash is judged twice: with a next
             writer that asks for the status first, and with one that does not. Otherwise the two alternate.
@@ -173,7 +173,7 @@ class CrashReport:
         twice: crashes of the next writer, after one of the operation.
         recoveries: distinct states after a crash that a next writer recovered.
         sites: the lines of the package whose calls were crashed or failed.
-        leaks, left_overs: what stayed for ever, with counts.
+        leaks, left_overs: files that no later process removed, with counts.
     """
 
     scenario: str

@@ -39,11 +39,11 @@ from pyhudi_core.testing.schedules import parse_schedule
 COMMITTED = "committed"
 UNDECIDED = "undecided"
 Recording = tuple[tuple[RecordedCall, Remains], ...]
-"""The calls of an operation, each with what there was before it."""
+"""The calls of an operation, each with the state before it."""
 Covered = set[tuple[CallSite | None, str]]
-"""Lines of the package, and what has gone wrong there."""
+"""Lines of the package, and the crashes and faults that happened there."""
 _INSPECTED = 5
-"""One in so many remains is looked at before the next writer, unless the plan is thorough."""
+"""One in this many states after a crash is read before the next writer starts, unless the plan is thorough."""
 _LOCAL_CALLS = frozenset({"start", "sleep", "acquire", "still_held", "release", "linger"})
 
 
@@ -203,7 +203,7 @@ class _Enumeration(Generic[T]):
 
     def _hit(self, case: CrashCase, call: Call | RecordedCall) -> None:
         if (call.verb, call.name) != (case.call.verb, case.call.name):
-            raise SimulationError(f"The call is {call.verb} {call.name} now, and it was {case}")
+            raise SimulationError(f"The call is now {call.verb} {call.name}, but the case is {case}")
         if call.site is not None:
             self.report.sites.add(call.site)
 
@@ -267,7 +267,7 @@ class _Enumeration(Generic[T]):
 
 
 class _Verdict(Generic[T]):
-    """Judges one case: the answer that its caller got, against what others see."""
+    """Judges one case: compares the outcome that the caller got with the state that others read."""
 
     def __init__(self, enumeration: _Enumeration[T], case: CrashCase, world: T) -> None:
         history = world.sim.scheduler.history
@@ -289,8 +289,8 @@ class _Verdict(Generic[T]):
         seen = self._all.scenario.read(self._world)
         allowed = {"ok": (new,), "failed": olds}.get(self.outcome, (*olds, new))
         if seen not in allowed:
-            told = f"{self.outcome} {self.error or ''}".strip()
-            self._all.problem(self._case, f"the caller was told {told!r}, and a reader sees {seen}")
+            outcome = f"{self.outcome} {self.error or ''}".strip()
+            self._all.problem(self._case, f"the caller got the outcome {outcome!r}, but a reader sees {seen}")
             return
         remains = Remains.of(self._world.sim)
         inspect = self._all.scenario.inspect

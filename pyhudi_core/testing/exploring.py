@@ -1,15 +1,13 @@
-"""Every interleaving of a few actors, every crash and every fault within bounds, on the real code.
+"""Explore every interleaving of a few actors, with every crash and every fault within bounds, on the real code.
 
-The search is stateless: a greenlet cannot be copied, so each schedule is executed from the start of a new world. A
-state that was reached before with as much budget left is not explored again. After a run's end the check looks at the
-world and its history.
+The search is stateless: a greenlet cannot be copied, so each schedule is executed from the start of a new world. A state that was reached before with
+the same remaining budget is not explored again. After each run, the check examines the world and its history.
 
-Bounds and what they mean: ``preemptions`` is how often an actor may be interrupted although it could go on (None:
-always); ``crashes`` how many actors may vanish; ``faults`` how often each fault (`Fault` names), disturbance (such
-as ``expire_lock``) or ``pause`` may happen.
+Bounds: ``preemptions`` is how often an actor may be interrupted although it could continue (None: without limit); ``crashes`` is how many actors may
+crash; ``faults`` is how often each fault (names of `Fault`), disturbance (such as ``expire_lock``) or ``pause`` may happen.
 
-What "exhausted" rests on: the key of a decision tells apart all states with different futures (see ``scheduler``). An
-exploration that leaves nothing out has completed runs, or it is refused as broken.
+"Exhausted" is correct because states with different futures have different keys (see ``scheduler``). An exploration that omitted nothing and has no
+completed run is refused as an error.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ PREEMPTION = "preemption"
 
 
 class World(Protocol):
-    """What an exploration needs of a world: a new scheduler that all its parts share."""
+    """The part of a world that an exploration uses: a new scheduler, which all parts of the world share."""
 
     scheduler: Scheduler
 
@@ -42,9 +40,7 @@ W = TypeVar("W", bound=World)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How far an exploration goes; see the module's text. ``every_call`` also crashes and switches at private
-    objects.
-    """
+    """The bounds of an exploration; see the module's docstring. ``every_call`` also crashes and switches actors at calls on private objects."""
 
     preemptions: int | None = None
     crashes: int = 0
@@ -65,12 +61,12 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Scenario(Generic[W]):
-    """What is explored: how a world is made, what the actors do in it, and what must hold at the end.
+    """The scenario of an exploration.
 
     Attributes:
-        world: makes a new world in its starting state.
-        actors: called with the world; the first is named ``a``, the next ``b``, and so on.
-        check: raises an error (such as AssertionError) when the world or the history is not as promised.
+        world: creates a new world in its starting state.
+        actors: called with the world; the first has the name ``a``, the next ``b``, and so on.
+        check: raises an error (such as AssertionError) if the world or the history breaks a promise.
     """
 
     world: Callable[[], W]
@@ -80,17 +76,17 @@ class Scenario(Generic[W]):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an exploration did.
+    """The result of an exploration.
 
     Attributes:
-        schedules: runs that were started.
-        complete: runs that went to the end and were checked.
-        states: different states that were seen at scheduling points.
-        crash_points: calls at which an actor was crashed, by verb and name.
-        trace_hash: names everything that happened; equal explorations have equal hashes.
-        exhausted: whether nothing within the bounds was left out.
-        violation: the first violation, shrunk; None when there was none.
-        seed: of a random exploration.
+        schedules: number of started runs.
+        complete: number of runs that reached their end and were checked.
+        states: number of different states at scheduling points.
+        crash_points: calls before which an actor crashed, by verb and name.
+        trace_hash: hash of all events; equal explorations have equal hashes.
+        exhausted: whether every schedule within the bounds was covered.
+        violation: the first violation, shrunk; None if no violation was found.
+        seed: the seed of a random exploration.
     """
 
     schedules: int
@@ -103,7 +99,7 @@ class Report:
     seed: int | None = None
 
     def assert_clean(self) -> Report:
-        """Return the report. Raises AssertionError with the schedule and a test to copy when there was a violation."""
+        """Return the report. If there is a violation, raise AssertionError with its schedule and a test to copy."""
         if self.violation is not None:
             seed = "" if self.seed is None else f"Seed {self.seed}, run {self.schedules}. "
             raise AssertionError(seed + self.violation.text()) from self.violation.error
@@ -149,10 +145,10 @@ def explore_randomly(
     seed: int,
     priorities: bool = False,
 ) -> Report:
-    """Run ``bounds.schedules`` random schedules (1,000 unless told); equal seeds give equal runs.
+    """Run ``bounds.schedules`` random schedules (default: 1,000); equal seeds give equal runs.
 
-    With ``priorities`` the actors get random priorities that change at few random steps (probabilistic concurrency
-    testing), which finds bugs that need few switches at the right places; else a coin is tossed at every step.
+    With ``priorities``, the actors get random priorities that change at a few random steps (probabilistic concurrency testing). This finds bugs that
+    need few switches at the right steps. Without it, each step is chosen at random.
     """
     search = Search(Scenario(world, actors, check), bounds)
     chance = random.Random(seed)
@@ -172,9 +168,9 @@ def replay(
     schedule: str,
     bounds: Bounds | None = None,
 ) -> Report:
-    """Run one schedule, as a violation prints it, and then on without preemption to the end.
+    """Run one schedule in the form that a violation prints, then continue without preemption to the end.
 
-    Parts that are not possible (any more) are left out. Raises `SimulationError` for names that no schedule of this world can have.
+    Parts that are not possible are omitted. Raises `SimulationError` for names that no schedule of this world can have.
     """
     choices = parse_schedule(schedule)
     _refuse_unknown(choices, len(actors), world)
@@ -184,19 +180,19 @@ def replay(
 
 
 def _refuse_unknown(choices: Sequence[str], actors: int, world: Callable[[], World]) -> None:
-    """A misspelt schedule would be left out as a whole, and the test that it stands in would never fail."""
+    """Refuse a misspelt schedule: all its parts would be omitted, and its test would never fail."""
     names = [chr(ord("a") + number) for number in range(actors)]
     for choice in dict.fromkeys(choices):
         name, mark, event = choice.partition("!")
         events = {*(fault.value for fault in Fault), CRASH, PAUSE} if name else world().scheduler.disturbances.keys()
         if (name and name not in names) or (mark and event not in events):
             raise SimulationError(
-                f"The schedule's part {choice!r} names nothing of this world; actors are {', '.join(names)}"
+                f"The part {choice!r} of the schedule does not exist in this world; actors are {', '.join(names)}"
             )
 
 
 class Search(Generic[W]):
-    """Runs schedules, keeps count, and holds the first violation."""
+    """Runs and counts schedules, and keeps the first violation."""
 
     def __init__(self, scenario: Scenario[W], bounds: Bounds) -> None:
         self._scenario = scenario
@@ -212,20 +208,20 @@ class Search(Generic[W]):
         return self.violation is not None or (self._limit is not None and self._schedules >= self._limit)
 
     def run(self, choose: Strategy) -> None:
-        """One run; counted, traced, and checked when it went to the end."""
+        """Make one run: count and trace it, and check it if it reaches its end."""
         self._schedules += 1
         violation = self._execute(choose, self.bounds)
         if violation is not None and self.violation is None:
             self.violation = violation
 
     def run_listed(self, choices: Sequence[str]) -> None:
-        """One run along the choices as far as they are possible, with whatever faults they name."""
+        """Make one run with these choices, including their faults, as far as they are possible."""
         self._schedules += 1
         self.violation = self._attempt(choices)
 
     def report(self, states: int, exhausted: bool, shrinking: bool = True, seed: int | None = None) -> Report:
         if exhausted and self.violation is None and self._complete == 0:
-            raise SimulationError("Nothing was left out, but no run came to its end: equal keys of unequal states")
+            raise SimulationError("Nothing was omitted, but no run came to its end: different states have the same key")
         found = shrink(self.violation, self._attempt) if self.violation is not None and shrinking else self.violation
         return Report(
             self._schedules,
@@ -239,7 +235,7 @@ class Search(Generic[W]):
         )
 
     def _attempt(self, choices: Sequence[str]) -> Violation | None:
-        """Run along the choices, leaving out those that are not possible; then without preemption to the end."""
+        """Run with these choices, omitting impossible ones; then continue without preemption to the end."""
         wanted = list(choices)
 
         def choose(decision: Decision) -> str:

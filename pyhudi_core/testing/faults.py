@@ -19,29 +19,30 @@ class Fault(Enum):
     """Faults by name; the names are those of budgets and schedules."""
 
     FAIL_BEFORE = "fail_before"
-    """Nothing happened, and the caller is told so."""
+    """The call had no effect, and the caller gets an error."""
     THROTTLED = "throttled"
-    """503 until the adapter gave up; nothing happened."""
+    """503 until the adapter gave up; the call had no effect."""
     CONFLICT = "conflict"
-    """409 until the adapter gave up; nothing happened."""
+    """409 until the adapter gave up; the call had no effect."""
     UNKNOWN = "unknown"
-    """Nothing happened, but the caller cannot know."""
+    """The call had no effect, but the caller does not know its outcome."""
     LOST_ACK = "lost_ack"
-    """It happened, but the caller cannot know."""
+    """The call took effect, but the caller does not know its outcome."""
     FALSE_PRECONDITION = "false_precondition"
-    """It happened, but a hidden retry makes the caller believe that somebody else was first (412 after success)."""
+    """The call took effect, but a hidden retry reports a failed condition, as if another writer was first (412 after success)."""
     TORN = "torn"
-    """Half of the bytes are there under the object's name, and the writer has crashed (disks only, and only where a
-    write replaces: what is created once is linked to its name when it is whole).
+    """The writer has crashed, and the object has half of the bytes.
+
+    Only on disks, and only if the write replaces an object: a new object is linked to its name when it is complete.
     """
     TORN_TEMPORARY = "torn_temporary"
-    """Half of the bytes are there in a hidden file beside the object, and the writer has crashed (disks only)."""
+    """The writer has crashed, and a hidden file in the same folder has half of the bytes (disks only)."""
     STALE_LIST = "stale_list"
-    """The listing shows the state before the latest changes."""
+    """The listing returns the state before the latest changes."""
     STALE_MISS = "stale_miss"
-    """A new object is not found yet."""
+    """A new object is not found."""
     SLOW = "slow"
-    """The call is made, but only after a long time in which others go on."""
+    """The call takes effect after a long time, in which other actors continue."""
 
 
 READ_FAULTS = (Fault.FAIL_BEFORE, Fault.THROTTLED, Fault.STALE_MISS, Fault.SLOW)
@@ -66,11 +67,11 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
     "abort_output": _SEND_FAULTS,
     "sweep": _SEND_FAULTS,
 }
-"""Which faults can happen to which verb. A file in the making is opened, sent, and closed or aborted."""
+"""The possible faults of each verb. An unfinished file is opened, sent, and closed or aborted."""
 
 
 def faults_of(verb: str, tears: bool) -> tuple[str, ...]:
-    """The names of the faults of a verb; ``tears`` says whether the storage writes like a disk."""
+    """The names of the faults of a verb; ``tears``: whether writes can be torn, as on a disk."""
     return tuple(fault.value for fault in FAULTS[verb] if tears or fault not in _TORN)
 
 
@@ -84,7 +85,7 @@ class Injection:
     times: int
 
     def strikes(self, verb: str, path: str) -> bool:
-        """Whether the fault happens now; counts down."""
+        """Whether the fault happens to this call; if so, count it."""
         if self.times <= 0 or verb != self.verb or not fnmatchcase(path, self.path):
             return False
         self.times -= 1
@@ -92,10 +93,10 @@ class Injection:
 
 
 class Journal(Generic[V]):
-    """The latest changes, used to make stale answers.
+    """The latest changes, from which stale answers are made.
 
     Args:
-        digest: a hash of what was at a path.
+        digest: computes the hash of an object.
     """
 
     def __init__(self, digest: Callable[[V], int]) -> None:
@@ -103,21 +104,21 @@ class Journal(Generic[V]):
         self._changes: list[tuple[str, V | None]] = []
 
     def add(self, path: str, old: V | None) -> None:
-        """Remember what was at the path before a change; None for nothing."""
+        """Record the object that was at the path before a change; None if there was none."""
         self._changes.append((path, old))
         del self._changes[:-_MEMORY]
 
     def digest(self, depth: int) -> int:
-        """Return a hash of the content of stale answers that are ``depth`` changes old."""
+        """Return a hash of the stale answers that omit the latest ``depth`` changes."""
         latest = self._changes[-depth:]
         return hash(tuple((stable_hash(path), 0 if old is None else self._hash(old)) for path, old in latest))
 
     def is_new(self, path: str, depth: int) -> bool:
-        """Whether the object was made by one of the latest changes."""
+        """Whether one of the latest ``depth`` changes created the object."""
         return any(p == path and old is None for p, old in self._changes[-depth:])
 
     def rewound(self, objects: Mapping[str, V], depth: int) -> dict[str, V]:
-        """Return the objects as they were before the latest changes."""
+        """Return the objects in the state before the latest ``depth`` changes."""
         past = dict(objects)
         for path, old in reversed(self._changes[-depth:]):
             if old is None:
@@ -128,7 +129,7 @@ class Journal(Generic[V]):
 
 
 def raise_before(fault: Fault | None, path: str) -> None:
-    """Raise the caller's error for a call that does not happen."""
+    """Raise the error of a call that has no effect."""
     if fault in (Fault.FAIL_BEFORE, Fault.THROTTLED, Fault.CONFLICT):
         raise StorageError(f"The simulated storage refused ({fault.value})", path=path)
     if fault is Fault.UNKNOWN:
@@ -136,7 +137,7 @@ def raise_before(fault: Fault | None, path: str) -> None:
 
 
 def raise_after(fault: Fault | None, path: str) -> None:
-    """Raise the caller's error for a call that did happen."""
+    """Raise the error of a call that took effect."""
     if fault is Fault.LOST_ACK:
         raise StorageStateUnknownError("The simulated storage did not answer", path=path)
     if fault is Fault.FALSE_PRECONDITION:

@@ -1,4 +1,4 @@
-"""Hashes that are the same in every process, so that explorations are."""
+"""Hashes that are equal in every process, so that explorations can be repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events of actors, in the order in which the world saw them."""
+"""The events of the actors of a run, in their order."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event: the actor, what kind (``invoke``, ``ok``, ``failed``, ``broken``, ``crashed`` or the actor's
-    own), and its value.
-    """
+    """One event: its actor, its kind (``invoke``, ``ok``, ``failed``, ``broken``, ``crashed`` or a kind of the actor's own), and its value."""
 
     actor: str
     kind: str
@@ -27,7 +25,7 @@ class History:
         self.events.append(Event(actor, kind, value))
 
     def order(self) -> tuple[tuple[str, int], ...]:
-        """How many events each actor has had so far."""
+        """The number of events of each actor so far."""
         counts: dict[str, int] = {}
         for event in self.events:
             counts[event.actor] = counts.get(event.actor, 0) + 1
@@ -38,16 +36,16 @@ class History:
         return [event for event in self.events if event.kind == kind]
 
     def outcome(self, actor: str) -> str:
-        """How the actor ended: ``ok``, ``failed``, ``broken`` or ``crashed``; empty when it did not."""
+        """The outcome of the actor: ``ok``, ``failed``, ``broken`` or ``crashed``; empty if it has not ended."""
         ends = [e.kind for e in self.events if e.actor == actor and e.kind in ("ok", "failed", "broken", "crashed")]
         return ends[-1] if ends else ""
 
     def result(self, actor: str) -> object:
-        """What the actor returned; None when it did not."""
+        """The actor's result; None if it did not return."""
         return next((e.value for e in self.events if e.actor == actor and e.kind == "ok"), None)
 
     def error(self, actor: str) -> BaseException | None:
-        """What the actor raised; None when it did not."""
+        """The actor's error; None if it did not raise one."""
         for event in self.events:
             if event.actor == actor and isinstance(event.value, BaseException):
                 return event.value

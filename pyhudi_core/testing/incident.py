@@ -38,6 +38,9 @@ from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.rollback import repair
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
+_OPTIONS = {"pyhudi.metadata.remove_unkept": True}
+"""A recording has no content of the metadata table, so the next writer of a replay could not keep it."""
+
 _WITHOUT_CONTENT = CheckOptions(keys=False, limits=Limits(footers=0))
 _LEASE_S = 10
 _BOUNDS = Bounds(preemptions=1, crashes=1, schedules=200)
@@ -149,7 +152,7 @@ def incident_world(incident: Incident, options: Mapping[str, object] | None = No
     sim.lock = lock = _RecordedLock(sim.scheduler, incident.lock_identity)
     if incident.lock_holder:
         lock.hold_on(incident.lock_holder)
-    return IncidentWorld(sim, TableHome(sim.storage, sim.runtime, options or {}, lock), sim.scheduler)
+    return IncidentWorld(sim, TableHome(sim.storage, sim.runtime, {**_OPTIONS, **(options or {})}, lock), sim.scheduler)
 
 
 def next_write(world: IncidentWorld) -> str:

@@ -1,12 +1,10 @@
-"""What every lock provider must do, as tests to inherit from.
+"""The conformance suite of lock providers, as tests to inherit from.
 
-Subclass `LockKit` in a test module under a name that starts with ``Test`` and give it a fixture ``providers`` that
-returns a function; each call of it makes one more provider for the same table, as another handle would have. It runs with
-threads and the real clock.
+Subclass `LockKit` in a test module under a name that starts with ``Test``, and give it a fixture ``providers`` that returns a function. Each call of
+this function creates another provider for the same table, like the provider of another handle. The suite runs with threads and the real clock.
 
-`SharedLockKit` is for providers whose lock lives in a storage, where processes crash, clocks differ and answers get lost.
-It runs them in the simulated world, in every order of their storage calls within its bounds; subclass it and override
-``provider``.
+`SharedLockKit` is for providers whose lock is stored in a storage: processes crash, clocks differ and responses get lost. It runs the providers in
+the simulated world, in every order of their storage calls within its bounds. Subclass it and override ``provider``.
 """
 
 from __future__ import annotations
@@ -31,9 +29,9 @@ _BUSY_MACHINE_S = 300
 
 
 class LockKit:
-    """The conformance suite; see the module's text."""
+    """The conformance suite; see the module's docstring."""
 
-    def test_a_free_lock_is_taken_at_once(self, providers: Providers) -> None:
+    def test_a_free_lock_is_acquired_at_once(self, providers: Providers) -> None:
         session = providers().acquire(0)
         assert session.still_held()
         session.release()
@@ -42,7 +40,7 @@ class LockKit:
     def test_handles_of_one_table_have_one_identity(self, providers: Providers) -> None:
         assert providers().identity == providers().identity
 
-    def test_a_held_lock_keeps_others_out(self, providers: Providers) -> None:
+    def test_a_held_lock_excludes_others(self, providers: Providers) -> None:
         session = providers().acquire(1)
         with pytest.raises(LockTimeoutError):
             providers().acquire(0)
@@ -90,7 +88,7 @@ class LockKit:
             providers().acquire(0)
         second.release()
 
-    def test_a_waiting_handle_gets_the_lock_when_it_is_given_back(self, providers: Providers) -> None:
+    def test_a_waiting_handle_gets_the_lock_when_it_is_released(self, providers: Providers) -> None:
         first = providers().acquire(1)
         got: list[bool] = []
 
@@ -107,7 +105,7 @@ class LockKit:
         waiting.join(20)
         assert got == [True]
 
-    def test_only_one_thread_is_inside_at_a_time(self, providers: Providers) -> None:
+    def test_only_one_thread_holds_the_lock_at_a_time(self, providers: Providers) -> None:
         inside = 0
         most = 0
         count = 0
@@ -138,7 +136,7 @@ class LockKit:
         for thread in threads:
             thread.join(_BUSY_MACHINE_S)
         assert not errors, errors
-        assert (most, count) == (1, 40), f"{most} were inside at one time, and {count} of 40 turns count"
+        assert (most, count) == (1, 40), f"{most} held the lock at the same time, and {count} of 40 turns were counted"
 
     def test_a_lock_can_be_taken_again_and_again(self, providers: Providers) -> None:
         provider = providers()
@@ -157,7 +155,7 @@ class LockKit:
             session.release()
         providers().acquire(0).release()
 
-    def test_nobody_starves_beside_a_greedy_one(self, providers: Providers) -> None:
+    def test_a_provider_that_acquires_repeatedly_does_not_starve_others(self, providers: Providers) -> None:
         done = threading.Event()
 
         def take_all() -> None:
@@ -179,7 +177,7 @@ class LockKit:
 
 
 class SharedLockKit:
-    """The conformance suite for a lock that lives in a storage; see the module's text.
+    """The conformance suite for a lock that lives in a storage; see the module's docstring.
 
     Attributes:
         profile: the kind of storage.
@@ -196,7 +194,7 @@ class SharedLockKit:
         raise NotImplementedError
 
     def world(self, options: SimOptions | None = None) -> SimWorld:
-        """A new world of the profile; a paused actor stands still for longer than a lease."""
+        """A new world of the profile; a pause is longer than a lease."""
         given = options or SimOptions()
         return SimWorld(
             SimOptions(profile=self.profile, pause_s=3 * self.lease_s, clocks=given.clocks, offsets_ms=given.offsets_ms)
@@ -209,7 +207,7 @@ class SharedLockKit:
         with suppress(StorageError):
             world.storage.put("counter", b"1")
         world.scheduler.note("out", session.still_held())
-        give_back(session)
+        release_with_retries(session)
 
     def run(self, bounds: Bounds, actors: int = 2, check: Callable[[SimWorld, History], None] | None = None) -> Report:
         """Explore ``actors`` of them; the default check is `exclusive`."""
@@ -219,29 +217,29 @@ class SharedLockKit:
 
     def exclusive(self, world: SimWorld, history: History) -> None:
         """Check that no holding times overlapped, that every actor without a crash held the lock, and that the lock is free at the end."""
-        assert not intruders(history), "two were inside at the same time"
+        assert not overlapping_holders(history), "two actors held the lock at the same time"
         assert not history.of("broken")
         for actor in ("a", "b"):
             assert history.outcome(actor) in ("ok", "crashed"), history.error(actor)
-        give_back(self.provider(world).acquire(3 * self.lease_s, "afterwards"))
+        release_with_retries(self.provider(world).acquire(3 * self.lease_s, "afterwards"))
 
     def free_at_once(self, world: SimWorld, history: History) -> None:
         """Check as `exclusive`, and that no actor left the lock behind."""
-        give_back(self.provider(world).acquire(0, "at once"))
+        release_with_retries(self.provider(world).acquire(0, "at once"))
         self.exclusive(world, history)
 
-    def test_no_order_of_two_lets_both_in(self) -> None:
+    def test_two_actors_never_hold_the_lock_together(self) -> None:
         report = self.run(Bounds(preemptions=2), check=self.free_at_once)
         assert report.exhausted
         assert report.schedules > 5
 
-    def test_no_order_of_three_lets_two_in(self) -> None:
+    def test_of_three_actors_two_never_hold_the_lock_together(self) -> None:
         self.run(Bounds(preemptions=1, schedules=400 * self.effort), actors=3, check=self.free_at_once)
 
     @pytest.mark.parametrize("fault", ["lost_ack", "unknown", "false_precondition"])
-    def test_an_unclear_answer_neither_lets_two_in_nor_leaves_the_lock_behind(self, fault: str) -> None:
+    def test_an_unclear_answer_keeps_the_exclusion_and_leaves_no_lock_behind(self, fault: str) -> None:
         def check(world: SimWorld, history: History) -> None:
-            assert world.clock.monotonic() < self.lease_s, "somebody waited for a lock of their own to run out"
+            assert world.clock.monotonic() < self.lease_s, "an actor waited for the expiry of its own lock"
             self.free_at_once(world, history)
 
         self.run(Bounds(preemptions=1, faults={fault: 1}, schedules=800 * self.effort), check=check)
@@ -249,9 +247,9 @@ class SharedLockKit:
     @pytest.mark.parametrize("fault", ["throttled", "conflict", "fail_before"])
     def test_a_storage_that_refuses_once_leaves_no_lock_behind(self, fault: str) -> None:
         def check(world: SimWorld, history: History) -> None:
-            assert not intruders(history)
+            assert not overlapping_holders(history)
             assert not history.of("broken")
-            give_back(self.provider(world).acquire(3 * self.lease_s, "afterwards"))
+            release_with_retries(self.provider(world).acquire(3 * self.lease_s, "afterwards"))
 
         self.run(Bounds(preemptions=1, faults={fault: 1}, schedules=800 * self.effort), check=check)
 
@@ -262,13 +260,13 @@ class SharedLockKit:
     def test_a_lock_file_that_was_half_written_by_a_crash_costs_others_a_lease_at_most(self) -> None:
         self.run(Bounds(preemptions=1, faults={"torn": 1}, schedules=800 * self.effort))
 
-    def test_who_stood_still_past_the_lease_knows_it_and_spares_the_next_holder(self) -> None:
+    def test_a_holder_that_paused_past_its_lease_detects_it_and_spares_the_next_holder(self) -> None:
         def check(world: SimWorld, history: History) -> None:
-            for intruder, loser in intruders(history):
+            for intruder, loser in overlapping_holders(history):
                 said = [event.value for event in history.of("out") if event.actor == loser]
-                assert said == [False], f"{loser} did not notice that {intruder} had taken over"
+                assert said == [False], f"{loser} did not detect that {intruder} had taken the lock over"
             assert not history.of("failed") + history.of("broken")
-            give_back(self.provider(world).acquire(3 * self.lease_s, "afterwards"))
+            release_with_retries(self.provider(world).acquire(3 * self.lease_s, "afterwards"))
 
         self.run(Bounds(preemptions=1, faults={"pause": 1}, schedules=800 * self.effort), check=check)
 
@@ -277,15 +275,15 @@ class SharedLockKit:
         world = lambda: self.world(SimOptions(clocks=clocks))  # noqa: E731
         explore(world, [self.work] * 2, self.free_at_once, Bounds(preemptions=1)).assert_clean()
 
-    def test_a_clock_that_is_hours_ahead_cannot_fool_the_holder(self) -> None:
+    def test_a_clock_that_is_hours_ahead_does_not_mislead_the_holder(self) -> None:
         def late(world: SimWorld) -> None:
             session = self.provider(world).acquire(20 * self.lease_s, "hours ahead")
             world.scheduler.note("in", session.token)
             world.scheduler.note("out", session.still_held())
-            give_back(session)
+            release_with_retries(session)
 
         def check(world: SimWorld, history: History) -> None:
-            for _, loser in intruders(history):
+            for _, loser in overlapping_holders(history):
                 said = [event.value for event in history.of("out") if event.actor == loser]
                 assert said == [False], f"{loser} believes that it still holds the lock"
             assert not history.of("failed") + history.of("broken")
@@ -303,10 +301,10 @@ class SharedLockKit:
         first.release()
         assert second.still_held()
         second.release()
-        give_back(self.provider(world).acquire(0))
+        release_with_retries(self.provider(world).acquire(0))
 
 
-def give_back(session: LockSession) -> None:
+def release_with_retries(session: LockSession) -> None:
     """Release as a writer does: repeat the request if the storage refuses it."""
     for _ in range(3):
         with suppress(HudiError):
@@ -314,7 +312,7 @@ def give_back(session: LockSession) -> None:
             return
 
 
-def intruders(history: History) -> list[tuple[str, str]]:
+def overlapping_holders(history: History) -> list[tuple[str, str]]:
     """Pairs of lock holders whose holding times overlapped."""
     inside: list[str] = []
     found: list[tuple[str, str]] = []

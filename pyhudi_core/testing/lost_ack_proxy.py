@@ -91,7 +91,7 @@ class LostAckProxy:
             self._late[method, path] = (body, headers)
 
     def let_late_ones_arrive(self, method: str, path: str) -> None:
-        """Pass on the delayed request, if there is one; nobody waits for its response."""
+        """Pass on the delayed request, if there is one; no client waits for its response."""
         with self._lock:
             late = self._late.pop((method, path), None)
         if late is not None:
@@ -120,9 +120,9 @@ class LostAckProxy:
 
             def handle_expect_100(self) -> bool:
                 """Answer a client that asks before it sends its body, so that it does not wait until its time-out."""
-                told = super().handle_expect_100()
+                is_expected = super().handle_expect_100()
                 self.wfile.flush()
-                return told
+                return is_expected
 
             def handle_any(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -1,4 +1,4 @@
-"""The history checker: the answers that writers got, against what readers see at every completion time.
+"""The history checker: compares the outcomes that writers got with what readers see at every completion time.
 
 ConsistentRead and NoDuplicateKeys are the invariants of J. Vanlightly's models of Hudi; P1 to P5 are the promises of this package. `attempt`
 records what a writer is about to write and its outcome, as events of the run's history; `check_promises` then reads the table as of each of its
@@ -25,13 +25,13 @@ from pyhudi_core.testing.scheduler import Scheduler
 
 Rows = Mapping[Hashable, Hashable]
 Change = Mapping[Hashable, Hashable | None]
-"""Values by key; None deletes. A value that names its writer (``"a1"``) makes writes tell apart."""
+"""Values by key; None deletes. Values that name their writer (``"a1"``) make the writes distinguishable."""
 ReadAsOf = Callable[[str], Iterable[tuple[Hashable, Hashable]]]
 BEGINS, WROTE, FAILED = "begins_write", "wrote", "write_failed"
 
 
 class PromiseBroken(AssertionError):  # noqa: N818 (an assertion of tests, not an error of the package)
-    """What readers see contradicts the answers that writers got.
+    """What readers see contradicts the outcomes that writers got.
 
     Attributes:
         promise: which one, such as ``P1``.
@@ -97,12 +97,12 @@ def check_promises(history: History, times: Sequence[str], read: ReadAsOf, befor
         write = acknowledged.get(time) or next((w for w in open_writes if _applied(rows, w.change) == seen), None)
         if write is None:
             ghost = any(_applied(rows, w.change) == seen for w in failed)
-            raise PromiseBroken("P2" if ghost else "P3", f"nobody was told of a write that gives {seen} as of {time}")
+            raise PromiseBroken("P2" if ghost else "P3", f"no write explains that readers see {seen} as of {time}")
         if write in open_writes:
             open_writes.remove(write)
         rows = _applied(rows, write.change)
         if seen != rows:
-            raise PromiseBroken("P1", f"as of {time} readers see {seen}, and what was acknowledged gives {rows}")
+            raise PromiseBroken("P1", f"as of {time} readers see {seen}, but the acknowledged writes give {rows}")
 
 
 def _writes(history: History) -> list[_Write]:

@@ -15,7 +15,7 @@ _EVENTS_IN_A_RUN = 2
 
 
 class CoinTosses:
-    """Usually continues the running actor, which reaches deeper orders than a fair coin at every step."""
+    """Usually continues the running actor; this reaches deeper orders than an equal chance for all actors at every step."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance

@@ -1,16 +1,15 @@
-"""One run of several actors under a schedule that somebody chooses, in one thread.
+"""Run several actors in one thread, in the order that a strategy chooses.
 
-An actor is ordinary synchronous code in a greenlet. It runs until it is about to do something that others can see (a
-call of the simulated storage, lock or clock); there it parks, and the strategy says who goes on and what happens to
-the call. So a run is a pure function of the world and the choices.
+An actor is ordinary synchronous code in a greenlet. It runs until its next step that others can see: a call of the simulated storage, lock or clock.
+There it waits, and the strategy chooses which actor continues and whether a fault happens to its call. So a run is a pure function of the world and
+the choices.
 
-Choices are texts: ``a`` (actor a does its call), ``a!lost_ack`` (it does, with that fault), ``a!crash`` (it vanishes
-before its call), ``a!pause`` (it stands still for a long time, with all its timers, and only then does its call),
-``!expire`` (the disturbance of that name happens to the world).
+Choices are texts: ``a`` (actor a makes its call), ``a!lost_ack`` (it makes its call with this fault), ``a!crash`` (it crashes before its call),
+``a!pause`` (it pauses for a long time with all its timers, then makes its call), ``!expire`` (the disturbance with this name happens to the world).
 
-Invariants: simulated time moves only in sleeps and when nobody can run; a crashed actor changes nothing any more,
-even while its ``finally`` blocks run; two decisions have one key only if nothing that can still happen differs
-between them. Actors must not share anything that the key does not know: only the parts of the world.
+Invariants: simulated time advances only in sleeps and if no actor can run. A crashed actor changes nothing more, even while its ``finally`` blocks
+run. Two decisions have the same key only if their possible futures are the same. Actors may share only the parts of the world, because the key
+contains nothing else.
 """
 
 from __future__ import annotations
@@ -37,19 +36,19 @@ class ActorCrashed(BaseException):
 
 
 class SimulationError(Exception):
-    """The simulation itself is used wrongly, or its actors are not deterministic."""
+    """The simulation is used incorrectly, or its actors are not deterministic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why an actor does not go on: until ``ready()``, or until the time when nobody else can run."""
+    """What an actor waits for: until ``ready()`` is true, or until this time if no other actor can run."""
 
     ready: Callable[[], bool]
     until_ms: int
 
 
 class Call(NamedTuple):
-    """What a parked actor does next: verb, object, and the faults that may happen to it.
+    """The next call of a waiting actor: verb, object, and the faults that may happen to it.
 
     ``site`` is the line of the package that makes the call; None unless the scheduler traces sites.
     """
@@ -63,12 +62,12 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A place where the strategy chooses.
+    """A point at which the strategy chooses.
 
     Attributes:
-        options: the choices, the one without a preemption first.
-        used: how many preemptions, crashes, faults and disturbances there were, by name.
-        step: number of choices made before.
+        options: the possible choices; the first one is without a preemption.
+        used: numbers of preemptions, crashes, faults and disturbances so far, by name.
+        step: number of choices so far.
     """
 
     options: tuple[str, ...]
@@ -78,13 +77,13 @@ class Decision:
 
     @property
     def key(self) -> int:
-        """Names the state of world and actors; equal keys have equal futures. Only while this decision is being made."""
+        """A hash of the state of the world and its actors; equal keys have equal futures. Valid only during this decision."""
         return self.find_key()
 
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """Something that may happen to the world at any time, such as the expiry of a lease."""
+    """An event that may happen to the world at any time, such as the expiry of a lease."""
 
     possible: Callable[[], bool]
     happen: Callable[[], None]
@@ -92,10 +91,10 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True)
 class RunBounds:
-    """What a run may hold: budgets by name (``preemption``, ``crash``, ``pause``, faults, disturbances; absent is
-    none), and steps.
+    """The limits of a run: budgets by name (``preemption``, ``crash``, ``pause``, faults, disturbances), and the number of steps.
 
-    ``every_call`` makes calls on private objects scheduling points, too. Without an entry, preemptions are not bounded.
+    Without an entry, preemptions are not bounded, and everything else does not happen. ``every_call`` makes calls on private objects scheduling
+    points, too.
     """
 
     budgets: Mapping[str, int] = field(default_factory=dict)
@@ -104,7 +103,7 @@ class RunBounds:
 
 
 Strategy = Callable[[Decision], str | None]
-"""Chooses one of the options, or None to give up the run."""
+"""Chooses one of the options, or None to end the run early."""
 
 
 class _Actor:
@@ -130,11 +129,11 @@ class _Actor:
 
 
 class Scheduler:
-    """The stage that a world's simulated parts share; idle (calls just happen) outside of `run`.
+    """Schedules the actors of a world; all its simulated parts share it. Outside of `run`, calls are executed at once.
 
     Attributes:
-        traces_sites: every call tells which line of the package makes it.
-        pause_ms: how long a paused actor stands still.
+        traces_sites: every call records the line of the package that makes it.
+        pause_ms: duration of a pause.
     """
 
     def __init__(self) -> None:
@@ -164,7 +163,7 @@ class Scheduler:
         return any(event.actor == name and event.kind == "crashed" for event in self.history.events)
 
     def is_seen_gone(self, name: str) -> bool:
-        """Whether the running actor finds that actor crashed. One that it finds alive may crash right after the look."""
+        """Whether the running actor detects that the actor has crashed. An actor that is alive may crash right after this check."""
         gone = self.has_crashed(name)
         if not gone and name in self._actors and name != self.actor:
             self._looked_at.add(name)
@@ -172,15 +171,15 @@ class Scheduler:
         return gone
 
     def watch(self, digest: Callable[[], int]) -> None:
-        """Make a part's state a part of the key."""
+        """Include a part's state in the key."""
         self._digests.append(digest)
 
     def may_happen(self, name: str) -> bool:
-        """Whether the run's budgets allow the fault or disturbance at all."""
+        """Whether the budgets of the run allow the fault or disturbance."""
         return self._bounds.budgets.get(name, 0) > 0
 
     def visit(self, call: Call, private: bool = False) -> str:
-        """Park the running actor before a call; returns the fault that happens to it, or an empty text."""
+        """Let the running actor wait before a call; returns the fault that happens to the call, or an empty text."""
         actor = self._current
         if actor is None:
             return ""
@@ -193,17 +192,17 @@ class Scheduler:
         self._hub.switch()
         if actor.crashed:
             raise ActorCrashed
-        # A step that shows its actor nothing (a sleep that has ended already) must not look like no step at all.
+        # A step without a result for its actor (a sleep that has already ended) must still change the key.
         self.saw(stable_hash(f"{call.verb} {call.name} {actor.fault}"))
         return actor.fault
 
     def saw(self, value: int) -> None:
-        """Mix what the running actor learnt into its part of the key."""
+        """Include a value that the running actor read in its part of the key."""
         if self._current is not None:
             self._current.digest = hash((self._current.digest, value))
 
     def changed(self) -> None:
-        """Tell sleepers that something others can see is different."""
+        """Wake sleeping actors, because visible state has changed."""
         self.changes += 1
 
     def note(self, kind: str, value: object = None) -> None:
@@ -213,7 +212,7 @@ class Scheduler:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Inside, the running actor's calls just happen: nobody else runs, and nothing goes wrong."""
+        """Inside the block, the calls of the running actor are executed at once: no other actor runs, and no fault happens."""
         current, self._current = self._current, None
         try:
             yield
@@ -221,13 +220,13 @@ class Scheduler:
             self._current = current
 
     def crash_here(self) -> None:
-        """Let the running actor vanish in the middle of a call (torn writes)."""
+        """Crash the running actor in the middle of a call (torn writes)."""
         if self._current is not None:
             self._current.crashed = True
         raise ActorCrashed
 
     def run(self, actors: Sequence[tuple[str, Callable[[], object]]], choose: Strategy, bounds: RunBounds) -> bool:
-        """Run the actors to their ends; returns False when the strategy gave up."""
+        """Run the actors to their ends; returns False if the strategy ended the run."""
         self._bounds = bounds
         self._hub = greenlet.getcurrent()
         self._actors = {name: _Actor(name, self, work) for name, work in actors}
@@ -253,12 +252,12 @@ class Scheduler:
             self._end()
 
     def body(self, actor: _Actor, work: Callable[[], object]) -> None:
-        """What an actor's greenlet does."""
+        """The code of an actor's greenlet."""
         self.note("invoke")
         try:
             result = work()
             if CRASH in self._bounds.budgets:
-                # The work is done, but nobody has heard of it: crashing here is different from success.
+                # The work is done, but its result is not reported yet: a crash here differs from success.
                 self.visit(Call("return", ""))
             self.note("ok", result)
         except ActorCrashed:
@@ -279,7 +278,7 @@ class Scheduler:
         ready = [actor for actor in alive if actor.is_ready()]
         running = any(actor.name == self._last for actor in ready)
         if not ready:
-            # Nobody can go on: time passes until the first of them is woken, or several at one moment.
+            # No actor can continue: time advances until the first actor wakes, or several at the same time.
             first = min(actor.wakes_ms() for actor in alive)
             ready = [actor for actor in alive if actor.wakes_ms() == first]
         names = [actor.name for actor in ready]
@@ -289,7 +288,7 @@ class Scheduler:
         return (*names, *self._events(names, left)) if left else tuple(names)
 
     def _events(self, names: Sequence[str], left: AbstractSet[str]) -> Iterator[str]:
-        """What may go wrong before the next call of one of the names, as far as the budgets allow it."""
+        """The crashes, pauses, faults and disturbances that the budgets allow before the next call of these actors."""
         for name in names:
             call = self._actors[name].pending
             yield from (f"{name}!{fault}" for fault in (call.faults if call else ()) if fault in left)
@@ -297,13 +296,14 @@ class Scheduler:
             yield from (f"{name}!{CRASH}" for name in self._may_crash())
         last = self._actors.get(self._last)
         if PAUSE in left and last is not None and last.alive and last.is_ready():
-            # Standing still from now on or from a later moment is the same, as nobody can see it.
+            # A pause that begins now or later is the same, because no other actor can see the difference.
             yield f"{last.name}!{PAUSE}"
         yield from (f"!{n}" for n, d in self.disturbances.items() if n in left and d.possible())
 
     def _may_crash(self) -> list[str]:
-        """A parked actor that crashes now or later is the same to everybody who does not look whether it lives; so only
-        the one that has just parked, and those that the latest step has looked at.
+        """The actors whose crash is tried now: the one that has just begun to wait, and those whose life the latest step checked.
+
+        For all others, a crash now has the same effects as a later one, because no actor checks in between whether they are alive.
         """
         names = [self._last, *sorted(self._looked_at - {self._last})]
         return [name for name in names if name in self._actors and self._actors[name].alive]
@@ -359,7 +359,7 @@ class Scheduler:
         actor.crashed = True
         self._current = actor
         try:
-            # One that has not started has nothing to unwind.
+            # An actor that has not started has nothing to unwind.
             if actor.greenlet:
                 actor.greenlet.throw(ActorCrashed)
             else:
@@ -377,9 +377,9 @@ class Scheduler:
 
     def _key(self) -> int:
         actors = tuple([(a.digest, a.alive, a.crashed, a.is_ready(), a.wakes_ms()) for a in self._actors.values()])
-        # Who ran last decides what counts as a preemption, and who may crash or stand still.
-        tells = {"preemption", CRASH, PAUSE} & self._bounds.budgets.keys()
-        who = stable_hash(" ".join((self._last, *sorted(self._looked_at)))) if tells else 0
+        # The last actor determines what counts as a preemption, and which actors may crash or pause.
+        counted = {"preemption", CRASH, PAUSE} & self._bounds.budgets.keys()
+        who = stable_hash(" ".join((self._last, *sorted(self._looked_at)))) if counted else 0
         world = tuple([digest() for digest in self._digests])
         return hash((actors, world, self.time_ms, who))
 

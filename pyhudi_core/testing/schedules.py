@@ -1,4 +1,4 @@
-"""Schedules as text, violations, and how a violation's schedule is made small."""
+"""Schedules as text, violations, and the reduction of a violation's schedule to a small one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Violation:
     """A run that broke a promise.
 
     Attributes:
-        choices: the schedule that leads there; behind its end the run goes on without preemption.
-        error: what the check (or an actor, or the simulation) raised.
-        steps: what happened, one line a step.
+        choices: the schedule that leads to the violation; after its end the run continues without preemption.
+        error: the error of the check, of an actor or of the simulation.
+        steps: the steps of the run, one line for each.
     """
 
     choices: tuple[str, ...]
@@ -32,14 +32,14 @@ class Violation:
         return format_schedule(self.choices)
 
     def as_test(self) -> str:
-        """A test to copy; put in the scenario's own world, actors and check."""
+        """A test to copy; replace world, actors and check by those of the scenario."""
         return (
             "def test_this_schedule_keeps_the_promise() -> None:\n"
             f'    replay(make_world, ACTORS, check, "{self.schedule}").assert_clean()\n'
         )
 
     def text(self) -> str:
-        """The violation for people: what is wrong, the steps, and the test."""
+        """The violation as text: the error, the steps, and the test."""
         steps = "\n".join(f"  {line}" for line in self.steps)
         what = f"{type(self.error).__name__}: {self.error}"
         return f"{what}\n\nSteps of the smallest schedule found:\n{steps}\n\n{self.as_test()}"
@@ -52,7 +52,7 @@ def format_schedule(choices: Sequence[str]) -> str:
 
 
 def parse_schedule(text: str) -> list[str]:
-    """The opposite of `format_schedule`. Raises `SimulationError` for what it does not write."""
+    """The inverse of `format_schedule`. Raises `SimulationError` for any other text."""
     choices: list[str] = []
     for word in text.split():
         choice, star, count = word.partition("*")
@@ -63,12 +63,11 @@ def parse_schedule(text: str) -> list[str]:
 
 
 def shrink(violation: Violation, attempt: Attempt) -> Violation:
-    """A violation with fewer faults, crashes and preemptions where one is found by leaving parts out.
+    """Omit parts of the schedule as long as the violation remains; returns a violation with fewer faults, crashes and preemptions.
 
     Args:
-        violation: the one to make small.
-        attempt: runs choices as far as they are possible and then without preemption; returns the violation if there
-            is one.
+        violation: the violation to reduce.
+        attempt: runs choices as far as they are possible, then without preemption; returns the violation, if any.
     """
     best = violation
     left = _ATTEMPTS
@@ -87,7 +86,7 @@ def shrink(violation: Violation, attempt: Attempt) -> Violation:
 
 
 def _smaller(choices: Sequence[str]) -> list[list[str]]:
-    """Schedules with one part left out: a fault or crash, a stretch of one actor, or the switch back to it."""
+    """Schedules with one part omitted: a fault or crash, consecutive steps of one actor, or the switch back to it."""
     stretches = [list(group) for _, group in groupby(choices, key=lambda choice: choice)]
     found: list[list[str]] = []
     for at, stretch in enumerate(stretches):
@@ -111,7 +110,7 @@ def _size(choices: Sequence[str]) -> tuple[int, int, int]:
 
 
 def _without_tail(violation: Violation, attempt: Attempt) -> Violation:
-    """Cut off the end of the schedule that happens by itself."""
+    """Omit the end of the schedule that happens without it."""
     choices = list(violation.choices)
     for end in range(len(choices)):
         found = attempt(choices[:end])

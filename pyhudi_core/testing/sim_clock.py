@@ -45,7 +45,7 @@ _RIGHT = ActorClock()
 
 
 class SimClock:
-    """Virtual time. It stands still while actors work; a sleep lets others continue, and moves time if no other actor can run.
+    """Virtual time. It does not advance while actors work. A sleep lets other actors continue; time advances if no actor can run.
 
     Args:
         scheduler: holds the common time.

@@ -58,7 +58,7 @@ class SimOutputFile:
     def close(self) -> ObjectInfo:
         """Send the bytes, then publish them."""
         if not self._open:
-            raise StorageError("The file is closed already", table=self._storage.location, path=self._path)
+            raise StorageError("The file is already closed", table=self._storage.location, path=self._path)
         self._open = False
         raise_before(self._storage.enter("send_output", self._path), self._path)
         return self._storage.publish(self._path, self._stream.getvalue().to_pybytes(), self._name)

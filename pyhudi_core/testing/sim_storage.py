@@ -1,14 +1,13 @@
-"""Storage in memory that parks the running actor before every call that others can see, and fails on demand.
+"""Storage in memory that pauses the running actor before every call that others can see, and injects faults.
 
-It stands for a whole adapter, not for a server: what an adapter hides (retries, HTTP codes) does not appear here,
-what it may raise does.
+It simulates an adapter, not a server. It raises the errors of an adapter, and does not show what an adapter hides (retries, HTTP codes).
 
-Objects that only one actor can name need no scheduling. The ``shared`` predicate says which can be named by several;
-it is checked: an actor that changes a private object that another (not a crashed) one has looked at gets a
-`SimulationError`. Listings are not checked: they show private objects as they are at that moment.
+Calls on objects that only one actor can name need no scheduling. The predicate ``shared`` says which paths several actors can name. It is checked: an
+actor gets a `SimulationError` if it changes a private object that another running actor has read. Listings are not checked: they show private objects
+in their current state.
 
-Files in the making are calls of their own (opened, sent, closed; see ``sim_output``). What a crash leaves of them is
-`unfinished`: multipart uploads in a bucket, hidden temporary files on a disk.
+Writing a file takes several calls (open, send, close; see ``sim_output``). A crash leaves `unfinished` files: multipart uploads in a bucket, hidden
+temporary files on a disk.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Profile(Enum):
     """Kinds of storage.
 
     S3 has tags that are the content's hash, GCS and AZURE have versions; LOCAL_POSIX has no conditional replacement;
-    NO_CAS has no conditional write at all, so its `put_if_absent` is a look and then a write.
+    NO_CAS has no conditional write at all, so its `put_if_absent` reads first and then writes.
     """
 
     S3 = "s3"
@@ -62,7 +61,7 @@ class Profile(Enum):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What callers may rest on. A disk is one machine's, so all its writers share a clock."""
+        """The capabilities of the storage. A disk belongs to one machine, so all its writers share a clock."""
         if self is Profile.NO_CAS:
             return Capabilities()
         return Capabilities(
@@ -86,7 +85,7 @@ class SimObject:
 
 
 LOCATION = "sim://table"
-"""Every simulated table's."""
+"""The location of every simulated table."""
 _checked = lru_cache(maxsize=4096)(partial(check_path, table=LOCATION))
 _STALE = (Fault.STALE_LIST.value, Fault.STALE_MISS.value)
 Image = Mapping[str, SimObject]
@@ -102,14 +101,14 @@ class SimStorage(Storage):
 
     Args:
         scheduler: the world's scheduler.
-        profile: what kind of storage is played.
+        profile: the simulated kind of storage.
         shared: whether several actors can name the path (or listed prefix).
-        image: objects to start with, from `image` of another one.
+        image: the objects at the start, from `image` of another storage.
 
     Attributes:
-        stale_operations: how many changes old stale answers are.
-        slow_ms: how long a slow call takes.
-        unfinished: files in the making, by the name of their upload or temporary file.
+        stale_operations: the number of latest changes that stale answers omit.
+        slow_ms: duration of a slow call.
+        unfinished: unfinished files, by the name of their upload or temporary file.
     """
 
     def __init__(
@@ -138,7 +137,7 @@ class SimStorage(Storage):
         for path, stored in self._objects.items():
             self._digest ^= _entry(path, stored)
             self._versions[path] = 0 if profile.tag_is_content else int(stored.etag, 16)
-        scheduler.watch(self._whole_digest)
+        scheduler.watch(self._complete_digest)
 
     @property
     def location(self) -> str:
@@ -152,7 +151,7 @@ class SimStorage(Storage):
         raise ConfigError("Simulated storage cannot be opened in another process", table=self.location)
 
     def image(self) -> Image:
-        """The objects as they are, to start other worlds from."""
+        """The current objects, as the start of other worlds."""
         return dict(self._objects)
 
     @property
@@ -161,7 +160,7 @@ class SimStorage(Storage):
         return self._digest
 
     def inject(self, fault: Fault, verb: str, path: str = "*", times: int = 1) -> None:
-        """Let the fault happen to the next calls of the verb on matching paths (shell patterns), whoever makes them."""
+        """Let the fault happen to the next calls of the verb on matching paths (shell patterns), by any actor."""
         self.injections.append(Injection(fault, verb, path, times))
 
     def get(self, path: str) -> bytes:
@@ -193,7 +192,7 @@ class SimStorage(Storage):
     def put_if_absent(self, path: str, data: bytes) -> ObjectInfo:
         if not self._capabilities.put_if_absent:
             if self.head(path) is not None:
-                raise PreconditionFailedError("The object is already there", path=path)
+                raise PreconditionFailedError("The object already exists", path=path)
             return self._write("put", path, data, lambda: None)
         return self._write("put_if_absent", path, data, lambda: self._must_be_absent(path))
 
@@ -207,15 +206,15 @@ class SimStorage(Storage):
         self._remove("delete", path, lambda: None)
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        # Each is a call of its own, so that others go on, and crashes happen, between any two. No storage promises an order: the last goes first
-        # here, so that code which relies on the order that it gave is caught.
+        # One call for each object, so that other actors can run in between. No storage promises an order, so the last path is deleted first:
+        # code that relies on the given order fails.
         delete_each(self.delete, reversed([*paths]), self.location)
 
     def delete_if_match(self, path: str, etag: str) -> None:
         self._remove("delete_if_match", path, lambda: self._must_match(path, etag))
 
     def open_input(self, path: str) -> pa.NativeFile:
-        # Arrow reads from threads of its own, which the scheduler cannot park: so the whole object is taken now.
+        # Arrow reads in its own threads, which the scheduler cannot control, so the complete object is read now.
         return pa.BufferReader(pa.py_buffer(self._read("open_input", path).data))
 
     def open_output(self, path: str) -> SimOutputFile:
@@ -223,7 +222,7 @@ class SimStorage(Storage):
         return SimOutputFile(self, self._scheduler, path)
 
     def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> builtins.list[str]:
-        """Remove hidden files that crashed writers left, as the local disk does; a bucket has rules for that."""
+        """Remove the hidden files of crashed writers, as the local disk does; buckets have lifecycle rules for this."""
         if not self._profile.tears or not self.unfinished:
             return []
         raise_before(self._visit("sweep", folder, True), folder)
@@ -242,22 +241,22 @@ class SimStorage(Storage):
         return old
 
     def begin_file(self, path: str) -> str:
-        """Make room for a file in the making; returns the name that it has until it is closed."""
+        """Begin an unfinished file; returns the name that it has until it is closed."""
         actor = self._scheduler.actor
         count = self._begun[actor] = self._begun.get(actor, 0) + 1
         name = f"{actor or 'outside'}-{count}"
         folder, _, file = path.rpartition("/")
         hidden = f".pyhudi-{name}.tmp" if self._profile.tears else f"{file}?upload={name}"
-        whole = f"{folder}/{hidden}" if folder else hidden
-        self.unfinished[whole] = Unfinished(path, self._scheduler.time_ms, actor)
-        return whole
+        path_of_file = f"{folder}/{hidden}" if folder else hidden
+        self.unfinished[path_of_file] = Unfinished(path, self._scheduler.time_ms, actor)
+        return path_of_file
 
     def end_file(self, name: str) -> None:
         """The file is closed or aborted."""
         self.unfinished.pop(name, None)
 
     def publish(self, path: str, data: bytes, name: str) -> ObjectInfo:
-        """Close a file in the making."""
+        """Close an unfinished file."""
         return self._write("close_output", path, data, lambda: self.end_file(name))
 
     def _found(self, path: str, fault: Fault | None) -> SimObject | None:
@@ -271,7 +270,7 @@ class SimStorage(Storage):
         raise_before(fault, path)
         found = self._found(path, fault)
         if found is None:
-            raise ObjectNotFoundError("There is no object", table=self.location, path=path)
+            raise ObjectNotFoundError("The object does not exist", table=self.location, path=path)
         return found
 
     def _write(self, verb: str, path: str, data: bytes, condition: Callable[[], None]) -> ObjectInfo:
@@ -330,13 +329,13 @@ class SimStorage(Storage):
 
     def _must_be_absent(self, path: str) -> None:
         if path in self._objects:
-            raise PreconditionFailedError("The object is already there", table=self.location, path=path)
+            raise PreconditionFailedError("The object already exists", table=self.location, path=path)
 
     def _must_match(self, path: str, etag: str) -> None:
         found = self._objects.get(path)
         if found is None:
-            answer = self._profile.answer_to_missing
-            raise PreconditionFailedError(f"There is no object to replace ({answer})", table=self.location, path=path)
+            what = f"The object to replace does not exist ({self._profile.answer_to_missing})"
+            raise PreconditionFailedError(what, table=self.location, path=path)
         if found.etag != etag:
             raise PreconditionFailedError("The object is not the expected one", table=self.location, path=path)
 
@@ -366,7 +365,7 @@ class SimStorage(Storage):
         self._scheduler.visit(Call("linger", "", wait=Wait(lambda: False, until)))
         self._scheduler.time_ms = max(self._scheduler.time_ms, until)
 
-    def _whole_digest(self) -> int:
+    def _complete_digest(self) -> int:
         """A hash of all that later calls can see, or that can happen to them."""
         unfinished = sorted([(stable_hash(n), u.modified_ms) for n, u in self.unfinished.items()])
         planned = tuple([injection.times for injection in self.injections])

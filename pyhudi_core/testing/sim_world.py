@@ -1,4 +1,4 @@
-"""A simulated outside: clock, randomness, threads, timers, a lock and a storage that share one scheduler."""
+"""A simulated world: clock, randomness, threads, timers, a lock and a storage that share one scheduler."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from pyhudi_core.testing.sim_storage import Image, Profile, SimStorage, everythi
 
 
 class SimLock:
-    """A lock provider whose waiting the scheduler knows, so that it needs no polling.
+    """A lock provider whose waits are controlled by the scheduler, without polling.
 
-    A crashed holder's lease ends after ``lease_s``. The disturbance ``expire_lock`` ends a running holder's lease at
-    any time, as a long pause does; the holder does not notice. With ``excludes=False`` every actor gets the lock at
-    once.
+    A crashed holder's lease ends after ``lease_s``. The disturbance ``expire_lock`` ends a running holder's lease at any time, as a long pause does;
+    the holder does not detect it. With ``excludes=False`` every actor gets the lock at once.
     """
 
     def __init__(self, scheduler: Scheduler, lease_s: float = 300, excludes: bool = True) -> None:
@@ -38,11 +37,11 @@ class SimLock:
 
     @property
     def holder(self) -> str:
-        """The token of the present holding; empty when the lock is free."""
+        """The token of the current holding; empty if the lock is free."""
         return self._holder
 
     def acquire(self, timeout_s: float, note: str = "") -> SimLockSession:
-        """Wait for the lock and take it; a scheduling point. Raises `LockTimeoutError` when it was not free in time."""
+        """Wait for the lock and acquire it; a scheduling point. Raises `LockTimeoutError` if it was not free in time."""
         deadline = self._scheduler.time_ms + round(timeout_s * 1000)
         self._scheduler.saw(deadline)
         while True:
@@ -57,14 +56,14 @@ class SimLock:
                 raise LockTimeoutError(f"The lock was not free within {timeout_s:g} s; it is held by {self._holder}")
 
     def is_held_by(self, token: str) -> bool:
-        """Whether the holding is the present one; a scheduling point."""
+        """Whether the lock is held by the holding with this token; a scheduling point."""
         self._scheduler.visit(Call("still_held", "lock"))
         held = token == self._holder
         self._scheduler.saw(held)
         return held
 
-    def give_back(self, token: str) -> None:
-        """Free the lock if the holding is the present one; a scheduling point."""
+    def release(self, token: str) -> None:
+        """Release the lock if the holding with this token has it; a scheduling point."""
         self._scheduler.visit(Call("release", "lock"))
         if token == self._holder:
             self._expire()
@@ -102,7 +101,7 @@ class SimLockSession:
 
     def release(self) -> None:
         if not self._released:
-            self._lock.give_back(self._token)
+            self._lock.release(self._token)
             self._released = True
 
 
@@ -121,12 +120,11 @@ class SimProcess:
 
 @dataclass(frozen=True, slots=True)
 class SimOptions:
-    """What kind of world: storage profile, what is shared, objects to start with, clocks and their tick, seed, and
-    the lock.
+    """The options of a world: storage profile, shared paths, objects at the start, clocks and their tick, seed, and the lock.
 
-    ``offsets_ms`` is short for clocks with an offset alone. Stale answers are ``stale_operations`` changes old, slow
-    calls take ``slow_s``, and a paused actor stands still for ``pause_s``. With ``one_machine`` the actors are processes
-    of one machine, so that a crash can be known; else only time tells.
+    ``offsets_ms`` is a short form for clocks that have only an offset. Stale answers omit the latest ``stale_operations`` changes, slow calls take
+    ``slow_s``, and a pause takes ``pause_s``. With ``one_machine`` the actors are processes of one machine, so other actors detect a crash; otherwise
+    they detect it only by an expired heartbeat or lease.
     """
 
     profile: Profile = Profile.S3
@@ -146,12 +144,12 @@ class SimOptions:
 
 
 class SimWorld:
-    """One simulated outside. Explorations make a new one for every run; all actors share it.
+    """A simulated world. Explorations create a new one for every run; all actors of the run share it.
 
     Attributes:
-        scheduler: parks and resumes actors; also holds the history.
-        storage: where the table lives.
-        clock, ids, timer: time and chance.
+        scheduler: schedules the actors; also contains the history.
+        storage: the storage of the table.
+        clock, ids, timer: time, identifiers and background calls.
         lock: the lock provider.
         runtime: clock, ids, a serial executor and the timer, as one value.
     """

@@ -1,7 +1,7 @@
 """The conformance suite of storages, as tests to inherit from.
 
-Subclass `StorageKit` in a test module under a name that starts with ``Test`` and give it a fixture ``storage`` that
-returns an empty storage. Each case states one promise of ``storage/base.py``.
+Subclass `StorageKit` in a test module under a name that starts with ``Test``, and give it a fixture ``storage`` that returns an empty storage. Each
+test checks one promise of ``storage/base.py``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ODD_PATHS = [
 
 
 class StorageKit:
-    """The conformance suite; see the module's text."""
+    """The conformance suite; see the module's docstring."""
 
     def test_an_object_reads_back_as_it_was_written(self, storage: Storage) -> None:
         info = storage.put("a/b.bin", b"one")
@@ -86,7 +86,7 @@ class StorageKit:
             assert len(won) == 1
             assert storage.get(f"race/{turn}") == str(won[0]).encode()
 
-    def test_put_if_match_replaces_only_what_was_seen(self, storage: Storage) -> None:
+    def test_put_if_match_replaces_only_the_object_with_the_tag(self, storage: Storage) -> None:
         if not storage.capabilities.put_if_match:
             pytest.skip("no conditional replacement here")
         first = storage.put("a", b"one")
@@ -149,7 +149,7 @@ class StorageKit:
         assert _paths(storage, "a/1") == ["a/1", "a/12"]
         assert _paths(storage, "missing/") == []
 
-    def test_start_after_leaves_out_what_sorts_before_it(self, storage: Storage) -> None:
+    def test_start_after_omits_smaller_paths(self, storage: Storage) -> None:
         for path in ("a/1", "a/2", "a/2/x", "a/3", "b"):
             if path != "a/2":
                 storage.put(path, b"")
@@ -168,7 +168,7 @@ class StorageKit:
         storage.delete_many(paths[1:])
         assert _paths(storage, "") == paths[:1]
 
-    def test_delete_many_takes_exactly_what_is_named(self, storage: Storage) -> None:
+    def test_delete_many_deletes_exactly_the_given_paths(self, storage: Storage) -> None:
         odd = [f"x/{path}" for path in ODD_PATHS]
         for path in ("a/1", "a/10", "a/2", "b", *odd):
             storage.put(path, b"x")
@@ -193,14 +193,14 @@ class StorageKit:
         assert storage.list_names("nothing") == ((), ())
         assert storage.list_names("") == ((), ("t", "tt"))
 
-    def test_capabilities_are_the_same_at_every_look_and_hold_without_fsync(self, storage: Storage) -> None:
+    def test_capabilities_do_not_change_and_hold_without_fsync(self, storage: Storage) -> None:
         assert isinstance(storage.capabilities, Capabilities)
         assert storage.capabilities == storage.capabilities == storage.without_fsync().capabilities
         assert storage.capabilities.parallel_calls >= 1
         storage.without_fsync().put("short/lived", b"x")
         assert storage.get("short/lived") == b"x"
 
-    def test_empty_folders_and_files_in_the_making_are_no_objects(self, storage: Storage) -> None:
+    def test_empty_folders_and_unfinished_files_are_no_objects(self, storage: Storage) -> None:
         storage.put("t/a/b", b"")
         storage.put("t/c", b"")
         storage.delete("t/a/b")
@@ -313,9 +313,7 @@ class StorageKit:
 
 
 def _same(found: ObjectInfo | None, written: ObjectInfo) -> bool:
-    """Whether it is the written object; its time may be that of an answer, which object stores give in whole
-    seconds.
-    """
+    """Whether it is the written object. Its time may come from a response; object stores return times in full seconds."""
     return found is not None and (found.path, found.size, found.etag) == (written.path, written.size, written.etag)
 
 

@@ -30,7 +30,7 @@ from pyhudi_core.timeline.history import History
 
 _SHOWN = 20
 _KEPT_COMMITS = 1_000
-"""So many commits' content is kept beyond what is on the active timeline, for readers of older states."""
+"""Number of commits whose content is cached in addition to the active timeline, for readers of older states."""
 _BEING_WRITTEN_S = 5.0
 """A completed file that is younger than this may still be written by Hudi."""
 _POLL_S = 0.02

@@ -44,7 +44,7 @@ _ATTEMPTS = 50
 KEPT_MANIFESTS = 3
 
 Create = Callable[[Storage, str, bytes], bool]
-"""Makes an object; False if somebody else's bytes are there. Survives answers that are lost."""
+"""Creates an object; returns False if another process has created it. A lost response is resolved."""
 
 
 @dataclass(frozen=True, slots=True)

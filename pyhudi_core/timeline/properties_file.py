@@ -116,10 +116,10 @@ def update(
 def apply(
     storage: Storage, changes: Mapping[str, str | None], comment: str, wanted: Callable[[], bool] = lambda: True
 ) -> None:
-    """Make the changes hold, whatever else the file says by now; does nothing where they hold. Anybody may do it, any number of times.
+    """Apply the changes to the current content of the file; no effect if they are already applied. Any process may call this, any number of times.
 
     A storage with If-Match needs no backup, since readers see the old or the new object; elsewhere the caller holds the table's lock. The
-    comment must be one that nobody else has. ``wanted`` is asked between the look and the write, and says whether the changes are still to be made.
+    comment must be unique. ``wanted`` is called between the read and the write, and returns whether the changes are still needed.
 
     Raises as `update`.
     """

@@ -4,8 +4,8 @@ The reservation is the heartbeat file, created with put-if-absent, the same name
 requested time, whatever they do. The time is greater than every time on the timeline and every other reservation, which is checked again
 after the reservation was made: what the write reads then lies before it, and strict monotonicity does not rest on clocks.
 
-Requested times are even milliseconds, and completion times odd ones: a commit that completes beside a reservation cannot see it, and a time that
-was both would name two states to a reader.
+Requested times are even milliseconds, and completion times odd ones: a commit that completes at the same time as a reservation cannot see it, and a
+time that was both would identify two states.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def reserve(context: TableContext, action: Action, seen: Timeline | None = None)
             _wait_for_skew(context)
             start = context.folder.load()
         except BaseException:
-            beat.handle.cancel()  # nobody would end it; the file expires
+            beat.handle.cancel()  # no other code would end it; the file expires
             raise
         highest = max(start.high_water_mark, companions_high_water_mark(context))
         if highest < requested_time or not context.protections.monotonic_times:
@@ -131,7 +131,7 @@ def begin_write(context: TableContext, action: Action, operation: str, seen: Tim
         transaction.heartbeat.stop(context)
         raise
     except StorageStateUnknownError:
-        # What is still on its way shows after it was withdrawn. So the heartbeat stays, expires, and others repair what is there then.
+        # A file of the announcement may appear after the withdrawal. So the heartbeat stays and expires, and then other writers repair the table.
         transaction.heartbeat.handle.cancel()
         raise
     except BaseException:
@@ -168,7 +168,7 @@ def _withdraw(transaction: Transaction) -> None:
 def _candidate(context: TableContext, seen: Timeline | None) -> str:
     """The next free time: the clock's at the end of the wait for skew, or just above everything that is known.
 
-    What others complete during that wait then lies before it; else whoever waits could not begin beside those who commit all the time.
+    Commits that complete during this wait then have earlier times. Otherwise a writer could not begin while others commit all the time.
     """
     if not context.protections.monotonic_times:
         return context.now()
@@ -218,7 +218,9 @@ def check_skew(context: TableContext, timeline: Timeline, highest: str) -> None:
     if latest is None or latest - context.runtime.clock.now_ms() <= bound:
         return
     if context.storage.capabilities.put_if_absent and all(_is_ours(context, instant) for instant in timeline):
-        _log.warning("the timeline of %s is ahead of this clock (%s); times go on from there", context.table, highest)
+        _log.warning(
+            "the timeline of %s is ahead of this clock (%s); new times continue from there", context.table, highest
+        )
         return
     raise ClockSkewError(
         f"The timeline's newest time {highest} is ahead of this machine's clock by more than {bound} ms",

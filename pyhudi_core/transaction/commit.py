@@ -2,7 +2,8 @@
 
 The bytes of the completed file are staged; the instant is decided and published (``decision`` has the steps under the lock); then the files that
 only this process needed are removed. Under the lock, a commit checks that its own instant is still wanted, that the table still has version 8 (Hudi
-1.1 and newer upgrade by default), and whether a listed metadata table would hide its rows from readers. It chooses a completion time above every
+1.1 and newer upgrade by default), and whether a listed metadata table would hide its rows from readers: then it is refused, or it takes the metadata
+table off the list, if that was allowed. It chooses a completion time above every
 time on the timeline, compares itself with what completed since its start, and asks the gate.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyhudi_core.errors import (
     CommitAbortedError,
@@ -24,7 +25,7 @@ from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import layout, markers, metadata_removal
+from pyhudi_core.transaction import execution, layout, markers, metadata_removal
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew, completion_time_after
 from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.context import TableContext
@@ -79,7 +80,7 @@ def finish(
             to read first; it does that a bounded number of times.
         companions: commits of companion places, staged, which this decision publishes before the transaction's own.
         gate: asked under the lock, just before the decision; False, an exception or more than `GATE_LIMIT_S` gives the commit up.
-        kept: partitions of a metadata table that stay true beside those that the companions' commits write.
+        kept: partitions of a metadata table that stay correct, in addition to those that the commits of the companions write.
 
     Raises `CommitAbortedError`, `CommitConflictError`, `LockError` (nothing published) or `CommitStateUnknownError`.
     """
@@ -170,9 +171,9 @@ class _Finishing:
             return None
         still_wanted(transaction, timeline)
         found = metadata_removal.notes_of(_properties(context), self.kept)
-        if found and self.companions:
+        if found and (self.companions or not context.options.metadata.remove_unkept):
             raise CommitConflictError(
-                f"The metadata table was given another partition while this write ran ({', '.join(found.values())})",
+                f"The metadata table was made, or given another partition, while this write ran ({', '.join(found.values())})",
                 table=context.table,
                 instant=transaction.requested_time,
                 hint="Nothing was published. Write again; the new partition is written, too, if this release knows its kind.",
@@ -191,7 +192,7 @@ class _Finishing:
             publications.append(Publication(path, companion.staged))
             bodies[path] = companion.body
             time = completion_time_after(context, time)
-        completed = replace(transaction.requested, state=State.COMPLETED, completion_time=time)
+        completed = _completed_as(transaction, time)
         path = context.place.from_root(folder.file(completed))
         publications.append(Publication(path, self.staged))
         bodies[path] = self.body
@@ -261,12 +262,18 @@ def _completed(transaction: Transaction, timeline: Timeline) -> Instant | None:
     return found
 
 
+def _completed_as(transaction: Transaction, completion_time: str) -> Instant:
+    """The instant as the timeline shows it after its completion."""
+    requested = transaction.requested
+    return Instant(requested.requested_time, requested.action.completes_as, State.COMPLETED, completion_time)
+
+
 def _published(transaction: Transaction, decision: Decision) -> Instant:
     """Our completed instant after the decision. Raises `CommitStateUnknownError` and `CommitAbortedError`."""
     context, intent = transaction.context, decision.intent
     assert intent is not None
     if decision.published:
-        return replace(transaction.requested, state=State.COMPLETED, completion_time=intent.completion_time)
+        return _completed_as(transaction, intent.completion_time)
     try:
         completed = _completed(transaction, load_showing(context, published(context.place, intent)))
     except (StorageError, CorruptionError) as error:
@@ -308,6 +315,8 @@ def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:
         context.root.delete(finishing.staged)
         for companion in finishing.companions:
             companion.clean_up()
+        if transaction.requested.action in execution.PLANNED:
+            execution.forget(context, transaction.requested_time)
         transaction.heartbeat.stop(context)  # last: by the heartbeat the next writer finds what a crash here leaves
     except HudiError as error:
         _log.warning("could not sweep up after commit %s of %s: %s", transaction.requested_time, context.table, error)

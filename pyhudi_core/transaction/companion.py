@@ -17,6 +17,7 @@ from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.context import TableContext
@@ -36,6 +37,7 @@ class CompanionCommit:
         body: the bytes of the completed file.
         keeps: the partitions of a metadata table that learn of the data table's commit by this one.
         files: the paths of its files.
+        builds: the completed instants that had built the companion's partitions when the write read it. Its records are for the file groups of those.
     """
 
     transaction: Transaction
@@ -44,6 +46,7 @@ class CompanionCommit:
     body: bytes = b""
     keeps: frozenset[str] = frozenset()
     files: frozenset[str] = frozenset()
+    builds: frozenset[Instant] = frozenset()
 
     @property
     def requested_time(self) -> str:
@@ -76,18 +79,25 @@ class CompanionCommit:
         self.context.root.put(self.staged, self.body)
 
     def high_water_mark(self) -> str:
-        """The greatest time on the companion's timeline; under the lock. Raises `CommitConflictError` if our instant is not inflight there."""
+        """The greatest time on the companion's timeline; under the lock.
+
+        Raises `CommitConflictError` if our instant is not inflight there, or if a partition was built since the write read the companion.
+        """
         timeline = load_showing(self.context, [self.inflight])
         found = timeline.find(self.requested_time, self.inflight.action)
         if found is None or found.state is not State.INFLIGHT:
-            # Hudi's writers roll back what is pending in the metadata table before they write it. Planned anew, the write prepares its part again.
-            raise CommitConflictError(
-                "Another writer rolled back what this write had prepared in the metadata table",
-                table=self.context.table,
-                instant=self.requested_time,
-                hint="Nothing was published; write again.",
-            )
+            # Hudi's writers roll back pending instants of the metadata table before they write it. The write is planned again and prepares its part
+            # again.
+            raise self._conflict("Another writer rolled back what this write had prepared in the metadata table")
+        if not builds_of(timeline) <= self.builds:
+            # It may have another number of file groups, and then nobody would look for our records where they are.
+            raise self._conflict("The metadata table was made anew while this write ran")
         return timeline.high_water_mark
+
+    def _conflict(self, what: str) -> CommitConflictError:
+        return CommitConflictError(
+            what, table=self.context.table, instant=self.requested_time, hint="Nothing was published; write again."
+        )
 
     def clean_up(self) -> None:
         """Remove what only this process needed, after the decision."""
@@ -96,9 +106,15 @@ class CompanionCommit:
 
 
 def begin_companion(
-    transaction: Transaction, place: TablePlace, operation: str, action: Action = Action.DELTACOMMIT
+    transaction: Transaction,
+    place: TablePlace,
+    operation: str,
+    seen: Timeline,
+    action: Action = Action.DELTACOMMIT,
 ) -> CompanionCommit:
     """Announce an instant of the companion under the transaction's requested time. The transaction's own is announced already.
+
+    ``seen``: the companion's timeline as the write read it, before it prepared its part.
 
     Raises `CommitAbortedError` if somebody else's files are there.
     """
@@ -114,4 +130,9 @@ def begin_companion(
                 instant=transaction.requested_time,
                 hint="Try again; if it recurs, give all writers of the table the same clock or lock provider.",
             )
-    return CompanionCommit(transaction, context, inflight)
+    return CompanionCommit(transaction, context, inflight, builds=builds_of(seen))
+
+
+def builds_of(timeline: Timeline) -> frozenset[Instant]:
+    """The completed instants that built partitions of a metadata table."""
+    return frozenset(i for i in timeline.completed if i.requested_time.startswith(layout.INITIAL_INSTANTS))

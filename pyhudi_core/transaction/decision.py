@@ -86,7 +86,7 @@ class Terms:
         purpose: what the lock is taken for.
         expected: instants that the listing of the timeline must show if their files are there.
         any_lock: the decision may be made under any lock, and when it has ended: a rollback, because the record alone keeps it safe.
-        seems_alive: whether nobody can take the deciding process for dead at this moment; without looking at the storage.
+        seems_alive: whether other processes certainly consider the deciding process alive now; decided without a storage call.
     """
 
     purpose: str
@@ -210,7 +210,7 @@ class _Deciding:
             raise OutcomeUnknown(error, decided=False) from error
 
     def _publish(self, draft: StagedIntent, looked: float) -> bool:
-        """Step 6. A living writer that has just listed the timeline needs no other look: nobody has rolled back what it decides."""
+        """Step 6. A living writer that has just listed the timeline need not list it again: no process has rolled back its instant."""
         context = self.context
         recent = context.runtime.clock.monotonic() - looked < _RECENT_S and self.terms.seems_alive()
         try:

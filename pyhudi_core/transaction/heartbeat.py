@@ -35,7 +35,7 @@ class Heartbeat:
     pulse: Pulse
 
     def is_young(self, context: TableContext) -> bool:
-        """Whether nobody can take this writer for dead now or soon, as far as its own clock says."""
+        """Whether, by its own clock, no other process can consider this writer dead now or soon."""
         age_ms = (context.runtime.clock.monotonic() - self.pulse.beat_s) * 1000
         return age_ms < _limit_ms(context) * 3 / 4
 
@@ -73,7 +73,7 @@ def start(context: TableContext, requested_time: str, content: bytes) -> Heartbe
     pulse = Pulse(clock.monotonic())
 
     def beat() -> None:
-        # A rollback by somebody else removes the file; it must not come back.
+        # A rollback by another process removes the file; it must not be created again.
         if context.root.head(path) is not None:
             now = clock.monotonic()
             context.root.put(path, content)

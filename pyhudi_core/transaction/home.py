@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import ConfigError, CorruptionError, TableError, at_table
 from pyhudi_core.lock import AuditedLock, FileSystemLockProvider, InProcessLockProvider, StorageBasedLockProvider
@@ -15,13 +15,13 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import TimelineFolder
 from pyhudi_core.transaction.context import CommitProtocol, TableContext
 from pyhudi_core.transaction.layout import METADATA_TABLE
-from pyhudi_core.transaction.place import TablePlace
+from pyhudi_core.transaction.place import Folders, TablePlace
 from pyhudi_core.transaction.protections import Protections
 
 
 @dataclass(slots=True)
 class TableHome:
-    """A table's storage, runtime and options; `context` reads its properties anew, as every verb does."""
+    """A table's storage, runtime and options. `context` reads the properties again; every call of the table uses it."""
 
     storage: Storage
     runtime: Runtime
@@ -44,16 +44,25 @@ class TableHome:
             options = WriteOptions.parse(self.options, config=place.config)
         lock = self.lock or lock_provider(self.storage, self.runtime, options.lock)
         protocol = CommitProtocol(self.storage, self.runtime, lock, options, self.protections)
-        return TableContext(place, protocol, self._companions(place))
+        return TableContext(place, protocol, _companions(protocol, place, self._metadata_folders))
 
-    def _companions(self, place: TablePlace) -> tuple[TablePlace, ...]:
-        """The metadata table, if the table lists one that is there."""
-        if not place.config.metadata_partitions:
-            return ()
-        try:
-            return (TablePlace.open(self.storage, self.runtime.clock, METADATA_TABLE, self._metadata_folders),)
-        except (TableError, CorruptionError, ConfigError):
-            return ()  # reads go on without it, and the next commit takes it off the list
+
+def reopened(context: TableContext) -> TableContext:
+    """The same data table with its properties read anew, and its metadata table if they list one now. Raises as `TableHome.context`."""
+    folders = {context.folder.path: context.folder}
+    place = TablePlace.open(context.root, context.runtime.clock, folders=folders)
+    below = {known.folder.path: known.folder for known in context.companions}
+    return replace(context, place=place, companions=_companions(context.protocol, place, below))
+
+
+def _companions(protocol: CommitProtocol, place: TablePlace, folders: Folders) -> tuple[TablePlace, ...]:
+    """The metadata table, if the table lists one that is there."""
+    if not place.config.metadata_partitions:
+        return ()
+    try:
+        return (TablePlace.open(protocol.storage, protocol.runtime.clock, METADATA_TABLE, folders),)
+    except (TableError, CorruptionError, ConfigError):
+        return ()  # reads go on without it, and writes are refused
 
 
 def lock_provider(storage: Storage, runtime: Runtime, options: LockOptions) -> LockProvider:

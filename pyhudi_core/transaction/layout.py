@@ -9,8 +9,11 @@ COMMIT_RECORD = f"{PRIVATE}/commit_record"
 STAGED = f"{PRIVATE}/staged"
 CLAIMS = f"{PRIVATE}/claims"
 UNSWEPT = f"{PRIVATE}/unswept"
+EXECUTIONS = f"{PRIVATE}/executions"
 METADATA_TABLE = ".hoodie/metadata"
 """The folder of the metadata table, which is a table of its own."""
+INITIAL_INSTANTS = "00000000000000"
+"""How the instants of a metadata table begin that build a partition for the first time."""
 
 
 def heartbeat(requested_time: str) -> str:
@@ -26,3 +29,8 @@ def markers(requested_time: str) -> str:
 def staged(requested_time: str, nonce: str) -> str:
     """The bytes of a completed file that waits for its name."""
     return f"{STAGED}/{requested_time}-{nonce}"
+
+
+def executions(requested_time: str) -> str:
+    """The folder of a plan's executors: one numbered file for each process that registered."""
+    return f"{EXECUTIONS}/{requested_time}"

@@ -5,7 +5,7 @@ does that); both tell a writer early that something is wrong. A rollback is alwa
 to clean up.
 
 In a pessimistic write, everything that asks for the lock (the rollback of dead writers, the commit) gets the holding of the write at once. Other
-writers wait for its end, so it never has to be planned anew. If the lock expires, the commit is decided as every other.
+writers wait for its end, so it is never planned again. If the lock expires, the commit is decided like every other.
 """
 
 from __future__ import annotations

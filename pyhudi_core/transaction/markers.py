@@ -6,11 +6,12 @@ the file. Folders that Hudi's timeline server wrote (``MARKERS.type`` and ``MARK
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.model.file_names import parse_data_file, split
-from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.instant import Action, State
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction import layout, removal
@@ -28,7 +29,7 @@ def create(storage: Storage, requested_time: str, path: str, kind: str) -> None:
 
 
 def announced(storage: Storage, requested_time: str) -> list[str]:
-    """The data files that an instant's markers name; paths relative to the table. Names that leave the table are passed over."""
+    """The data files that an instant's markers name; paths relative to the table. Names outside the table are ignored."""
     return sorted(announced_kinds(storage, requested_time))
 
 
@@ -58,10 +59,20 @@ def _data_file(marker: str) -> str | None:
         return None
 
 
-def remove_leaks(context: TableContext, requested_time: str, wanted: Collection[str] = ()) -> None:
-    """Remove files of task attempts that were given up: announced by a marker, but not part of the result."""
-    leaked = [path for path in announced(context.storage, requested_time) if path not in wanted]
+def remove_leaks(
+    context: TableContext,
+    requested_time: str,
+    wanted: Collection[str] = (),
+    is_own: Callable[[str], bool] = lambda _path: True,
+) -> list[str]:
+    """Remove files of task attempts that were given up: announced by a marker, but not part of the result. ``is_own``: only these are looked at.
+
+    Returns their paths.
+    """
+    found = announced(context.storage, requested_time)
+    leaked = [path for path in found if path not in wanted and is_own(path)]
     removal.delete_data_files(context.storage, leaked, contained=context.protections.path_containment)
+    return leaked
 
 
 def remove(storage: Storage, requested_time: str) -> None:
@@ -70,18 +81,36 @@ def remove(storage: Storage, requested_time: str) -> None:
     storage.remove_empty_folders(layout.markers(requested_time))
 
 
-def remove_at_companions(context: TableContext, requested_time: str) -> None:
+def remove_some(storage: Storage, requested_time: str, paths: Collection[str]) -> None:
+    """Remove the markers of some files of an instant; those of others stay."""
+    folder = layout.markers(requested_time)
+    gone = {f"{folder}/{path}" for path in paths}
+    found = (info.path for info in storage.list(f"{folder}/"))
+    storage.delete_many([marker for marker in found if marker.rpartition(".marker.")[0] in gone])
+
+
+def remove_at_companions(context: TableContext, requested_time: str, *, completed: bool = False) -> None:
     """Remove what a pending write left at the companion places, as if it had never begun there. Its timeline files go last: by them a crash here is
-    found. A companion's instant that has completed stays; then the write has completed, too.
+    found.
+
+    With ``completed``, an instant goes that has completed there: Hudi's writers complete their commit of the metadata table first, and may die before
+    their own. It is pending in the data table, so no reader has used it. The caller has decided that the write will never complete.
     """
     for place in context.companions:
         there = context.at(place)
-        for instant in place.folder.load().pending:
-            if instant.requested_time == requested_time and instant.action in WRITES:
+        for instant in place.folder.load():
+            if (
+                instant.requested_time == requested_time
+                and instant.action in WRITES
+                and (completed or instant.is_pending)
+            ):
                 removal.delete_data_files(place.storage, files_of(there, requested_time))
                 remove(place.storage, requested_time)
-                for state in (State.INFLIGHT, State.REQUESTED):
-                    place.storage.delete(place.folder.file(Instant(requested_time, instant.action, state)))
+                gone = [
+                    replace(instant, state=state, completion_time=None) for state in (State.INFLIGHT, State.REQUESTED)
+                ]
+                for file in [instant, *gone] if instant.is_completed else gone:
+                    place.storage.delete(place.folder.file(file))
 
 
 def files_of(context: TableContext, requested_time: str) -> list[str]:

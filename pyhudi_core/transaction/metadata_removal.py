@@ -3,7 +3,7 @@
 Readers that find a metadata table listed believe it, so a commit that it does not know is silently invisible to them. If a partition of the
 metadata table is listed that the commit does not write, the commit decides on two things at once: first ``hoodie.table.metadata.partitions`` goes,
 and with it the folder, then the completed file appears (``decision``). The commit says so in its extra metadata. Hudi's next writer builds the
-metadata table anew from the files.
+metadata table again from the files.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Protections:
         path_containment: only data files below the table are deleted.
         version_gate: a table that another program upgraded meanwhile gets no commit.
         jitter: writers that lost wait for a random time.
-        replan: a writer that lost plans anew from the state that the winner left.
+        replan: a write that lost a conflict is planned again, from the state after the other commit.
     """
 
     conflict_check: bool = True

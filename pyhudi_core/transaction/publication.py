@@ -75,13 +75,13 @@ def replace_once(storage: Storage, path: str, body: bytes, expected: str, wanted
 
 
 def overwrite(storage: Storage, path: str, body: bytes) -> bool:
-    """What a storage without conditional writes does: the last one wins, and nobody hears of it. For tests of what `create_once` is for."""
+    """Create without a condition: the last writer wins, and no error is raised. For tests that show why `create_once` is needed."""
     storage.put(path, body)
     return True
 
 
 def creating(once: bool) -> Create:
-    """How objects that nobody may overwrite are made, with that protection or without."""
+    """The function that creates objects which must not be overwritten, with or without this protection."""
     return create_once if once else overwrite
 
 

@@ -268,7 +268,7 @@ def swap_settled(store: RecordStore, previous: Record | None, record: Record) ->
         try:
             store.swap(previous, record)
         except PreconditionFailedError:
-            pass  # by somebody else's swap, or by an earlier one of ours: the record tells
+            pass  # by the swap of another process, or by an earlier one of ours: the record shows it
         except StorageStateUnknownError:
             in_doubt = True
         except StorageError as error:

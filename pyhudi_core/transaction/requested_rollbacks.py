@@ -1,4 +1,4 @@
-"""Rollbacks that somebody asks for: at once, or in two steps, where one process decides the plan and any process executes it.
+"""Rollbacks on request: in one step, or in two steps, where one process decides the plan and any process executes it.
 
 From the decision on, the write cannot commit. The heartbeat of a scheduled rollback is not renewed: if no process executes the plan before the
 heartbeat expires, the next writer does, as after a process that died.
@@ -69,7 +69,7 @@ class Rollback:
 
     Attributes:
         of: the requested time of the write.
-        instant: the completed rollback; None where there was nothing to roll back.
+        instant: the completed rollback; None if there was nothing to roll back.
         reason: why there was nothing to roll back.
     """
 

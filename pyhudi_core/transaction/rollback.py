@@ -13,12 +13,13 @@ from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, Instant, State, is_time
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import begin, heartbeat, layout, markers, removal, temporaries
+from pyhudi_core.transaction import begin, execution, heartbeat, layout, markers, removal, temporaries
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import finish
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, finish_decided
 from pyhudi_core.transaction.freshness import load_showing
+from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.markers import WRITES
 from pyhudi_core.transaction.record import Intent, Publication, record_store
 from pyhudi_core.transaction.rollback_plans import metadata_record, names_rolled_back, plan_record, rolled_back_by
@@ -50,11 +51,12 @@ def roll_back(context: TableContext, requested_time: str) -> Instant | None:
 
 
 def repair_by_policy(context: TableContext, seen: Timeline | None = None) -> list[str]:
-    """What the failed-writes policy asks for before a new write: LAZY repairs after the dead, EAGER also rolls back what nobody says is alive.
+    """Repair the table before a new write, as the failed-writes policy requires: LAZY rolls back dead writers, EAGER also writers without a
+    heartbeat.
 
     ``seen`` is the timeline as the caller has just listed it; if nothing is pending on it, it is not listed again.
 
-    Raises `CommitAbortedError` under EAGER if another writer is alive, for that policy says that there is only one.
+    Raises `CommitAbortedError` under EAGER if another writer is alive, because this policy allows only one writer.
     """
     policy = context.options.heartbeat.failed_writes_policy
     if policy == "NEVER":
@@ -144,7 +146,7 @@ def put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
     """
     context = transaction.context
     fence = _Fence(transaction, requested_time, [])
-    # Before the lock: without markers the whole table is listed. Whoever executes the plan looks again.
+    # Before the lock, because without markers the complete table is listed. The process that executes the plan lists again.
     fence.stage(fence.find_victim(context.folder.load()))
     pending = tuple(Instant(requested_time, action, State.INFLIGHT) for action in WRITES)
     alive = lambda: transaction.heartbeat.is_young(context)  # noqa: E731
@@ -202,7 +204,7 @@ class _Fence:
         transaction = self.transaction
         context = transaction.context
         victim = self.find_victim(timeline)
-        # Decided in a round before, and published by somebody else: the swap did not say so.
+        # Decided in an earlier round, whose swap had an unknown outcome, and published by another process.
         ours = timeline.find(transaction.requested_time, Action.ROLLBACK)
         self.is_decided = ours is not None and ours.is_pending
         if victim is None and self.is_decided:
@@ -231,7 +233,7 @@ class _Fence:
 
 
 def sweep_late_files(context: TableContext, requested: Instant) -> None:
-    """Remove the data files of a write that somebody else rolled back, as far as they came after that; its own writer calls this."""
+    """Remove data files that were written after another process rolled the write back; the writer of the files calls this."""
     timeline = context.folder.load()
     found = timeline.find(requested.requested_time, requested.action)
     if found is None:
@@ -244,9 +246,9 @@ def sweep_late_files(context: TableContext, requested: Instant) -> None:
 
 def _execute(transaction: Transaction, victim: Instant) -> Instant:
     context = transaction.context
-    # What a metadata table says is not changed by a write that never completed there.
-    kept = frozenset[str]() if _has_completed_elsewhere(context, victim) else None
-    markers.remove_at_companions(context, victim.requested_time)
+    # A metadata table may have been made after this process began. What it says is not changed by a write that never completed.
+    there = context if context.companions else reopened(context)
+    markers.remove_at_companions(there, victim.requested_time, completed=True)
     paths = markers.files_of(context, victim.requested_time)
     removal.delete_data_files(context.storage, paths)
     metadata = metadata_record(context, victim, paths)
@@ -254,15 +256,9 @@ def _execute(transaction: Transaction, victim: Instant) -> Instant:
     def encode(notes: object) -> bytes:
         return encode_record("HoodieRollbackMetadata", metadata, sync_marker=transaction.sync_marker)
 
-    finished = finish(transaction, encode, check=lambda _timeline: None, kept=kept)
+    finished = finish(transaction, encode, check=lambda _timeline: None, kept=None)
     _forget(context, victim)
     return finished.instant
-
-
-def _has_completed_elsewhere(context: TableContext, victim: Instant) -> bool:
-    """Whether the write's commit of the metadata table has completed, which Hudi's writers do first. Then it claims files that are gone now."""
-    found = (place.folder.load().find(victim.requested_time) for place in context.companions)
-    return not context.companions or any(instant is not None and instant.is_completed for instant in found)
 
 
 def _take_back(context: TableContext, requested_time: str) -> None:
@@ -290,7 +286,7 @@ def resume(context: TableContext, timeline: Timeline, rollback: Instant) -> None
             context.storage.put(context.folder.file(transaction.inflight), b"")
         _execute(transaction, victim)
     except BaseException:
-        beat.handle.cancel()  # nobody would end it, and this process may live on; the file expires
+        beat.handle.cancel()  # otherwise it would beat as long as this process runs; the file expires
         raise
 
 
@@ -305,14 +301,14 @@ def _sweep_own(context: TableContext, requested_time: str) -> None:
     """Remove what only the process of an instant had a use for; its heartbeat last, because by that all of it is found again."""
     for place in (context.place, *context.companions):
         markers.remove(place.storage, requested_time)
-    context.root.delete_many(info.path for info in context.root.list(f"{layout.STAGED}/{requested_time}-"))
+    execution.forget(context, requested_time)
     context.root.delete(layout.heartbeat(requested_time))
 
 
 def sweep_late_bytes(context: TableContext, archived_until: str) -> None:
-    """Remove staged bytes that reached the storage when whoever cleans up after their instant had been there; archival calls this.
+    """Remove staged bytes that reached the storage after the clean-up of their instant; archival calls this.
 
-    An instant that is archived, or that later ones were archived beyond, is not decided any more (``concurrent``), so nobody wants them.
+    An archived instant, or one older than archived instants, is not decided any more (``concurrent``), so its staged bytes are not needed.
     """
     limit = context.options.heartbeat.expires_after_ms
     now = context.runtime.clock.now_ms()
@@ -335,6 +331,7 @@ def _sweep_reservations(context: TableContext, seen: Timeline | None) -> tuple[b
         time = info.path.rpartition("/")[2]
         instant = known.get(time)
         if instant is not None and instant.is_pending:
+            _sweep_planning(context, instant)
             continue
         if any(time == other.requested_time for place in context.companions for other in place.folder.load().pending):
             continue  # of a companion place, which is repaired from there
@@ -348,16 +345,30 @@ def _sweep_reservations(context: TableContext, seen: Timeline | None) -> tuple[b
         _sweep_own(context, time)
         found_dead = True
         if _is_announced(context, time):
-            # It had only slept. Without a heartbeat nobody would ever find out that it is gone.
+            # The writer was alive but slow. Without its heartbeat file, other writers could never detect its death.
             context.root.put(info.path, body)
     return found_dead, announced
 
 
+def _sweep_planning(context: TableContext, pending: Instant) -> None:
+    """Remove what the process that planned a table service left, if it died before anybody began to execute the plan. The plan stays."""
+    if pending.action in execution.PLANNED and pending.state is State.REQUESTED and _is_dead(context, pending):
+        # Looked at after its death: an executor may have registered since the timeline was loaded. What it leaves, its successor removes.
+        _publish_decided(context, pending.requested_time)
+        if execution.newest_executor(context, pending.requested_time) is None:
+            _sweep_own(context, pending.requested_time)
+
+
 def _is_announced(context: TableContext, time: str) -> bool:
     """Whether an instant with this requested time is pending; a plan that its process has decided and not published is published before."""
+    _publish_decided(context, time)
+    expected = [Instant(time, action, State.INFLIGHT) for action in WRITES]
+    expected += [Instant(time, action, State.REQUESTED) for action in (Action.ROLLBACK, *sorted(execution.PLANNED))]
+    return any(instant.requested_time == time for instant in load_showing(context, expected).pending)
+
+
+def _publish_decided(context: TableContext, time: str) -> None:
+    """Publish what a process has decided for this requested time, if the commit record says so."""
     record = record_store(context.root).read()
     if record is not None and record.intent.requested_time == time:
         finish_decided(context, record)
-    expected = [Instant(time, action, State.INFLIGHT) for action in WRITES]
-    expected.append(Instant(time, Action.ROLLBACK, State.REQUESTED))
-    return any(instant.requested_time == time for instant in load_showing(context, expected).pending)

@@ -41,7 +41,7 @@ def plan_record(context: TableContext, victim: Instant, paths: list[str]) -> dic
                 "fileId": "",
                 "latestBaseInstant": "",
                 "filesToBeDeleted": named,
-                "logBlocksToBeDeleted": {},  # Hudi fails over a null when it goes on with the plan
+                "logBlocksToBeDeleted": {},  # Hudi fails on a null when it continues the plan
             }
             for partition, named in sorted(_by_partition(context, paths).items())
         ],

@@ -3,8 +3,8 @@
 Looking everywhere costs a walk over the table, so it is done only when a dead process has left a trace that says that it wrote; the folder in
 which such traces begin is looked at before every write.
 
-A process of this machine is known to be dead at once, when what it left cannot yet be told from what the living are writing. So the death is
-remembered as a small file, until it is longer ago than anything may be in the making, and then the walk is made (again).
+The death of a process of this machine is known at once. At that time its files cannot be distinguished from files that running processes write. So a
+small file records the death until it is longer ago than any write may take, and then the folders are searched (again).
 """
 
 from __future__ import annotations

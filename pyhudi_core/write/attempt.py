@@ -1,7 +1,7 @@
 """An attempt whose files are written: what its commit says, its check against what other writers did, and its commit.
 
-Writes use it through their handle (``write/states.py``). A table service that commits (compaction, clustering) can make its own `Attempt` and publish
-it here too, so that every commit passes the same checks.
+Writes use it through their handle (``write/states.py``). A table service that commits (compaction) makes its own `Attempt` and publishes it here too,
+so every commit passes the same checks.
 
 The same check runs before the lock, where it may read data files, and under the lock, where it must not. If it needs under the lock what it has not
 read before, it asks for another round outside (`PreparationNeeded`). After a few rounds it reads under the lock, so that a commit ends whatever other
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -23,17 +24,18 @@ from pyhudi_core.conflicts.requirement import CommitRequirement, FileGroupAt, Ta
 from pyhudi_core.errors import at_table
 from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.index.key_files import keys_in_log
 from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OVERWRITING, OperationType
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import markers
+from pyhudi_core.transaction import execution, markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Finished, Gate, finish
 from pyhudi_core.transaction.companion import CompanionCommit
-from pyhudi_core.transaction.decision import PreparationNeeded
+from pyhudi_core.transaction.decision import Check, PreparationNeeded
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.retrying import Retries
 
@@ -62,6 +64,7 @@ class Attempt:
         basis: what its data was read from, if it was; commits after that can be in conflict.
         requirements: what must hold under the lock.
         companions: the commits of the metadata table that are published with it.
+        guard: asked with the other checks; raises `CommitError` for what only this kind of commit must not meet.
     """
 
     transaction: Transaction
@@ -72,6 +75,7 @@ class Attempt:
     basis: Basis | None = None
     requirements: Sequence[CommitRequirement] = ()
     companions: Sequence[CompanionCommit] = ()
+    guard: Check | None = None
 
 
 def replaced_by(
@@ -129,7 +133,7 @@ class CommitCheck:
         """The check of an attempt."""
         context = attempt.transaction.context
         time, touched = attempt.transaction.requested_time, attempt.touched
-        overlap = KeyOverlap(context.storage, time, attempt.metadata.stats, touched.keys_of_table)
+        overlap = KeyOverlap(context.storage, time, attempt.metadata.stats, touched.keys_of_table, keys_in_log)
         for requirement in attempt.requirements:
             if isinstance(requirement, FileGroupAt):
                 # Listed and kept now, so that nothing has to be listed under the lock.
@@ -150,11 +154,14 @@ class CommitCheck:
         context, own = transaction.context, transaction.requested_time
         basis = attempt.basis
         start = basis.timeline if basis else transaction.start
+        if attempt.guard is not None:
+            attempt.guard(found)
         if attempt.requirements:
             refuse_unmet(attempt.requirements, self._state(start, found), own)
         if basis is not None and context.options.conflict.isolation == "serializable":
             refuse_changed_reads(context, start, found, own, basis.reads)
-        concurrent.refuse_conflicts(context, start, found, own, attempt.touched, attempt.schema, same_keys, looked)
+        schema = attempt.schema if attempt.touched.operation.is_writer else None  # a service stores no other one
+        concurrent.refuse_conflicts(context, start, found, own, attempt.touched, schema, same_keys, looked)
 
     def _known(self, instant: Instant, commit: CommitMetadata, partitions: frozenset[str]) -> KeyFinding:
         known = self.overlap.known(instant, partitions)
@@ -196,9 +203,7 @@ def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> P
     attempt = check.attempt
     transaction, metadata = attempt.transaction, attempt.metadata
     context = transaction.context
-    markers.remove_leaks(context, transaction.requested_time, {stat.path for stat in metadata.stats})
-    for companion in attempt.companions:
-        markers.remove_leaks(companion.context, transaction.requested_time, set(companion.files))
+    _remove_leaks(attempt)
     notes: dict[str, str] = {}
 
     def encode(added: Mapping[str, str]) -> bytes:
@@ -214,3 +219,13 @@ def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> P
         check.outside(context.folder.load())
         finished = finish(transaction, encode, check, gate, attempt.companions)
     return Published(finished, tuple(sorted(notes.items())))
+
+
+def _remove_leaks(attempt: Attempt) -> None:
+    """Remove what task attempts wrote that are not part of the result. Another process may execute the same plan; its files stay."""
+    transaction, time = attempt.transaction, attempt.transaction.requested_time
+    is_own = partial(execution.is_own, transaction)
+    mine = (is_own,) if transaction.requested.action in execution.PLANNED else ()
+    markers.remove_leaks(transaction.context, time, attempt.metadata.paths, *mine)
+    for companion in attempt.companions:
+        markers.remove_leaks(companion.context, time, set(companion.files), *mine)

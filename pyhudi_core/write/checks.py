@@ -5,7 +5,6 @@ All of this is checked before anything is written, and each refusal says what to
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -15,6 +14,7 @@ import pyarrow as pa
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.formats.base_file import read_footer
+from pyhudi_core.index.choice import INDEX_KEY, refuse_index_options
 from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY
 from pyhudi_core.model.operation import REPLACING, OperationType
 from pyhudi_core.model.partition_path import full_partition
@@ -24,11 +24,13 @@ from pyhudi_core.model.schema import reconcile
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.write.indexing import asks_index, is_bucketed
+from pyhudi_core.write.metadata_update import needs_keys
 from pyhudi_core.write.prepare import Prepared
 
 _NAMED = 5
-_BUCKET_NUMBER = re.compile(r"0{4}[0-9]{4}-")
-_OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY)
+_CONSISTENT_HASHING = ".hoodie/.bucket_index/consistent_hashing_metadata"
+_OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY, INDEX_KEY)
 
 
 def nothing_written(table: str) -> InvalidOptionError:
@@ -94,40 +96,49 @@ def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
         _refuse(context, f"base files of format {config.base_file_format} (hoodie.table.base.file.format)")
     if config.raw.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true":
         _refuse(context, "several base file formats (hoodie.table.multiple.base.file.formats.enable)")
-    if config.cdc_enabled:
-        _refuse(context, "change data capture (hoodie.table.cdc.enabled), whose change files would be missing")
     if snapshot.evolution is not None:
         _refuse(context, "columns that are told apart by number (hoodie.schema.on.read.enable)")
     if not config.populate_meta_fields:
         _refuse(context, "no meta columns (hoodie.populate.meta.fields=false)")
-    if config.table_type is TableType.MERGE_ON_READ:
-        _refuse_bucket_index(context, snapshot)
-    if config.keygenerator_type is KeyGenerator.COMPLEX and len(config.record_key_fields) == 1:
-        _refuse_newer_keys(context, snapshot, config.record_key_fields[0])
+    if config.table_type is TableType.MERGE_ON_READ and _has_consistent_hashing(context):
+        _refuse(context, f"consistent hashing ({_CONSISTENT_HASHING}), whose file groups are named there")
 
 
-def _refuse_bucket_index(context: TableContext, snapshot: Snapshot) -> None:
-    """A new file group would have no bucket number, which Hudi's bucket index fails on; the newest commit shows what file ids look like."""
-    for instant in reversed(snapshot.visibility.commits):
-        stats = snapshot.visibility.read_commit(instant).stats
-        if stats:
-            if all(_BUCKET_NUMBER.match(stat.file_id) for stat in stats):
-                _refuse(context, "file groups with bucket numbers (a bucket index)")
-            return
+def _has_consistent_hashing(context: TableContext) -> bool:
+    """Whether Hudi keeps the metadata of consistent hashing, which merge-on-read tables alone can have."""
+    found = context.storage.list_folder(_CONSISTENT_HASHING)
+    return bool(found.objects or found.folders)
 
 
-def _refuse_newer_keys(context: TableContext, snapshot: Snapshot, field: str) -> None:
-    """Hudi 1.1 writes ``field:value`` where 1.0 (and this package) writes ``value``; mixing the two makes duplicates."""
+def refuse_index(context: TableContext, operation: OperationType, snapshot: Snapshot) -> None:
+    """Raise `InvalidOptionError` if the rows of the operation are to be placed by an index that the table does not have."""
+    if asks_index(context, operation, snapshot):
+        listed, bucketed = needs_keys(context.config), is_bucketed(snapshot)
+        refuse_index_options(context.options.index, context.table, record_index=listed, bucketed=bucketed)
+
+
+def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:
+    """Whether the keys of a COMPLEX generator over one column are ``column:value``, as Hudi 1.1 and newer write them, and not ``value``, as 1.0 does.
+
+    The first base file with a key range says it. Raises `UnsupportedTableError` if its least and its greatest key have two forms: another key in
+    the other form would be a second row.
+    """
+    config = snapshot.config
+    if config.keygenerator_type is not KeyGenerator.COMPLEX or len(config.record_key_fields) != 1:
+        return False
+    prefix = f"{config.record_key_fields[0]}:"
     for partition in snapshot.view.partitions():
         for piece in snapshot.view.slices(partition):
             if piece.base is None:
                 continue
             with context.storage.open_input(piece.base.path) as source:
-                key = read_footer(source, piece.base.path).min_key
-            if key is not None:
-                if key.startswith(f"{field}:"):
-                    _refuse(context, f"record keys of the form {field}:value, as Hudi 1.1 and newer write them")
-                return
+                footer = read_footer(source, piece.base.path)
+            forms = {key.startswith(prefix) for key in (footer.min_key, footer.max_key) if key is not None}
+            if len(forms) > 1:
+                _refuse(context, f"record keys of two forms, {prefix}value and value, of releases 1.1 and 1.0 of Hudi")
+            if forms:
+                return forms.pop()
+    return False
 
 
 def _refuse(context: TableContext, feature: str) -> None:

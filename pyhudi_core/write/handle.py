@@ -136,6 +136,7 @@ class Write:
         request = draft.request
         checks.refuse_unfit(request.operation, request.table, drops=False)
         snapshot = self._loaded(draft)
+        checks.refuse_index(request.context, request.operation, snapshot)
         if data is None and request.allow_empty:
             self._state = replace(draft, batch=Batch())
             return self._attempt(snapshot.timeline)
@@ -231,6 +232,7 @@ class Write:
     def write_again(self) -> None:
         """Write the batch from the table's present state, if it was rolled back."""
         if isinstance(self._state, Draft):
+            self._state = states.renewed(self._state)
             self._attempt(None)
 
     def start_over(self) -> None:
@@ -239,7 +241,7 @@ class Write:
         self.rollback()
         self._give_lock_back()
         self._forget_batch()
-        self._state = Draft(request=self._state.request)
+        self._state = states.renewed(Draft(request=self._state.request))
 
     def rollback(self) -> None:
         """Remove what was written; the table is as if nothing had happened. Does nothing after a commit."""

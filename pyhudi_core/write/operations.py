@@ -18,10 +18,16 @@ from pyhudi_core.write.states import WriteRequest
 
 
 def run(
-    context: TableContext, operation: OperationType, data: object, extra: Mapping[str, str], spark: Any = None
+    context: TableContext,
+    operation: OperationType,
+    data: object,
+    extra: Mapping[str, str],
+    spark: Any = None,
+    *,
+    partial_rows: bool = False,
 ) -> Commit:
-    """Write a batch and commit it, with retries."""
-    with Write(WriteRequest(context, operation, extra, spark)) as write:
+    """Write a batch and commit it, with retries. ``partial_rows``: the rows may lack columns."""
+    with Write(WriteRequest(context, operation, extra, spark, partial=partial_rows)) as write:
         return commit_with_retries(write, partial(write.write, data))
 
 

@@ -5,7 +5,7 @@ The second half of every operation that has rows. Nothing here touches the timel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,15 +14,18 @@ import pyarrow.compute as pc
 from pyhudi_core.conflicts.early import early_check, stopped
 from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
 from pyhudi_core.errors import DuplicateKeyError, EarlyConflictError
-from pyhudi_core.file_groups.slice import FileSlice, LogFile
+from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.bloom import BloomSizing
+from pyhudi_core.formats.log.changes import ChangeForm
 from pyhudi_core.formats.log.writer import BlockFormat
-from pyhudi_core.index.base import TAG_FILE_ID, Index, Tagged
-from pyhudi_core.index.simple import SimpleIndex
-from pyhudi_core.merge.merged_slice import Merging
+from pyhudi_core.index.base import TAG_FILE_ID, Tagged
+from pyhudi_core.index.choice import IndexType
+from pyhudi_core.index.elsewhere import Elsewhere, OneRowAKey
+from pyhudi_core.index.moves import Moves
+from pyhudi_core.merge.merged_slice import LivingRows, Merging
 from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.instant import Action
-from pyhudi_core.model.meta_fields import with_meta_fields
+from pyhudi_core.model.meta_fields import IS_DELETED, with_meta_fields
 from pyhudi_core.model.operation import INSERTING, OVERWRITING, OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.schema import to_avro
@@ -31,21 +34,18 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.write.from_source import suits, write_from_source
-from pyhudi_core.write.handles.base import HandleSettings, KnownKeys, LogSettings, OpenRuntime, runtime_opener
+from pyhudi_core.write.handles.base import (
+    HandleSettings,
+    KnownKeys,
+    LogSettings,
+    OpenRuntime,
+    PartialRows,
+    runtime_opener,
+)
+from pyhudi_core.write.indexing import Indexing, Tagging, asks_index, choose_index, index_of
 from pyhudi_core.write.plan import Plan, Planner, Profile, Sizing
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.tasks import WRITTEN, WriteTask, Written, route
-
-
-def index_of(snapshot: Snapshot, open_storage: Callable[[], Storage], tasks: int) -> Index:
-    """The index that tags the rows of a write to this table."""
-
-    def with_new_keys(piece: FileSlice) -> tuple[LogFile, ...]:
-        """The logs whose commit says that rows were inserted, or is archived."""
-        stats = ((log, snapshot.view.visibility.stat(log.name.requested_time, log.path)) for log in piece.logs)
-        return tuple(log for log, stat in stats if stat is None or stat.inserts)
-
-    return SimpleIndex(snapshot.view.slices, open_storage, tasks, with_new_keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,38 +67,78 @@ class WriteJob:
         """Write the files. Raises `DuplicateKeyError` for inserts of existing keys."""
         context = self.transaction.context
         open_runtime = runtime_opener(self.engine, context.storage, context.runtime)
-        planner = self._planner()
         self.snapshot.view.prepare(self.prepared.volumes)
-        tagged = self._tag(planner, open_runtime)
-        kept: Dataset | None = None
+        indexing = self._indexing()
+        hashed = indexing is not None and indexing.choice.type is IndexType.BUCKET
+        planner = self._planner(hashed=hashed)
+        tagging = self._tagging(open_runtime)
+        tagged = self._tag(planner, indexing, tagging)
+        kept: list[Dataset] = []
         try:
             if tagged.has_tags:
                 # The tags are counted, and then used: the look-up runs once.
-                kept = tagged.rows.persist()
-                tagged = Tagged(kept, tagged.whole)
+                kept.append(tagged.rows.persist())
+                tagged = Tagged(kept[-1], tagged.whole)
             profile = Profile.of(tagged, self.prepared.volumes)
-            if self.operation in INSERTING:
+            if profile.elsewhere and self._may_move(indexing):
+                kept.append(self._moved(tagged, profile, tagging).persist())
+                tagged = Tagged(kept[-1], tagged.whole)
+                profile = Profile.of(tagged, self.prepared.volumes)
+            if self.operation in INSERTING and not hashed:
                 self._refuse_existing(profile)
-            return self._write(tagged, self._plan(planner, profile), open_runtime)
+            settings = self._settings(hashed=hashed)
+            written = self._write(tagged, self._plan(planner, profile), open_runtime, settings)
+            written.index = None if indexing is None else indexing.choice
+            return written
         finally:
-            if kept is not None:
-                kept.release()
+            for rows in kept:
+                rows.release()
 
-    def _tag(self, planner: Planner, open_runtime: OpenRuntime) -> Tagged:
+    def _indexing(self) -> Indexing | None:
+        """The choice of the index; None if no key is looked up, or the rows have their tags already."""
+        tagged = TAG_FILE_ID in self.prepared.rows.schema.names
+        if tagged or not asks_index(self.transaction.context, self.operation, self.snapshot):
+            return None
+        return choose_index(self.transaction.context, self.snapshot, self.prepared.volumes)
+
+    def _tagging(self, open_runtime: OpenRuntime) -> Tagging:
+        """What the index is given."""
+        config = self.snapshot.config
+        ordering = () if self.operation is OperationType.DELETE else ordering_of(config)
+        living = LivingRows(Merging(config, self.snapshot.evolution), with_meta_fields(self.prepared.schema))
+        one_row, anew = OneRowAKey(ordering, self._unique), self.operation in OVERWRITING
+        return Tagging(_StorageOpener(open_runtime), self.engine.cores, one_row, living, self.options.index, anew)
+
+    def _may_move(self, indexing: Indexing | None) -> bool:
+        """Whether a row comes into its own partition if its key is in another one. A delete has nothing that could come."""
+        moves = indexing is not None and indexing.choice.elsewhere is Elsewhere.MOVES
+        return moves and self.operation is not OperationType.DELETE
+
+    def _moved(self, tagged: Tagged, profile: Profile, tagging: Tagging) -> Dataset:
+        """The tagged rows, those that move twice."""
+        groups = profile.elsewhere
+        slices = [
+            piece for path in sorted({p for p, _ in groups}) for piece in self._slices(path) if piece.group in groups
+        ]
+        tasks = max(1, min(len(slices), tagging.tasks))
+        return Moves(tagging.open_storage, tagging.living, self.operation in INSERTING, tasks).of(tagged.rows, slices)
+
+    def _tag(self, planner: Planner, indexing: Indexing | None, tagging: Tagging) -> Tagged:
         """Ask the index. Inserts must know whether a key is there; an upsert of few rows must not, where there is one file group.
 
         In a merge-on-read table every write must know: only keys that are there may go to logs.
         """
         rows, volumes = self.prepared.rows, self.prepared.volumes
-        if self.operation in OVERWRITING:
+        if indexing is None:
             return Tagged(rows)
         exact = set(volumes) if self.operation in INSERTING or self._merges_on_read else set()
         if self.operation is OperationType.UPSERT and not self._merges_on_read:
             exact = {path for path, volume in volumes.items() if not planner.is_small(path, volume)}
-        index = index_of(self.snapshot, _StorageOpener(open_runtime), self.engine.cores)
-        tagged = index.tag(rows, volumes.keys(), exact)
-        if self.operation in INSERTING and self.options.rows.drop_duplicates and tagged.has_tags:
-            with_logs = frozenset(piece.file_id for path in volumes for piece in self._slices(path) if piece.logs)
+        tagged = index_of(indexing, self.snapshot, tagging).tag(rows, volumes.keys(), exact)
+        looked = indexing.choice.type is not IndexType.BUCKET
+        if self.operation in INSERTING and self.options.rows.drop_duplicates and tagged.has_tags and looked:
+            paths = self.snapshot.view.partitions() if indexing.choice.is_global else volumes
+            with_logs = frozenset(piece.file_id for path in paths for piece in self._slices(path) if piece.logs)
             return Tagged(tagged.rows.map(_OnlyNew(with_logs), tagged.rows.schema))
         return tagged
 
@@ -120,14 +160,14 @@ class WriteJob:
                 hint="Nothing was published. Upsert them, or set hoodie.datasource.write.insert.drop.duplicates=true.",
             )
 
-    def _planner(self) -> Planner:
+    def _planner(self, *, hashed: bool) -> Planner:
         files = self.options.files
         sizing = Sizing(files.max_size, files.small_limit, files.record_size_estimate)
         ids = self.transaction.context.runtime.ids
         # A pending compaction works on the slices that it was planned from, so no base file of them is rewritten beside it.
         compactions = {Action.COMPACTION, Action.LOGCOMPACTION}
         fills = not any(instant.action in compactions for instant in self.snapshot.timeline.pending)
-        return Planner(sizing, lambda: f"{ids.uuid()}-0", self._slices, self._merges_on_read, fills)
+        return Planner(sizing, lambda: f"{ids.uuid()}-0", self._slices, self._merges_on_read, fills, hashed)
 
     def _plan(self, planner: Planner, profile: Profile) -> Plan:
         self.snapshot.view.prepare(sorted({partition for partition, _ in profile.tagged}))
@@ -137,8 +177,8 @@ class WriteJob:
             return planner.create(profile, measure_files=self.operation not in OVERWRITING)
         return planner.upsert(profile)
 
-    def _write(self, tagged: Tagged, plan: Plan, open_runtime: OpenRuntime) -> Written:
-        settings, source = self._settings(), self.prepared.source
+    def _write(self, tagged: Tagged, plan: Plan, open_runtime: OpenRuntime, settings: HandleSettings) -> Written:
+        source = self.prepared.source
         task = self._task(open_runtime, settings)
         if source is not None and not tagged.has_tags and suits(plan):
             output = write_from_source(source, plan, self.engine.cores, task)
@@ -156,12 +196,23 @@ class WriteJob:
         return written
 
     def _task(self, open_runtime: OpenRuntime, settings: HandleSettings) -> WriteTask:
-        unique = self.operation in INSERTING and not self.options.rows.combine_before_insert
-        if self.operation is OperationType.UPSERT and not self.options.rows.combine_before_upsert:
-            unique = True
-        return WriteTask(open_runtime, settings, unique, self.key_changes)
+        return WriteTask(open_runtime, settings, self._unique, self.key_changes)
 
-    def _settings(self) -> HandleSettings:
+    @property
+    def _unique(self) -> bool:
+        """Whether two rows with one key are an error."""
+        if self.operation is OperationType.UPSERT:
+            return not self.options.rows.combine_before_upsert
+        return self.operation in INSERTING and not self.options.rows.combine_before_insert
+
+    @property
+    def _known(self) -> KnownKeys:
+        """What rows mean whose key is there already."""
+        if self.operation not in INSERTING:
+            return KnownKeys.UPDATE
+        return KnownKeys.SKIP if self.options.rows.drop_duplicates else KnownKeys.REFUSE
+
+    def _settings(self, *, hashed: bool) -> HandleSettings:
         files, config, schema = self.options.files, self.snapshot.config, self.prepared.schema
         deletes = self.operation is OperationType.DELETE
         return HandleSettings(
@@ -177,15 +228,38 @@ class WriteJob:
             deletes=deletes,
             salt=self.transaction.context.protections.salt,
             logs=self._log_settings() if self._merges_on_read else None,
+            partial=self._partial_rows(),
+            known=self._known if hashed else KnownKeys.UPDATE,
+            changes=self._change_form(),
             early=early_check(self.transaction.context, self.transaction.start, self.transaction.requested_time),
         )
 
+    def _partial_rows(self) -> PartialRows | None:
+        given, schema = self.prepared.given, self.prepared.schema
+        if given is None:
+            return None
+        columns = pa.schema([schema.field(name) for name in given])
+        avro_schema = to_avro(columns, self.snapshot.config.name, meta_fields=True)
+        # Release 1.0.2 merges partial rows by event time only, and misreads them beside a column that says what is deleted (decision 0046).
+        in_logs = bool(ordering_of(self.snapshot.config)) and IS_DELETED not in schema.names
+        return PartialRows(with_meta_fields(columns), avro_schema, in_logs)
+
+    def _change_form(self) -> ChangeForm | None:
+        config, schema = self.snapshot.config, self.prepared.schema
+        if not config.cdc_enabled:
+            return None
+        text = to_avro(schema, config.name)
+        return ChangeForm(config.cdc_mode, self.transaction.requested_time, schema, text)
+
     def _log_settings(self) -> LogSettings:
-        files, known = self.options.files, KnownKeys.UPDATE
-        if self.operation in INSERTING:
-            known = KnownKeys.SKIP if self.options.rows.drop_duplicates else KnownKeys.REFUSE
         merging = Merging(self.snapshot.config, self.snapshot.evolution)
-        return LogSettings(merging, BlockFormat(files.log_block_format), files.record_positions, known)
+        return LogSettings(merging, self._block_format(), self.options.files.record_positions, self._known)
+
+    def _block_format(self) -> BlockFormat:
+        """Release 1.2.0 of Hudi compares ordering values that are texts wrongly, if they come from Parquet blocks."""
+        schema = self.prepared.schema
+        texts = any(pa.types.is_string(schema.field(name).type) for name in ordering_of(self.snapshot.config))
+        return BlockFormat(self.options.files.log_block_format or (BlockFormat.AVRO if texts else BlockFormat.PARQUET))
 
 
 @dataclass(frozen=True, slots=True)

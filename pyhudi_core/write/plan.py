@@ -9,6 +9,7 @@ room, or to a new group of the target size (specification, "Writer Expectations"
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -37,11 +38,13 @@ class Profile:
         tagged: by file group, the rows that the index sends there.
         new: by the row's own partition, the rows that no file group holds.
         whole: the partitions whose rows all go to one file group, which `tagged` has too.
+        elsewhere: those of the file groups that rows of another partition are sent to.
     """
 
     tagged: Mapping[Group, Volume]
     new: Mapping[str, Volume]
     whole: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: frozenset[Group] = frozenset()
 
     @property
     def tagged_rows(self) -> int:
@@ -57,18 +60,21 @@ class Profile:
             return cls(whole, new, tagged.whole)
         groups: dict[Group, Volume] = {}
         rest: dict[str, Volume] = {}
+        elsewhere: set[Group] = set()
         for (own, partition, file_id), rows in tagged.rows.count_by(PARTITION_PATH, TAG_PARTITION, TAG_FILE_ID).items():
             path = own or ""
             volume = Volume(rows, rows * volumes[path].bytes // max(1, volumes[path].rows))
             if file_id is not None:
                 group = (partition or "", file_id)
+                if group[0] != path:
+                    elsewhere.add(group)
             elif path in tagged.whole:
                 group = (path, tagged.whole[path])
             else:
                 rest[path] = volume
                 continue
             groups[group] = groups[group] + volume if group in groups else volume
-        return cls(groups, rest, tagged.whole)
+        return cls(groups, rest, tagged.whole, frozenset(elsewhere))
 
 
 _PART_ROWS, _PART_BYTES = 125_000, 96 << 20
@@ -89,6 +95,7 @@ class Bucket:
         parts: the rows come in so many parts, one after the other, which bounds a task's memory.
         new_partition: its partition has no file group yet.
         appends: the rows go to a log file on top of the slice, and the base file is not rewritten (merge-on-read).
+        hashed: the rows come by a hash of their keys, so it is not known whether a key is there, and all rows have to stay in this group.
     """
 
     number: int
@@ -100,6 +107,7 @@ class Bucket:
     parts: int = 1
     new_partition: bool = False
     appends: bool = False
+    hashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +144,7 @@ class Planner:
         merge_on_read: known keys are appended to logs; a partition's smallest file group takes new keys if it has no logs, as in Hudi. Its base
             file is rewritten, since an index that reads base files would not find new keys in logs.
         fills: small file groups take new keys.
+        hashed: the index names file groups by a hash of keys, also those that are not there yet.
     """
 
     sizing: Sizing
@@ -143,6 +152,7 @@ class Planner:
     slices: Callable[[str], tuple[FileSlice, ...]]
     merge_on_read: bool = False
     fills: bool = True
+    hashed: bool = False
     _buckets: list[Bucket] = field(default_factory=list)
     _groups: dict[Group, int] = field(default_factory=dict)
     _inserts: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
@@ -157,7 +167,7 @@ class Planner:
 
     def delete(self, profile: Profile) -> Plan:
         """Tagged rows to their groups, others nowhere. Raises `CorruptionError` if an index names a group that the snapshot does not have."""
-        self._to_groups(profile)
+        self._to_groups(profile, makes=False)
         return self._plan()
 
     def create(self, profile: Profile, *, measure_files: bool) -> Plan:
@@ -176,12 +186,16 @@ class Planner:
     def _plan(self) -> Plan:
         return Plan(tuple(self._buckets), self._groups, self._inserts)
 
-    def _to_groups(self, profile: Profile) -> None:
+    def _to_groups(self, profile: Profile, *, makes: bool = True) -> None:
         known: dict[str, dict[str, FileSlice]] = {}
         for (partition, file_id), volume in profile.tagged.items():
             if partition not in known:
                 known[partition] = {piece.file_id: piece for piece in self.slices(partition)}
             piece = known[partition].get(file_id)
+            if piece is None and self.hashed:
+                if makes:
+                    self._groups[partition, file_id] = self._named(partition, file_id, volume, bool(known[partition]))
+                continue
             if piece is None:
                 raise CorruptionError(
                     "The index says that a file group holds rows of the batch, but the table has no such file group",
@@ -238,7 +252,14 @@ class Planner:
         number = len(self._buckets)
         size = 0 if self.merge_on_read else piece.size
         room, appends = self._room(piece), self.merge_on_read
-        return self._add(Bucket(number, piece.partition, piece.file_id, piece, room, size + rows, appends=appends))
+        found = Bucket(number, piece.partition, piece.file_id, piece, room, size + rows, appends=appends)
+        return self._add(replace(found, room=sys.maxsize, hashed=True) if self.hashed else found)
+
+    def _named(self, partition: str, file_id: str, volume: Volume, has_others: bool) -> int:
+        """The bucket of a group that an index has named, and that is not there yet."""
+        parts = max(1, math.ceil(volume.rows / _PART_ROWS), math.ceil(volume.bytes / _PART_BYTES))
+        made = Bucket(len(self._buckets), partition, file_id, None, sys.maxsize, volume.rows, parts, not has_others)
+        return self._add(replace(made, hashed=True))
 
     def _new(self, partition: str, rows: int, parts: int, *, new_partition: bool) -> int:
         number = len(self._buckets)

@@ -11,14 +11,15 @@ floating: the text of their values would change, and every row would be in the t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.engine.base import ORDER, SORT, TASK, Dataset, KeyColumns, Source, SourceCounts, TaskInfo
 from pyhudi_core.errors import SchemaMismatchError
-from pyhudi_core.index.base import TAGS
+from pyhudi_core.index.base import POSITION, TAG_LEAVES, TAGS
+from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.partition_path import partition_paths
@@ -29,11 +30,7 @@ from pyhudi_core.write.plan import Volume
 
 _TEXT_BYTES = 24  # assumed width of a string or a nested value
 
-
-POSITION = "_pyhudi_position"
-"""Column of the position of a row in the input; of two rows with one key the later wins."""
-
-INTERNAL = (POSITION, TASK, SORT, ORDER, *TAGS.names)
+INTERNAL = (POSITION, TASK, SORT, ORDER, *TAGS.names, TAG_LEAVES)
 """Names that columns of a table cannot have."""
 
 
@@ -64,12 +61,14 @@ class Prepared:
         schema: the table's after this write (unchanged by deletes).
         volumes: how much goes to each partition.
         source: the rows where they are; None if they are kept.
+        given: the columns of a partial update, which has not all of them; None if rows are whole.
     """
 
     rows: Dataset
     schema: pa.Schema
     volumes: dict[str, Volume]
     source: CountedSource | None = None
+    given: tuple[str, ...] | None = None
 
     @property
     def total(self) -> int:
@@ -92,32 +91,53 @@ def prepared_schema(table: pa.Schema | None) -> pa.Schema:
 
 
 def prepare(
-    data: Dataset, config: TableConfig, table_schema: pa.Schema, table: str, *, allow_lossy: bool = False
+    data: Dataset,
+    config: TableConfig,
+    table_schema: pa.Schema,
+    table: str,
+    *,
+    allow_lossy: bool = False,
+    partial: bool = False,
+    prefixed: bool = False,
 ) -> Prepared:
-    """Prepare rows to be written; ``allow_lossy``: 64-bit integers may become double. Raises `DataError` and its kinds; nothing was written then."""
+    """Prepare rows to be written. Raises `DataError` and its kinds; nothing was written then.
+
+    Args:
+        allow_lossy: 64-bit integers may become double.
+        partial: the data may lack columns of the table, but not those that name and order a row.
+        prefixed: a COMPLEX key of one column is ``column:value``.
+    """
     incoming = normalise(data.schema, known=table_schema)
     refuse_internal_names(incoming.names, table)
-    _refuse_missing(incoming, table_schema, table)
+    if partial:
+        refuse_unnamed(incoming, config, table)
+    else:
+        _refuse_missing(incoming, table_schema, table)
     if not floats_for_integers(table_schema, incoming):
-        return _with_schema(data, config, reconcile(table_schema, incoming), table)
+        return _with_schema(data, config, reconcile(table_schema, incoming), prefixed=prefixed)
     # The data is read twice here (to look at values, then to prepare rows), so it is kept: the input itself is evaluated once.
     kept = data.map(_as_it_is, data.schema).persist()
     try:
         schema = _reconciled(kept, incoming, table_schema, config, allow_lossy=allow_lossy)
-        return _with_schema(kept, config, schema, table)
+        return _with_schema(kept, config, schema, prefixed=prefixed)
     finally:
         kept.release()
 
 
-def _with_schema(data: Dataset, config: TableConfig, schema: pa.Schema, table: str) -> Prepared:
-    return _run(data, PrepareRows(config, schema, False), prepared_schema(schema), schema)
+def _with_schema(data: Dataset, config: TableConfig, schema: pa.Schema, *, prefixed: bool) -> Prepared:
+    given = tuple(name for name in schema.names if name in data.schema.names)
+    columns = pa.schema([schema.field(name) for name in given])
+    prepared = _run(data, PrepareRows(config, columns, False, prefixed), prepared_schema(columns), schema)
+    return prepared if len(given) == len(schema) else replace(prepared, given=given)
 
 
 def _as_it_is(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return batches
 
 
-def prepare_keys(data: Dataset, config: TableConfig, table_schema: pa.Schema, table: str) -> Prepared:
+def prepare_keys(
+    data: Dataset, config: TableConfig, table_schema: pa.Schema, table: str, *, prefixed: bool = False
+) -> Prepared:
     """Prepare keys to be deleted: rows that hold the key columns, and the partition columns."""
     names = dict.fromkeys((*config.record_key_fields, *config.partition_fields))
     missing = [name for name in names if name not in data.schema.names]
@@ -128,7 +148,7 @@ def prepare_keys(data: Dataset, config: TableConfig, table_schema: pa.Schema, ta
             hint="Give the key columns and the partition columns, or delete(where=...) to find rows by other columns.",
         )
     columns = pa.schema([table_schema.field(name) for name in names])
-    return _run(data, PrepareRows(config, columns, True), prepared_schema(None), table_schema)
+    return _run(data, PrepareRows(config, columns, True, prefixed), prepared_schema(None), table_schema)
 
 
 def _refuse_missing(incoming: pa.Schema, table_schema: pa.Schema, table: str) -> None:
@@ -142,6 +162,18 @@ def _refuse_missing(incoming: pa.Schema, table_schema: pa.Schema, table: str) ->
             hint=f"Names are compared with their case, and the data has {', '.join(map(repr, similar))}: rename."
             if similar
             else "Add the columns (nulls are fine): a row is written whole, so a missing one would wipe out values.",
+        )
+
+
+def refuse_unnamed(incoming: pa.Schema, config: TableConfig, table: str) -> None:
+    """Partial updates: raise `SchemaMismatchError` if the data lacks a column that names a row (key, partition), or orders its versions."""
+    needed = dict.fromkeys((*config.record_key_fields, *config.partition_fields, *ordering_of(config)))
+    missing = [name for name in needed if name not in incoming.names]
+    if missing:
+        raise SchemaMismatchError(
+            f"The partial rows have no column {', '.join(map(repr, missing))}",
+            table=table,
+            hint="Give the columns of the record key, the partition columns and the ordering columns; others may be left out.",
         )
 
 
@@ -211,6 +243,7 @@ class PrepareRows:
     config: TableConfig
     columns: pa.Schema
     keys_only: bool
+    prefixed: bool = False
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         position = task.number << 40
@@ -224,7 +257,7 @@ class PrepareRows:
     def batch(self, batch: pa.RecordBatch, positions: pa.Array) -> pa.RecordBatch:
         """One batch of prepared rows."""
         rows = cast_batch(batch, self.columns)
-        own = [record_keys(rows, self.config), partition_paths(rows, self.config), positions]
+        own = [record_keys(rows, self.config, self.prefixed), partition_paths(rows, self.config), positions]
         columns = own if self.keys_only else [*own, *rows.columns]
         return pa.RecordBatch.from_arrays(columns, schema=prepared_schema(None if self.keys_only else self.columns))
 

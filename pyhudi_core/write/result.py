@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from pyhudi_core.conflicts.explanation import Explanation
+from pyhudi_core.index.choice import INDEX_KEY
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.operation import OperationType
 
@@ -15,7 +16,7 @@ class CommitStats:
     """Counts of one commit: rows, files, bytes. ``files`` has every written file; ``replaced`` the file groups that it removed.
 
     ``rows_replaced`` is how many rows were in these; None where another writer's commit does not say. Rows that went with a dropped partition are
-    in ``rows_deleted`` too.
+    in ``rows_deleted`` too. ``index`` says which index found the keys, and why it was chosen; empty if no key was looked up.
     """
 
     rows_inserted: int
@@ -26,6 +27,7 @@ class CommitStats:
     files: tuple[WriteStat, ...]
     replaced: tuple[tuple[str, str], ...]
     rows_replaced: int | None = 0
+    index: str = ""
 
     @classmethod
     def of(cls, commit: CommitMetadata) -> CommitStats:
@@ -41,6 +43,7 @@ class CommitStats:
             files=stats,
             replaced=tuple(sorted((partition, name) for partition, ids in commit.replaced.items() for name in ids)),
             rows_replaced=commit.rows_replaced,
+            index=commit.extra.get(INDEX_KEY, ""),
         )
 
     @property
@@ -121,6 +124,7 @@ class Commit:
             ("completed", self.completion_time),
             ("rows", f"{stats.rows_inserted} inserted, {stats.rows_updated} updated, {stats.rows_deleted} deleted"),
             ("files", f"{stats.files_written} in {len(stats.partitions)} partitions, {stats.bytes_written:,} bytes"),
+            *([("index", stats.index)] if stats.index else []),
             ("retries", str(self.retries) + (f", about {self.bytes_saved:,} bytes saved" if self.bytes_saved else "")),
             ("lock", f"waited {self.lock_wait * 1000:.1f} ms, held {self.lock_held * 1000:.1f} ms"),
             *self.notes,

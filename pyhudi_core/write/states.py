@@ -31,7 +31,8 @@ from pyhudi_core.conflicts.explain import SideAndCommit
 from pyhudi_core.conflicts.requirement import CommitRequirement
 from pyhudi_core.engine import engine_for
 from pyhudi_core.engine.base import Engine
-from pyhudi_core.errors import at_table
+from pyhudi_core.errors import UnsupportedTableError, at_table
+from pyhudi_core.index.choice import INDEX_KEY, IndexType
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import INSERTING, OperationType
@@ -40,10 +41,12 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import WholeWrite, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
 from pyhudi_core.write import checks, metadata_update
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, extra_of, publish, replaced_by, touched_by
+from pyhudi_core.write.metadata_build import make_if_due
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
 from pyhudi_core.write.result import Commit, CommitStats
@@ -62,6 +65,7 @@ class WriteRequest:
         spark: a session to run on; None chooses by the data.
         requirements: what must hold under the lock.
         allow_empty: a commit is made even if no row changes.
+        partial: the rows may lack columns, which keep their values.
     """
 
     context: TableContext
@@ -70,6 +74,7 @@ class WriteRequest:
     spark: Any = None
     requirements: Sequence[CommitRequirement] = ()
     allow_empty: bool = False
+    partial: bool = False
 
     @property
     def table(self) -> str:
@@ -250,14 +255,25 @@ def load(context: TableContext, timeline: Timeline | None = None) -> Snapshot:
     return build(context.storage, context.folder, context.config, found, executor=context.runtime.executor)
 
 
+def renewed(draft: Draft) -> Draft:
+    """The draft with the table's properties read anew, for another attempt: a partition of the metadata table may have come or gone meanwhile."""
+    lock = draft.lock
+    if lock is not None:
+        lock = replace(lock, context=reopened(lock.context))
+    return replace(draft, lock=lock, request=replace(draft.request, context=reopened(draft.request.context)))
+
+
 def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
     """Check rows and give each its key and partition. Raises `DataError`."""
     request, context = draft.request, draft.context
     engine = engine_for(data, context.runtime.executor, request.spark)
     allow_lossy = context.options.rows.allow_lossy_widening
     deletes = request.operation is OperationType.DELETE
-    how = prepare_keys if deletes else partial(prepare, allow_lossy=allow_lossy)
     with at_table(context.table):
+        prefixed = checks.has_prefixed_keys(context, snapshot)
+        how = partial(prepare_keys, prefixed=prefixed)
+        if not deletes:
+            how = partial(prepare, allow_lossy=allow_lossy, partial=request.partial, prefixed=prefixed)
         prepared = how(engine.dataset(data), context.config, snapshot.schema, context.table)
     return replace(draft, batch=Batch(prepared, engine))
 
@@ -265,6 +281,10 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
 def begin(draft: Draft, seen: Timeline | None = None) -> Begun:
     """Finish what dead writers left, then put the instant of an attempt on the timeline. ``seen``: the timeline, if it was just listed."""
     batch, context, operation = draft.filled(), draft.context, draft.request.operation
+    metadata_update.refuse_unkept(context)
+    if make_if_due(context, batch.engine or engine_for(None, context.runtime.executor, draft.request.spark)):
+        draft = renewed(draft)
+        context = draft.context
     seen = None if repair_by_policy(context, seen) else seen
     transaction = begin_write(context, operation.action_on(context.config.table_type), str(operation), seen)
     return Begun(request=draft.request, batch=batch, basis=draft.basis, lock=draft.lock, transaction=transaction)
@@ -275,6 +295,14 @@ def stage(begun: Begun) -> Staged | Unchanged:
     request, context, transaction = begun.request, begun.context, begun.transaction
     batch = begun.batch or Batch()
     snapshot = load(context, transaction.start)
+    deletes = request.operation is OperationType.DELETE
+    after = snapshot.schema if deletes or batch.prepared is None else batch.prepared.schema
+    try:
+        kept = metadata_update.slices_to_keep(context, snapshot, after)
+    except UnsupportedTableError:
+        withdraw(transaction)
+        metadata_update.refuse_changed(context)
+        raise
     prepared, written = _written(begun, batch, snapshot)
     stats = written.stats if written is not None else ()
     replaced = replaced_by(request.operation, snapshot, prepared, batch.partitions)
@@ -283,11 +311,15 @@ def stage(begun: Begun) -> Staged | Unchanged:
         withdraw(transaction)
         return nothing_to_change(begun, snapshot)
     schema = snapshot.schema if empty or prepared is None else prepared.schema
-    extra = extra_of(transaction, request.extra, snapshot, replaced, schema)
+    index = written.index if written is not None else None
+    found_by = {} if index is None else {INDEX_KEY: str(index)}
+    extra = {**extra_of(transaction, request.extra, snapshot, replaced, schema), **found_by}
     metadata = CommitMetadata(str(request.operation), stats, extra, replaced)
     touched = touched_by(metadata, request.operation, prepared, batch.partitions)
-    touched = replace(touched, keys_of_table=metadata_update.needs_keys(snapshot.config))
-    companions = metadata_update.stage(transaction, snapshot, written, replaced, schema, batch.engine)
+    keys_of_table = metadata_update.needs_keys(snapshot.config) or (index is not None and index.is_global)
+    hashed = index is not None and index.type is IndexType.BUCKET
+    touched = replace(touched, keys_of_table=keys_of_table, hashed=hashed)
+    companions = metadata_update.stage(transaction, kept, snapshot, written, replaced, schema, batch.engine)
     attempt = Attempt(transaction, snapshot, metadata, touched, schema, begun.basis, request.requirements, companions)
     return Staged(request=request, batch=batch, basis=begun.basis, lock=begun.lock, check=CommitCheck.of(attempt))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +22,11 @@ import pyarrow as pa
 
 from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
 from pyhudi_core.engine.grouping import runs
-from pyhudi_core.errors import DuplicateKeyError
 from pyhudi_core.formats.base_file.range_table import range_schema, range_table
 from pyhudi_core.formats.key_hash import hash_keys
-from pyhudi_core.index.base import TAG_FILE_ID, TAG_PARTITION, TAG_POSITION, TAGS, Group
+from pyhudi_core.index.base import POSITION, TAG_FILE_ID, TAG_PARTITION, TAG_POSITION, TAGS, Group
+from pyhudi_core.index.choice import IndexChoice
+from pyhudi_core.index.elsewhere import repeated
 from pyhudi_core.merge.law import MergeLaw
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
@@ -38,7 +40,6 @@ from pyhudi_core.write.handles.base import (
 )
 from pyhudi_core.write.handles.choice import handle_for
 from pyhudi_core.write.plan import Bucket, Plan, balance
-from pyhudi_core.write.prepare import POSITION
 
 PART_BITS = 20
 """The lowest bits of a sort value are the part of a bucket; the others are its number."""
@@ -133,7 +134,8 @@ class _Route:
         pairs += files.indices.to_numpy(zero_copy_only=False)[has_tag].astype(np.int64)
         different, inverse = np.unique(pairs, return_inverse=True)
         paths, file_ids = partitions.dictionary.to_pylist(), files.dictionary.to_pylist()
-        numbers = [self.groups[paths[pair // width], file_ids[pair % width]] for pair in different.tolist()]
+        places = ((paths[pair // width], file_ids[pair % width]) for pair in different.tolist())
+        numbers = [self.groups.get(place, _NOWHERE) for place in places]
         chosen = untagged.copy()
         chosen[has_tag] = np.array(numbers, np.int64)[inverse]
         return chosen
@@ -175,16 +177,13 @@ class WriteTask:
                 handle.abandon()
             raise
         yield from _noted(context)
-        yield from _files_batch(files, self.settings.schema)
+        yield from files_batch(files, self.settings.schema)
 
     def _single(self, rows: pa.Table) -> pa.Table:
         """One row a key."""
         single = MergeLaw(self.settings.ordering).reduce(rows, RECORD_KEY, POSITION)
         if self.unique and len(single) < len(rows):
-            raise DuplicateKeyError(
-                f"{len(rows) - len(single)} rows of the batch repeat a record key",
-                hint="Upsert them (the last row of a key wins), or set hoodie.combine.before.insert=true.",
-            )
+            raise repeated(len(rows) - len(single))
         return single.drop_columns([POSITION])
 
 
@@ -207,6 +206,12 @@ _STAT = pa.schema(
         ("deletes", pa.int64()),
         ("size", pa.int64()),
         ("change_logs", pa.list_(pa.field("element", pa.string()))),
+        ("change_log_sizes", pa.list_(pa.field("element", pa.int64()))),
+        ("base_file", pa.string()),
+        ("log_files", pa.list_(pa.field("element", pa.string()))),
+        ("merged_logs", pa.int64()),
+        ("merged_bytes", pa.int64()),
+        ("merged_entries", pa.int64()),
     ]
 )
 """The fields of a `WriteStat`."""
@@ -228,12 +233,16 @@ class Written:
         stats: one for each file, sorted by path.
         ranges: one row for each file: its path, and for each column of a plain type a struct of ``min``, ``max`` and ``nulls``. Null where unknown.
         key_changes: rows of `KEY_CHANGES`, if the write was asked for them. Call `release` when they are no longer needed.
+        index: the index that found the keys; None if none was asked.
+        holders: file groups that hold some of the changed keys, although no file of them was written.
     """
 
     stats: tuple[WriteStat, ...]
     ranges: pa.Table
     key_changes: Dataset | None = None
     kept: Dataset | None = None
+    index: IndexChoice | None = None
+    holders: frozenset[str] = frozenset()
 
     @classmethod
     def collect(cls, output: Dataset, schema: pa.Schema, *, key_changes: bool) -> Written:
@@ -246,10 +255,7 @@ class Written:
                 kept.release()
             raise
         columns = [table.column(name).to_pylist() for name in _STAT.names]
-        stats = (
-            WriteStat(**dict(zip(_STAT.names, (*values[:-1], tuple(values[-1])), strict=True)))
-            for values in zip(*columns, strict=True)
-        )
+        stats = (_stat(dict(zip(_STAT.names, values, strict=True))) for values in zip(*columns, strict=True))
         blobs = [blob for blob in table.column("ranges").to_pylist() if blob is not None]
         ranges = [pa.ipc.open_stream(pa.py_buffer(blob)).read_all() for blob in blobs]
         return cls(
@@ -270,7 +276,12 @@ class Written:
             self.kept.release()
 
 
-def _files_batch(files: Sequence[WrittenFile], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _stat(fields: dict[str, Any]) -> WriteStat:
+    found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    return WriteStat(**found)
+
+
+def files_batch(files: Sequence[WrittenFile], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of the files that one task wrote."""
     if not files:
         return

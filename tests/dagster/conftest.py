@@ -38,7 +38,8 @@ def lake(tmp_path: Path) -> HudiLakeResource:
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.instance_for_test() as made:
+    """An instance in memory. One on disk makes a database for every run, which takes most of a test's time; tests/e2e has real ones."""
+    with dg.DagsterInstance.ephemeral() as made:
         yield made
 
 

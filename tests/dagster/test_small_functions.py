@@ -147,7 +147,7 @@ def test_a_write_without_inputs_repeats_the_positions_that_its_table_has(locatio
     told = checkpoints.Positions().moved("upstream", "orders", (), "20260101000000001")
     table.upsert(orders((2, "a", 1.0)), extra_metadata=told.extra() | {checkpoints.SEEN: "20260101000000000"})
     table.upsert(orders((3, "a", 1.0)))
-    assert checkpoints.carried(table).of("upstream", "orders").whole == "20260101000000001"
+    assert checkpoints.carried(table).of("upstream", "orders").watermark == "20260101000000001"
 
 
 def test_a_step_has_the_name_that_is_given_or_that_of_its_key(asset_of: Callable[..., Any]) -> None:

@@ -26,8 +26,7 @@ from pyhudi_core.errors import (
     UnsafePathError,
     UnsupportedTableError,
 )
-from pyhudi_core.index.base import TAGS
-from pyhudi_core.write.prepare import POSITION
+from pyhudi_core.index.base import POSITION, TAGS
 
 
 def _edit(location: str, old: str, new: str) -> None:
@@ -227,8 +226,7 @@ def test_a_schema_that_no_table_can_have_is_refused(location: str, schema: pa.Sc
         ("hoodie.datasource.write.partitionpath.field", "", InvalidOptionError, "contradicts the table"),
         ("hoodie.datasource.write.table.type", "MERGE_ON_READ", InvalidOptionError, "contradicts the table"),
         ("hoodie.datasource.write.precombine.field", "ts", InvalidOptionError, "contradicts the table"),
-        ("hoodie.metadata.enable", True, InvalidOptionError, "hoodie.metadata.enable"),
-        ("hoodie.index.type", "BUCKET", InvalidOptionError, "hoodie.index.type"),
+        ("hoodie.index.type", "BUCKETS", InvalidOptionError, "hoodie.index.type"),
     ],
 )
 def test_options_that_are_unknown_or_contradict_the_table_are_refused(

@@ -28,7 +28,7 @@ def test_a_read_without_a_damaged_block_says_which_bytes_of_which_file(
     with caplog.at_level(logging.WARNING):
         assert rows(table) != whole
     [told] = {record.getMessage() for record in caplog.records}
-    assert log.name in told and "were passed over" in told and location in told
+    assert log.name in told and "were skipped" in told and location in told
     assert [found.where for found in examine(location).of(Kind.LOG_DAMAGED)] == [str(log.relative_to(location))]
 
 

@@ -109,6 +109,9 @@ class SparkJudge:
         condition = options.pop("condition", "")
         rows = self._spark.read.format("hudi").options(**options).load(command["table"])
         rows = rows.where(condition) if condition else rows
+        if options.get("hoodie.datasource.query.incremental.format") == "cdc":
+            # Release 1.0.2 passes over a change whenever its iterator is asked twice whether there is one, as writers of files do.
+            rows = self._spark.createDataFrame(rows.collect(), rows.schema)
         rows.coalesce(1).write.mode("overwrite").parquet(command["out"])
         return {"columns": rows.columns}
 

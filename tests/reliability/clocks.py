@@ -1,4 +1,4 @@
-"""Tables of processes whose clocks are told what to show, commits of writers that trust theirs, and what order is."""
+"""Tables of processes with a given clock, commits of writers that do not reserve their time, and the check of the order of times."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ms(text: str, zone: str = "UTC") -> int:
 
 
 def assert_in_order(table: HudiTable) -> None:
-    """Every commit began and completed after all that had completed when it began, and no time is there twice."""
+    """Check that every commit began and completed after all commits that had completed when it began, and that no time is used twice."""
     commits = list(table.timeline.commits)
     completions = [str(instant.completion_time) for instant in commits]
     assert all(instant.requested_time < str(instant.completion_time) for instant in commits)
@@ -36,7 +36,7 @@ def assert_in_order(table: HudiTable) -> None:
 
 
 def foreign_commit(table: HudiTable, requested: str, completed: str | None) -> None:
-    """A commit of Hudi's own writer: no reservation, no token."""
+    """A commit of Hudi's writer: without reservation and token."""
     folder = Path(table.location, ".hoodie/timeline")
     folder.mkdir(exist_ok=True)
     (folder / f"{requested}.commit.requested").touch()

@@ -1,4 +1,4 @@
-"""The storages that conditional writes are tried on: simulated ones, and S3 over real sockets."""
+"""The storages on which conditional writes are tested: simulated ones, and S3 over real sockets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reliability.storages import KINDS, EchoingProxy, Place, S3Place, place_of, 
 
 @pytest.fixture(scope="module")
 def s3_proxy() -> Iterator[EchoingProxy]:
-    """S3 behind a proxy that can lose answers."""
+    """S3 behind a proxy that can lose responses."""
     with s3_behind_a_proxy() as proxy:
         yield proxy
 
@@ -23,5 +23,5 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 @pytest.fixture
 def bucket(s3_proxy: EchoingProxy) -> S3Place:
-    """The real client library alone."""
+    """S3 with the real client library."""
     return S3Place(s3_proxy)

@@ -1,4 +1,4 @@
-"""A counter kept by the real commit protocol: the smallest table in which a lost update shows.
+"""A counter stored with the real commit protocol: the smallest table that shows a lost update.
 
 Each increment reads the newest commit of one file group, and publishes a commit that says one more. Timeline, reservation, conflict check, commit
 record, publication and rollback are the shipped code; only the Parquet files are left away (they are named uniquely and invisible until named).
@@ -60,26 +60,26 @@ def counter_world(
 
 
 def _opened(sim: SimWorld, protections: Protections) -> CounterWorld:
-    options = {"hoodie.time.generator.max_expected_clock_skew_ms": 1}
+    options = {"hoodie.time.generator.max_expected_clock_skew_ms": 1, "pyhudi.metadata.remove_unkept": True}
     return CounterWorld(sim, TableHome(sim.storage, sim.runtime, options, sim.lock, protections))
 
 
 @cache
 def empty_table(profile: Profile) -> Image:
-    """The objects of a table without commits; every world starts from them, as making a table takes long."""
+    """The objects of a table without commits. Every world starts from them, because creating a table takes long."""
     made = _opened(SimWorld(SimOptions(profile=profile)), Protections())
     create_at(made.home, SCHEMA, "id", name="counter")
     return made.sim.storage.image()
 
 
 def value(context: TableContext, timeline: Timeline) -> int:
-    """The counter, as the newest commit says; 0 before the first."""
+    """The counter in the newest commit; 0 before the first commit."""
     commits = timeline.commits
     return context.folder.read_commit(commits[-1]).stats[0].rows if len(commits) else 0
 
 
 def increment(world: CounterWorld) -> str:
-    """Read, add one, commit; on a conflict read again. Returns the requested time of the commit that did it."""
+    """Read, add one, commit; on a conflict, read again. Returns the requested time of the commit."""
     context = world.context()
     for _ in range(4):
         repair(context)
@@ -105,7 +105,7 @@ def increment(world: CounterWorld) -> str:
 
 
 def chain(context: TableContext) -> tuple[list[Instant], list[int]]:
-    """The completed commits in the order of completion, and the counter after each."""
+    """The completed commits in the order of completion, and the counter after each commit."""
     timeline = context.folder.load()
     commits = list(timeline.commits)
     return commits, [context.folder.read_commit(instant).stats[0].rows for instant in commits]

@@ -1,4 +1,4 @@
-"""A plugin of pytest that counts what a run explores, for docs/reliability.md: `pytest -p reliability.counting`; `make reliability` does.
+"""A pytest plugin that counts what a run explores, for docs/reliability.md: `pytest -p reliability.counting`, used by `make reliability`.
 
 It listens for the reports that the explorer and the crash enumerator make, so no test has to say anything. Nothing is kept unless PYHUDI_RECORD is
 set.
@@ -36,7 +36,7 @@ def _listen(kind: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """After the last test of a file, keep the sums of that file."""
+    """After the last test of a file, store the sums of that file."""
     if nextitem is not None and nextitem.path == item.path:
         return
     explored = [report for report in _made if isinstance(report, Report)]
@@ -50,7 +50,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def explorations(reports: list[Report]) -> dict[str, int]:
-    """Sums over explorations. A violation is what a test of a protection that is switched off looks for."""
+    """Sums over explorations. Tests of switched-off protections expect a violation."""
     return {
         "explorations": len(reports),
         "schedules": sum(report.schedules for report in reports),
@@ -63,7 +63,7 @@ def explorations(reports: list[Report]) -> dict[str, int]:
 
 
 def crashes(reports: list[CrashReport]) -> dict[str, int]:
-    """Sums over operations that were crashed everywhere."""
+    """Sums over operations that were crashed at every call."""
     return {
         "operations": len(reports),
         "storage_calls": sum(len(report.calls) for report in reports),

@@ -1,4 +1,4 @@
-"""Every operation of a table as something that can be crashed (`pyhudi_core.testing.crashes`).
+"""Every operation of a table as a scenario for crashes (`pyhudi_core.testing.crashes`).
 
 The table starts with three orders in two partitions; the next writer adds one.
 """
@@ -38,7 +38,7 @@ _NAMED = (".hoodie/metadata/", ".hoodie/hoodie.properties", ".hoodie/timeline/",
 
 
 def read(world: TableWorld) -> Hashable:
-    """What a new process sees."""
+    """What a new process reads."""
     try:
         return rows_of(world.table())
     except TableNotFoundError:
@@ -46,14 +46,14 @@ def read(world: TableWorld) -> Hashable:
 
 
 def proceed(world: TableWorld) -> None:
-    """The next writer; makes the table if it is not there."""
+    """The next writer; it creates the table if it does not exist."""
     with suppress(TableExistsError):
         world.create()
     world.table().upsert(orders(*NEXT))
 
 
 def audit(world: TableWorld, rows: Hashable) -> Audit:
-    """What must not be after a write that repaired, and what is there although nothing names it: by the doctor and by hand."""
+    """Check a table after a write that repaired it: broken promises, and files that no commit names. Uses the doctor and own checks."""
     table = world.table()
     problems = [
         f"{instant.file_name()} is still pending" for instant in table.timeline.pending if not _is_foreign(instant)
@@ -81,7 +81,7 @@ def audit(world: TableWorld, rows: Hashable) -> Audit:
 
 
 def metadata_problems(table: HudiTable) -> list[str]:
-    """What is wrong with a metadata table that was not given up."""
+    """The errors of a metadata table that was not removed."""
     try:
         assert_metadata_is_true(table)
     except AssertionError as error:
@@ -90,7 +90,7 @@ def metadata_problems(table: HudiTable) -> list[str]:
 
 
 def doctor_says_repairable(world: TableWorld) -> list[str]:
-    """What the doctor finds beyond what the next write repairs. The clocks are the simulation's: they tick by being read, and files do not."""
+    """Findings of the doctor that the next write does not repair. Findings about clocks are ignored, because simulated clocks tick when read."""
     found = [f for f in world.table().check().findings if f.area is not Area.CLOCK]
     return [
         f"the doctor finds {f.kind}: {f.what}, {f.place()}" for f in found if f.severity.rank > Severity.REPAIRABLE.rank
@@ -98,12 +98,12 @@ def doctor_says_repairable(world: TableWorld) -> list[str]:
 
 
 def _is_foreign(instant: Instant) -> bool:
-    """Hudi's pending plans are not ours to end."""
+    """Pending plans of Hudi, which the next writer does not finish."""
     return instant.action is Action.CLUSTERING
 
 
 def _kind(path: str) -> str:
-    """The path without what differs from run to run."""
+    """The path without the parts that differ between runs."""
     if not path.startswith(".hoodie/"):
         return "file in a partition"
     folder = path.rpartition("/")[0] if path.count("/") > 1 else path
@@ -112,9 +112,10 @@ def _kind(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What sets one scenario apart: the state it starts from, options, and whether its operation has a token.
+    """The properties of one scenario: its starting state, options, and whether its operation has a token.
 
-    ``ill`` is a state that the doctor calls more than repairable, rightly: no table, a clock far behind, a writer without a heartbeat, a metadata table that is gone.
+    ``ill`` is a state that the doctor calls more than repairable, rightly: no table, a clock far behind, a writer without a heartbeat, a metadata
+    table that is gone.
     """
 
     operate: Operation
@@ -154,19 +155,19 @@ class Case:
 
 
 def roll_back(world: TableWorld) -> object:
-    """Roll the pending write back by name."""
+    """Roll back the pending write on request."""
     [pending] = world.table().timeline.pending
     return world.table().rollback(pending)
 
 
 def leave(world: TableWorld) -> None:
-    """Write, and leave the handle without a commit."""
+    """Write, and close the handle without a commit."""
     with world.table().begin("upsert") as write:
         write.write(orders((1, "a", 10.0), (4, "d", 4.0)))
 
 
 def take_long(world: TableWorld) -> object:
-    """A write that takes longer than its heartbeat's interval."""
+    """A write that takes longer than the interval of its heartbeat."""
     with world.table().begin("upsert") as write:
         write.write(orders((1, "a", 10.0)))
         world.sim.clock.sleep(100)
@@ -174,44 +175,53 @@ def take_long(world: TableWorld) -> object:
 
 
 def lose_races(world: TableWorld, times: int) -> object:
-    """Write while another writer commits to the same file groups, so often, just before we do."""
+    """Write, while another writer commits to the same file groups this many times just before our commit."""
     storage = RivalStorage(world.storage, times, RIVAL, world)
     return world.table(storage).upsert(orders((1, "a", 10.0), (6, "n", 6.0)))  # type: ignore[arg-type]
 
 
 def win_beside_another(world: TableWorld) -> object:
-    """Insert while another writer inserts another key into the same partition: both keys are compared, and both stay."""
+    """Insert, while another writer inserts another key into the same partition: the keys are compared, and both rows stay."""
     storage = RivalStorage(world.storage, 1, BESIDE, world)
     return world.table(storage).upsert(orders((6, "n", 6.0)))  # type: ignore[arg-type]
 
 
 def commit_nothing(world: TableWorld) -> object:
-    """A commit that changes no rows and keeps extra metadata."""
+    """A commit that changes no rows and stores extra metadata."""
     with world.table().begin("upsert", extra_metadata={"position": "17"}, allow_empty=True) as write:
         return write.commit()
 
 
 def wait_in_vain(world: TableWorld) -> None:
-    """Write while somebody else holds the lock for good."""
+    """Write, while another writer holds the lock forever."""
     with suppress(LockTimeoutError):
         world.table().upsert(orders((1, "a", 10.0)))
 
 
 def meet_a_metadata_table(world: TableWorld) -> object:
-    """Write while somebody makes a metadata table."""
+    """Write, while another writer creates a metadata table."""
     with world.table().begin("upsert") as write:
         write.write(orders((1, "a", 10.0)))
         return write.commit(gate=lambda: states.list_metadata_table(world))
 
 
 def yield_early(world: TableWorld) -> None:
-    """Write to what a living writer has announced, and see it early."""
+    """Write to a file group that a running writer has announced, and detect it early."""
     with suppress(CommitConflictError):
         world.table().upsert(orders((1, "a", 10.0)))
 
 
 def archive(world: TableWorld) -> None:
     world.table().archival.run()
+
+
+def make_metadata_table(world: TableWorld) -> None:
+    """Build one of a table with rows."""
+    world.table().metadata_table.create(["column_stats", "record_index"])
+
+
+def drop_metadata_table(world: TableWorld) -> None:
+    world.table().metadata_table.drop()
 
 
 def take_over_archival(world: TableWorld) -> None:
@@ -223,13 +233,13 @@ def roll_back_failed_writes(world: TableWorld) -> None:
 
 
 def roll_back_in_steps(world: TableWorld) -> None:
-    """Two processes: one decides the plan, and another one executes it."""
+    """Two processes: one decides the plan, the other executes it."""
     if world.table().failed_writes.schedule() is not None:
         world.table().failed_writes.execute()
 
 
 def ask(world: TableWorld) -> object:
-    """Ask what became of the decided commit, which publishes it."""
+    """Request the status of the decided commit, which publishes it."""
     [pending] = world.table().timeline.pending
     token = next(info.path for info in world.storage.list(".hoodie/.aux/.pyhudi/staged/")).rpartition("/")[2]
     assert token.startswith(pending.requested_time)
@@ -245,8 +255,15 @@ def remove_keys(world: TableWorld) -> object:
 
 
 def remove_absent(world: TableWorld) -> object:
-    """Announces a commit, finds that no key is there, and takes it back."""
+    """Announce a commit, find no key, and withdraw the commit."""
     return world.table().delete(pa.table({"id": [91, 92, 93], "day": ["a", "b", "x"]}, schema=SCHEMA.remove(2)))
+
+
+def move_a_key(world: TableWorld, index: str = "GLOBAL_SIMPLE") -> object:
+    """Upsert a row whose key is in another partition, under a global index that lets it move."""
+    options = {"hoodie.index.type": index, "hoodie.record.index.update.partition.path": True}
+    setup = replace(world.setup, options={**world.setup.options, **options})
+    return replace(world, setup=setup).table().upsert(orders((1, "b", 10.0)))
 
 
 WRITES: dict[str, Operation] = {
@@ -254,6 +271,9 @@ WRITES: dict[str, Operation] = {
     "bulk_insert": lambda world: world.table().bulk_insert(orders((4, "a", 4.0), (5, "c", 5.0))),
     "upsert_existing": upsert((1, "a", 10.0), (2, "b", 20.0)),
     "upsert_new": upsert((6, "n", 6.0)),
+    "upsert_partial": lambda world: world.table().upsert(
+        orders((1, "a", 0.0), (2, "b", 0.0)).drop(["price"]), partial=True
+    ),
     "delete_keys": remove_keys,
     "delete_where": lambda world: world.table().delete(where="price > 1.5 AND day = 'b'"),
     "insert_overwrite": lambda world: world.table().insert_overwrite(orders((7, "b", 7.0))),
@@ -300,15 +320,22 @@ LIVELY = {
     "pyhudi.commit.reserve.after": 1,
 }
 ARCHIVING = states.ARCHIVING
+LITTLE = {
+    "hoodie.metadata.record.index.min.filegroup.count": 1,
+    "hoodie.metadata.index.column.stats.file.group.count": 1,
+}
+REMOVING = {"pyhudi.metadata.remove_unkept": True}
 ILL = ("metadata_table", "interrupted_properties", "damaged_properties", "clock_behind")
 DECIDED = ("interrupted_properties", "damaged_properties", "decided_in_both")
 """In these a dead writer had decided to change the properties and to commit, so both may happen before the operation does."""
 CASES: dict[str, Case] = {
     **{name: Case(operate) for name, operate in WRITES.items()},
     **{f"{name}_with_metadata_table": Case(WRITES[name], states.with_kept_metadata_table) for name in WITH_METADATA},
+    "moved_key": Case(move_a_key),
+    "moved_key_with_metadata_table": Case(partial(move_a_key, index="RECORD_INDEX"), states.with_kept_metadata_table),
     "nothing_to_change": Case(remove_absent, token=False),
     **{
-        name: Case(MIXED, prepare, ill=name in ILL, settle=ask if name in DECIDED else None)
+        name: Case(MIXED, prepare, REMOVING, ill=name in ILL, settle=ask if name in DECIDED else None)
         for name, prepare in REPAIRS.items()
     },
     "roll_forward": Case(MIXED, states.with_decided_commit, settle=ask),
@@ -326,7 +353,7 @@ CASES: dict[str, Case] = {
     "long_audit": Case(MIXED, states.with_long_audit),
     "lost_race": Case(partial(lose_races, times=1), settle=RIVAL),
     "lost_races": Case(partial(lose_races, times=3), options=LIVELY, settle=RIVAL),
-    "meets_metadata_table": Case(meet_a_metadata_table, ill=True),
+    "meets_metadata_table": Case(meet_a_metadata_table, options=REMOVING, ill=True),
     "yields_early": Case(
         yield_early,
         partial(states.with_dead_writer, expire=False),
@@ -339,6 +366,8 @@ CASES: dict[str, Case] = {
     "archival": Case(archive, states.with_commits_to_archive, ARCHIVING, token=False),
     "archival_again": Case(archive, states.with_interrupted_archival, ARCHIVING, token=False),
     "archival_taken_over": Case(take_over_archival, states.with_interrupted_archival, ARCHIVING, token=False),
+    "metadata_table_made": Case(make_metadata_table, options=LITTLE, token=False, ill=True),
+    "metadata_table_dropped": Case(drop_metadata_table, states.with_kept_metadata_table, token=False, ill=True),
     "failed_writes": Case(roll_back_failed_writes, states.with_dead_writer, token=False),
     "failed_writes_in_steps": Case(roll_back_in_steps, states.with_dead_writer, token=False),
     "archival_by_a_write": Case(MIXED, states.with_commits_to_archive, {**ARCHIVING, "hoodie.archive.automatic": True}),
@@ -347,16 +376,16 @@ CASES: dict[str, Case] = {
 
 
 def scenarios(setup: TableSetup, names: tuple[str, ...] = ()) -> list[CrashScenario[TableWorld]]:
-    """The scenarios (all, or those of the names) for one kind of table."""
+    """All scenarios, or those with these names, for one kind of table."""
     return [CASES[name].named(name, setup) for name in names or CASES]
 
 
 def setup_for(profile: Profile, **options: object) -> TableSetup:
-    """The usual table on a kind of storage, with the simulated lock."""
+    """The usual table on this kind of storage, with the simulated lock."""
     return TableSetup(SimOptions(profile=profile, lease_s=60), {**OPTIONS, **options})
 
 
 def with_real_lock(profile: Profile) -> TableSetup:
-    """The lock that tables have by default: Hudi's lock file on a disk, its conditional lock in an object store; recorded."""
+    """The default lock of tables: Hudi's lock file on a disk, its conditional lock on an object store; with an audit."""
     options = {**OPTIONS, "hoodie.write.lock.filesystem.expire": 1, "pyhudi.lock.audit": True}
     return replace(setup_for(profile), options=options, real_lock=True)

@@ -1,4 +1,4 @@
-"""States of a table that a process can find: what earlier processes wrote, and what they left when they died."""
+"""States of a table that a process can find: rows of earlier writes, and files that dead processes left."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Prepare = Callable[[TableWorld], object]
 
 
 def filled(world: TableWorld) -> None:
-    """The rows that the table starts with, in two commits."""
+    """The rows of the table at the start, in two commits."""
     world.create()
     world.table().insert(orders(*BEFORE[:2]))
     world.table().upsert(orders(*BEFORE[1:]))
 
 
 def crashed_before(world: TableWorld, work: Operation, verb: str, path: str, expire: bool = True) -> None:
-    """Let a process work in the world that crashes before its first call of the verb (or one of several, with | between them) on such a path."""
+    """Run a process in the world that crashes before its first call of the verb (or of one of several, separated by |) on such a path."""
     doomed: list[bool] = []
     scheduler: Scheduler = world.scheduler
 
@@ -59,25 +59,25 @@ DEAD_UPSERT = upsert((1, "a", -1.0), (5, "e", -5.0))
 
 
 def with_dead_writer(world: TableWorld, verb: str = "put", path: str = "*/staged/*", expire: bool = True) -> None:
-    """A table on which a writer died before it had decided."""
+    """A table whose writer died before it decided its commit."""
     filled(world)
     crashed_before(world, DEAD_UPSERT, verb, path, expire)
 
 
 def with_dead_rollback(world: TableWorld, verb: str, path: str) -> None:
-    """A table on which a writer died, and then the one that was rolling it back."""
+    """A table whose writer died, and then the process that was rolling it back."""
     with_dead_writer(world)
     crashed_before(world, upsert((6, "a", 6.0)), verb, path)
 
 
 def with_decided_commit(world: TableWorld) -> None:
-    """A table on which a writer died after its commit was decided, and before it was published."""
+    """A table whose writer died after its commit was decided and before it was published."""
     filled(world)
     crashed_before(world, DEAD_UPSERT, "put_if_absent", "*.commit", expire=False)
 
 
 def with_many_commits(world: TableWorld) -> None:
-    """Enough commits that old commit records are swept."""
+    """A table with so many commits that old commit records are removed."""
     filled(world)
     for number in range(9):
         world.table().upsert(orders((1, "a", float(number))))
@@ -85,19 +85,19 @@ def with_many_commits(world: TableWorld) -> None:
 
 
 def with_metadata_table(world: TableWorld) -> None:
-    """A table that lists a metadata table, which a commit takes off the list."""
+    """A table that lists a metadata table, which a commit removes from the list if the option allows it."""
     filled(world)
     list_metadata_table(world)
 
 
 def with_kept_metadata_table(world: TableWorld) -> None:
-    """A table with a complete metadata table of four partitions, which every commit writes."""
+    """A table with a complete metadata table of four partitions, which every commit updates."""
     filled(world)
     build(world.table())
 
 
 def with_dead_writer_of_both(world: TableWorld, verb: str, path: str, expire: bool = True) -> None:
-    """As before, and a writer died while it wrote its part of the metadata table, or after it had decided."""
+    """As before; a writer died while it wrote its part of the metadata table, or after it had decided."""
     with_kept_metadata_table(world)
     crashed_before(world, DEAD_UPSERT, verb, path, expire)
 
@@ -111,20 +111,20 @@ def with_interrupted_properties(world: TableWorld) -> None:
 
 
 def with_damaged_properties(world: TableWorld) -> None:
-    """As before, and the new file is cut off."""
+    """As before; the new file is truncated."""
     with_interrupted_properties(world)
     world.storage.put(properties_file.PATH, world.storage.get(properties_file.PATH)[:200])
 
 
 def with_java_keys(world: TableWorld) -> None:
-    """A table of the complex key generator with one key field, whose footers are looked at before each write."""
+    """A table of the complex key generator with one key field; writes read the footers of its files first."""
     filled(world)
     complex_keys = {"hoodie.table.keygenerator.type": "COMPLEX"}
     properties_file.update(world.storage, complex_keys, "made by Hudi 1.0")
 
 
 def with_pending_clustering(world: TableWorld) -> None:
-    """A table with a clustering plan of Hudi's for a file group that nobody writes to."""
+    """A table with Hudi's clustering plan for a file group that no write changes."""
     filled(world)
     plan = {
         "clusteringPlan": {
@@ -137,7 +137,7 @@ def with_pending_clustering(world: TableWorld) -> None:
 
 
 def with_server_markers(world: TableWorld) -> None:
-    """A dead writer whose markers Hudi's timeline server wrote, as one text file."""
+    """A dead writer whose markers were written by Hudi's timeline server, as one text file."""
     with_dead_writer(world)
     folder = f".hoodie/.temp/{world.table().timeline.pending[0].requested_time}"
     names = [info.path for info in world.storage.list(f"{folder}/")]
@@ -149,14 +149,14 @@ def with_server_markers(world: TableWorld) -> None:
 
 
 def list_metadata_table(world: TableWorld) -> None:
-    """What Hudi does when it makes a metadata table."""
+    """The change of the properties that Hudi makes when it creates a metadata table."""
     listed = {"hoodie.table.metadata.partitions": "files"}
     properties_file.update(world.storage, listed, "listed")
     world.storage.put(".hoodie/metadata/files/x.hfile", b"x")
 
 
 def with_rollback_of_nothing(world: TableWorld) -> None:
-    """A rollback died, and somebody has removed the write that it was about."""
+    """A rollback died, and the instant that it rolls back was removed."""
     with_dead_rollback(world, "put_if_absent", "*.rollback.inflight")
     [victim] = [i for i in world.table().timeline.pending if i.action is Action.COMMIT]
     for state in (State.REQUESTED, State.INFLIGHT):
@@ -168,7 +168,7 @@ def with_rollback_of_nothing(world: TableWorld) -> None:
 
 
 def with_dead_claims(world: TableWorld) -> None:
-    """Two writers asked to go first and died; of one claim only half was written."""
+    """Two writers made claims and died; one claim is half written."""
     filled(world)
     touched = Touched(frozenset(), frozenset({"day=a"}))
     claim(world.home().context(), touched, 1000).handle.cancel()
@@ -177,14 +177,14 @@ def with_dead_claims(world: TableWorld) -> None:
 
 
 def with_clock_behind(world: TableWorld) -> None:
-    """The table was written by a machine whose clock is an hour ahead of ours."""
+    """A table of a machine whose clock is one hour ahead of ours."""
     world.wait(3600)
     filled(world)
     world.wait(-3600)
 
 
 def with_silent_writer(world: TableWorld) -> None:
-    """A writer without a heartbeat, as Hudi's under the EAGER policy, died."""
+    """A dead writer without a heartbeat, as Hudi's under the EAGER policy."""
     with_dead_writer(world)
     [pending] = world.table().timeline.pending
     world.storage.delete(f".hoodie/.heartbeat/{pending.requested_time}")
@@ -200,7 +200,7 @@ ARCHIVING = {
 
 
 def with_commits_to_archive(world: TableWorld) -> None:
-    """A table with a history of two layers, and commits that are due for it; the next archival merges files in both."""
+    """A table with an archived timeline of two levels, and commits that are due; the next archival merges files in both levels."""
     filled(world)
     for turn in range(4):
         for number in range(3):
@@ -211,33 +211,33 @@ def with_commits_to_archive(world: TableWorld) -> None:
 
 
 def with_interrupted_archival(world: TableWorld) -> None:
-    """An archival died after the history was written, and before the active timeline's files were deleted."""
+    """An archival died after it wrote the archived timeline and before it deleted the files of the active timeline."""
     with_commits_to_archive(world)
     crashed_before(world, lambda world: world.table().archival.run(), "delete", ".hoodie/timeline/2*")
 
 
 def with_locked_table(world: TableWorld) -> None:
-    """Somebody holds the table's lock, and does not give it back."""
+    """A table whose lock is held and never released."""
     filled(world)
     world.home().context().lock.acquire(1, "stays")
 
 
 def with_dead_holder(world: TableWorld) -> None:
-    """A writer died while it held the lock file, before its commit was decided."""
+    """A writer died while it held the lock file, before it decided its commit."""
     filled(world)
     crashed_before(world, DEAD_UPSERT, "put", ".hoodie/.locks/audit/*", expire=False)
     world.wait(400)  # the lease in an object store lives for 300 s
 
 
 def with_long_audit(world: TableWorld) -> None:
-    """The record of who held the lock is as long as it may be."""
+    """The lock audit has its maximum length."""
     filled(world)
     for number in range(KEPT + 3):
         world.storage.put(f"{AUDIT_FOLDER}/{number}_other.jsonl", b"{}")
 
 
 def with_history(world: TableWorld) -> None:
-    """A table whose first commits are in the history."""
+    """A table whose first commits are archived."""
     filled(world)
     home = TableHome(world.storage, world.sim.runtime, {**world.setup.options, **ARCHIVING}, world.sim.lock)
     for number in range(4):
@@ -247,7 +247,7 @@ def with_history(world: TableWorld) -> None:
 
 
 class RivalStorage(WrappedStorage):
-    """The world's storage, but another writer does its work whenever a commit is about to be staged.
+    """The world's storage; another writer commits whenever a commit is about to be staged.
 
     Args:
         times: how often.

@@ -1,4 +1,4 @@
-"""Keys and values in file slices: the model of the study of Hudi's consistency, on the shipped protocol.
+"""Keys and values in file slices, written with the shipped protocol: the model of the study of Hudi's consistency.
 
 A table has one partition and a few file groups; a base file holds keys and values as JSON. All else is the shipped code, from begin to commit. File
 slices are objects of the simulated storage that later writes and readers read, so a slice that is overwritten or never named is a lost write.
@@ -52,20 +52,20 @@ class DuplicateRows(AssertionError):
 
 
 class LostWrite(AssertionError):
-    """An acknowledged write cannot be read at its time, or not any more."""
+    """An acknowledged write cannot be read as of its time, or at a later time."""
 
 
 class CollisionLostWrite(LostWrite):
-    """The same, and two writes had one requested time."""
+    """A lost write, and two writes had the same requested time."""
 
 
 class ShownFailure(AssertionError):
-    """A write that failed can be read."""
+    """The value of a failed write can be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One row of the study's tables.
+    """One row of the tables in the study.
 
     Attributes:
         protections: which protections are on.
@@ -86,19 +86,19 @@ class Configuration:
 
     @property
     def times(self) -> tuple[str, ...]:
-        """The begin times that the explorer may choose from."""
+        """The possible begin times."""
         if self.provider or self.protections.monotonic_times:
             return ("",)
         return tuple(str(n) for n in range(1, self.begin_times + 1))
 
     def choices(self, only: str = "") -> tuple[str, ...]:
-        """Everything that can be chosen for one write: ``key.group.time``; ``only`` is what these start with."""
+        """All possible choices for one write: ``key.group.time``; ``only`` is a prefix."""
         found = [f"{k}.{g}.{t}" for k in self.keys for g in self.groups for t in self.times]
         return tuple(choice for choice in found if choice.startswith(only))
 
 
 class KvClock(SimClock):
-    """Stands still a minute after all times that can be chosen; ``next_begin`` is what an actor reads next."""
+    """A clock that stands one minute after all possible begin times; ``next_begin`` is the next time that an actor reads."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -155,13 +155,13 @@ class KvWorld:
         return replace(known, place=place, protocol=protocol)
 
     def choose(self, only: str) -> list[str]:
-        """Key, group for a new key, and begin time of the next write."""
+        """Choose the key, the group of a new key, and the begin time of the next write."""
         options = self.configuration.choices(only)
         chosen = self.scheduler.visit(Call("choose", "write", options[1:])) if len(options) > 1 else ""
         return (chosen or options[0]).split(".")
 
     def set_begin_time(self, chosen: str) -> None:
-        """See to it that the next begin takes the chosen time, or the provider's next one."""
+        """Let the next begin use the chosen time, or the provider's next time."""
         if self.configuration.provider:
             self.scheduler.visit(Call("next_time", "provider"))
             self.clock.given += 1
@@ -172,7 +172,7 @@ class KvWorld:
 
 
 def _private_objects(configuration: Configuration) -> Callable[[str], bool]:
-    """Which objects several writers can name: all but the properties, which nobody changes, and files whose names are nobody else's."""
+    """The objects that several writers can name: all except the properties, which no writer changes, and files with unique names."""
     salted = configuration.protections.salt
 
     def shared(path: str) -> bool:
@@ -185,7 +185,7 @@ def _private_objects(configuration: Configuration) -> Callable[[str], bool]:
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """The objects of a new table, and its properties and options read once: nobody changes them."""
+    """The objects of a new table, and its properties and options, which are read once because no writer changes them."""
 
     image: Any
     context: TableContext
@@ -201,7 +201,7 @@ def _new_table(profile: Profile) -> NewTable:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A table as a world left it, what had been written to it, and how many seconds ago that was."""
+    """A table in the state in which another world ended, the values written to it, and the seconds since then."""
 
     image: Any
     before: tuple[Wrote, ...]
@@ -211,7 +211,7 @@ class Start:
 def kv_world(
     configuration: Configuration, profile: Profile = Profile.LOCAL_POSIX, start: Start | None = None
 ) -> KvWorld:
-    """A new world with an empty table, or with one as another world left it."""
+    """A new world with an empty table, or with a table in the state of another world."""
     shared = _private_objects(configuration)
     sim = SimWorld(
         SimOptions(
@@ -235,7 +235,7 @@ Rows = dict[str, str]
 
 
 def slices(context: TableContext, timeline: Timeline, bound: str | None = None) -> dict[str, Rows]:
-    """The newest slice of each file group as a reader of that timeline sees it: keys and values by file id."""
+    """The latest slice of each file group as a reader of this timeline sees it: keys and values by file id."""
     by_name = context.protections.admission_by_name
     snapshot = build(context.storage, context.folder, context.config, timeline, bound, by_name=by_name)
     return {s.file_id: json.loads(context.storage.get(s.base.path)) for s in snapshot.view.slices(PARTITION)}
@@ -259,7 +259,7 @@ def home_of(content: Mapping[str, Rows], key: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class What:
-    """A write: one key gets a value. ``group`` is where the key goes if it is new; ``time`` is its begin time, if it is chosen."""
+    """A write: one key gets a value. ``group`` is the file group of a new key; ``time`` is its begin time, if it is chosen."""
 
     key: str
     value: str
@@ -270,7 +270,7 @@ class What:
 
 @dataclass(slots=True)
 class Staged:
-    """A write whose file is on disk and whose commit is not."""
+    """A write whose file exists and whose commit is not decided."""
 
     what: What
     transaction: Transaction
@@ -297,7 +297,7 @@ class Staged:
 
 
 def put(world: KvWorld, value: str, only: str = "", action: Action = Action.COMMIT) -> Wrote:
-    """Insert or update one key, once. ``only`` narrows what the explorer chooses (a start of ``key.group.time``). Raises `CommitError`."""
+    """Insert or update one key, once. ``only`` limits the explorer's choices (a prefix of ``key.group.time``). Raises `CommitError`."""
     key, group, time = world.choose(only)
     what = What(key, value, group, time, action)
     configuration = world.configuration
@@ -323,7 +323,7 @@ def _locked(context: TableContext, wanted: bool) -> Iterator[TableContext]:
 
 
 def stage(world: KvWorld, context: TableContext, what: What, looked_up: Timeline | None = None) -> Staged:
-    """Begin, and write the new slice. The key's group is looked up in the state at the begin, unless it was ``looked_up`` before."""
+    """Begin, and write the new slice. The key's group is looked up in the state at the begin, unless ``looked_up`` contains it."""
     world.set_begin_time(what.time)
     transaction = begin_write(context, what.action, "UPSERT")
     world.begun.append(transaction.requested_time)
@@ -348,7 +348,7 @@ def _write_slice(transaction: Transaction, group: str, content: Rows, inserted: 
 
 
 def writer(*puts: tuple[str, str], action: Action = Action.COMMIT) -> Callable[[KvWorld], tuple[Wrote, ...]]:
-    """An actor that makes the writes (value, and what narrows the choice) one after the other; those that fail are given up."""
+    """An actor that makes the writes (value, and limit of the choices) one after the other, and does not retry failed ones."""
 
     def act(world: KvWorld) -> tuple[Wrote, ...]:
         done: list[Wrote] = []
@@ -364,14 +364,14 @@ def writer(*puts: tuple[str, str], action: Action = Action.COMMIT) -> Callable[[
 
 
 def acknowledged(world: KvWorld, history: History) -> list[Wrote]:
-    """What writers were told has been written, in the order of completion."""
+    """The acknowledged writes, in the order of completion."""
     found = [wrote for event in history.of("ok") if isinstance(event.value, tuple) for wrote in event.value]
     written = [*world.before, *(wrote for wrote in found if isinstance(wrote, Wrote))]
     return sorted(written, key=lambda wrote: (wrote.completed, wrote.requested))
 
 
 def consistent(world: KvWorld, history: History) -> None:
-    """ConsistentRead and NoDuplicateKeys: at every completion time the table is what was acknowledged up to then, whenever it is asked.
+    """ConsistentRead and NoDuplicateKeys: as of every completion time, the table has exactly the writes that were acknowledged up to it.
 
     Values begin with their writer's name: those of a crashed writer may be there or not. Raises `DuplicateRows`, `LostWrite`,
     `CollisionLostWrite` or `ShownFailure`.
@@ -396,5 +396,5 @@ def consistent(world: KvWorld, history: History) -> None:
 
 
 def bounds_for(configuration: Configuration, writes: int, preemptions: int | None) -> Bounds:
-    """Bounds with the choices of so many writes."""
+    """Bounds with the choices of this number of writes."""
     return Bounds(preemptions=preemptions, faults=dict.fromkeys(configuration.choices(), writes))

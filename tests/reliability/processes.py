@@ -1,4 +1,4 @@
-"""Writers as processes of their own: each makes commits with a row of its own, and every tenth also adds one to a shared counter.
+"""Writers in separate processes. Each commit has its own row, and every tenth commit also adds one to a shared counter.
 
 The row and the counter travel in one commit, so a table shows whether anything was lost, doubled or torn: the counter must equal the number
 of visible rows that say they moved it. Each writer keeps a journal beside the table (`try` before a commit, `ack` after it), which outlives a
@@ -39,7 +39,7 @@ _processes.set_forkserver_preload(["pyhudi_core"])
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one writer does.
+    """The work of one writer.
 
     Attributes:
         location, storage_options, options: the table, as `open_table` takes them.
@@ -99,7 +99,7 @@ def start(job: Job) -> BaseProcess:
 
 
 def finish(processes: Sequence[BaseProcess], seconds: float) -> None:
-    """Wait for writers, who must all end well."""
+    """Wait for the writers. All must end without an error."""
     until = time.monotonic() + seconds
     for process in processes:
         process.join(max(0.0, until - time.monotonic()))
@@ -116,7 +116,7 @@ def finish(processes: Sequence[BaseProcess], seconds: float) -> None:
 
 
 def work(job: Job) -> None:
-    """What a writer's process does."""
+    """The main function of a writer's process."""
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     table = job.open()
     journal = Journal(Path(job.journal, f"{job.writer}.log"))
@@ -129,14 +129,14 @@ def work(job: Job) -> None:
 
 
 def _write(table: hudi.HudiTable, row: dict[str, Any], journal: Journal) -> None:
-    """One commit; a conflict is planned anew."""
+    """Make one commit; on a conflict it is planned again."""
     with table.begin("upsert") as write:
         write.write(_rows(row))
         _commit(table, write, row, journal)
 
 
 def _move_counter(table: hudi.HudiTable, row: dict[str, Any], journal: Journal) -> None:
-    """Read the counter and write one more; a commit that touched it meanwhile makes this read again."""
+    """Read the counter and write its value plus one; if another commit changed it in the meantime, read again."""
     for attempt in range(1000):
         with suppress(CommitConflictError), table.begin("upsert") as write:
             read = write.scan(["n"], f"id = '{COUNTER}'").to_arrow()["n"][0].as_py()
@@ -165,7 +165,7 @@ def _rows(*rows: dict[str, Any]) -> pa.Table:
 
 
 class Journal:
-    """Appends lines; each is on its way to the disk when the call returns, so that a SIGKILL cannot take it back."""
+    """Appends lines. A line survives a SIGKILL as soon as the call returns."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -183,7 +183,7 @@ class Journal:
 
 
 def journals(folder: str | Path) -> list[Entry]:
-    """Everything the writers said; a half line (a SIGKILL in the middle) is passed over."""
+    """All entries of the writers; an incomplete last line (after SIGKILL) is ignored."""
     found: list[Entry] = []
     for path in sorted(Path(folder).glob("*.log")):
         for line in path.read_text().splitlines():
@@ -197,7 +197,7 @@ def journals(folder: str | Path) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a table and its journals say.
+    """The comparison of a table with its journals.
 
     Attributes:
         rows: rows of the writers in the table.
@@ -220,7 +220,7 @@ class Verdict:
 
 
 def judge(table: hudi.HudiTable, entries: Sequence[Entry]) -> Verdict:
-    """See that nothing is lost, doubled or torn."""
+    """Check that no commit is lost, duplicated or incomplete."""
     rows = table.scan(columns=["id", "n", "moved"]).to_arrow().to_pylist()
     ids = [row["id"] for row in rows]
     assert len(ids) == len(set(ids)), f"{len(ids) - len(set(ids))} keys are there twice"

@@ -35,7 +35,7 @@ Row = tuple[int, str, float]
 
 @dataclass(frozen=True, slots=True)
 class TableSetup:
-    """How tables of a world are opened.
+    """The options with which the tables of a world are opened.
 
     Attributes:
         sim: the simulated outside; ``image`` and ``start_ms`` start it where another one stood.
@@ -55,7 +55,7 @@ class TableSetup:
 
 @dataclass
 class TableWorld:
-    """A simulated world with (a place for) one table; explorations make a new one for every run."""
+    """A simulated world with one table (or the location of one); explorations create a new one for every run."""
 
     sim: SimWorld
     setup: TableSetup
@@ -69,7 +69,7 @@ class TableWorld:
         return self.sim.storage
 
     def home(self, storage: Storage | None = None) -> TableHome:
-        """What one process knows of the table. ``storage`` may wrap the world's."""
+        """The view of one process on the table. ``storage`` may wrap the world's storage."""
         setup = self.setup
         lock = None if setup.real_lock else setup.lock(self.sim) if setup.lock else self.sim.lock
         return TableHome(storage or self.sim.storage, self.sim.runtime, dict(setup.options), lock, setup.protections)
@@ -79,11 +79,11 @@ class TableWorld:
         return HudiTable(self.home(storage))
 
     def create(self, partitioned: bool = True, schema: pa.Schema = SCHEMA) -> HudiTable:
-        """Make the table."""
+        """Create the table."""
         return create_at(self.home(), schema, "id", "day" if partitioned else (), name="orders")
 
     def wait(self, seconds: float = HEARTBEAT_LIMIT_S) -> None:
-        """Let time pass outside of the actors: heartbeats and leases of those that are gone expire."""
+        """Let time pass outside of the actors, so that heartbeats and leases of crashed actors expire."""
         self.sim.clock.advance(seconds)
 
 
@@ -110,13 +110,14 @@ def orders(*rows: Row) -> pa.Table:
 
 
 def rows_of(table: HudiTable) -> tuple[Row, ...]:
-    """What a new reader sees, sorted; a key that is there twice is there twice."""
+    """The rows that a new reader sees, sorted, including duplicates."""
     found = table.scan(columns=SCHEMA.names).to_arrow()
     return tuple(sorted(tuple(row.values()) for row in found.to_pylist()))
 
 
 def is_shared(path: str) -> bool:
-    """For ``SimOptions(shared=...)``: data files and markers are named by one writer alone. Staged commits are read by whoever publishes a decision.
+    """For ``SimOptions(shared=...)``: only one writer can name data files and markers. Staged commits are read by any process that publishes a
+    decision.
 
     A rollback or the next writer's clean-up does touch those of a dead writer, which is allowed.
     """

@@ -1,8 +1,8 @@
-"""What a run found out, kept for docs/reliability.md: nothing is written unless PYHUDI_RECORD is set.
+"""Store the results of a run for docs/reliability.md. Nothing is written unless PYHUDI_RECORD is set.
 
-`PYHUDI_RECORD=1` writes to docs/reliability/, any other value names a folder. Each name is one JSON file; its entries are kept one by one, each with its
-own ``taken`` (day, commit, machine). An entry replaces the earlier one of its name, unless it holds less: fewer operations, a narrower bound.
-To start anew, delete the file.
+`PYHUDI_RECORD=1` writes to docs/reliability/, any other value names a folder. Each name is one JSON file; its entries are kept one by one, each with
+its own ``taken`` (day, commit, machine). An entry replaces the earlier one of its name, unless it holds less: fewer operations, a narrower bound. To
+start anew, delete the file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COUNTS = ("operations", "explorations")
 
 
 def record(name: str, value: Mapping[str, Any]) -> None:
-    """Keep what a run found out as entries of ``<name>.json``; values are what JSON can hold. Does nothing unless PYHUDI_RECORD is set."""
+    """Store results as entries of ``<name>.json``; values must be valid in JSON. No effect unless PYHUDI_RECORD is set."""
     folder = os.environ.get("PYHUDI_RECORD", "")
     if not folder or folder == "0":
         return
@@ -35,7 +35,7 @@ def record(name: str, value: Mapping[str, Any]) -> None:
 
 
 def merged(kept: Mapping[str, Any], found: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str, Any]:
-    """What the file says after a run."""
+    """The content of the file after a run."""
     before = kept.get("taken", {})
     entries = {
         name: {"taken": before, **entry} if isinstance(entry, dict) else entry
@@ -50,7 +50,7 @@ def merged(kept: Mapping[str, Any], found: Mapping[str, Any], taken: Mapping[str
 
 
 def holds_less(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether a run was smaller than the one that is kept: part of the tests, or narrower bounds."""
+    """Whether a run covers less than the stored one: only a part of the tests, or narrower bounds."""
     if any(new.get(count, 0) < old.get(count, 0) for count in COUNTS):
         return True
     if new.get("bound") != old.get("bound"):

@@ -1,4 +1,4 @@
-"""Places for a table: the simulated object stores, and S3 over real sockets with the real client library.
+"""Storages for a table: the simulated object stores, and S3 over real sockets with the real client library.
 
 A test of conditional writes runs at all of them. `Place.lose` and its sisters say what goes wrong in words that both kinds understand; what only one
 kind can do is skipped by name (`Place.needs`). Whatever is opened at one place sees the same objects.
@@ -58,7 +58,7 @@ _numbers = count()
 
 
 class Place:
-    """One storage. ``name`` is its kind; ``is_simulated`` tells what it can do."""
+    """One storage. ``name`` is its kind; ``is_simulated`` says whether it is simulated."""
 
     name: str
     is_simulated: bool
@@ -79,15 +79,15 @@ class Place:
         return HudiTable(self.home(storage, lock, **options))
 
     def goes_wrong(self, how: Trouble, path: str, times: int = 1, verb: str = "put_if_absent") -> None:
-        """Plan trouble for the next conditional writes of a verb on matching paths (a shell pattern without ``?`` and ``[``)."""
+        """Plan a fault for the next conditional writes of a verb on matching paths (a shell pattern without ``?`` and ``[``)."""
         raise NotImplementedError
 
     def writes(self, path: str) -> int:
-        """How many requests to write to a path (or with that part in it) have reached the store since the last `forget`."""
+        """The number of write requests to a path (or to paths that contain this text) that reached the store since the last `forget`."""
         raise NotImplementedError
 
     def forget(self) -> None:
-        """Forget the requests so far, and the trouble that did not happen."""
+        """Forget the requests so far, and planned faults that did not happen."""
         raise NotImplementedError
 
 
@@ -100,7 +100,7 @@ _FAULTS = {
 
 
 class SimulatedPlace(Place):
-    """An object store of the simulation. An adapter gives up at once there, so one trouble is final."""
+    """A simulated object store. Its adapter does not repeat calls, so one fault is final."""
 
     is_simulated = True
 
@@ -122,7 +122,7 @@ class SimulatedPlace(Place):
 
 
 class Counting(WrappedStorage):
-    """Remembers the calls that change something: their verbs and paths."""
+    """Records the verbs and paths of the calls that change something."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -141,14 +141,14 @@ class Counting(WrappedStorage):
 
 
 class NoWaiting(SystemClock):
-    """Waits between attempts cost no time here."""
+    """A clock whose waits between attempts return at once."""
 
     def sleep(self, seconds: float) -> None:
         return
 
 
 class EchoingProxy(LostAckProxy):
-    """A proxy that can also do what a store's own load balancer does: repeat a write that succeeded, and pass on the second answer."""
+    """A proxy that can also repeat a successful write, as a store's load balancer may do, and return the second response."""
 
     def __init__(self, store_url: str) -> None:
         super().__init__(store_url)
@@ -173,7 +173,7 @@ class EchoingProxy(LostAckProxy):
 
 
 def _matches(pattern: str, path: str) -> bool:
-    """Whether the parts of a shell pattern come one after the other in a path."""
+    """Whether a path contains the parts of a shell pattern in their order."""
     position = 0
     for part in pattern.split("*"):
         found = path.find(part, position)
@@ -184,7 +184,7 @@ def _matches(pattern: str, path: str) -> bool:
 
 
 class S3Place(Place):
-    """A bucket behind a proxy. The adapter is the shipped one, so it repeats what may be repeated."""
+    """A bucket behind a proxy, with the shipped adapter, which repeats what may be repeated."""
 
     name = "moto"
     is_simulated = False
@@ -215,7 +215,7 @@ class S3Place(Place):
 
 @contextmanager
 def s3_behind_a_proxy() -> Iterator[EchoingProxy]:
-    """A store with the bucket ``lake``, in threads of this process."""
+    """An S3 server with the bucket ``lake``, in threads of this process."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     _, port = server.get_host_and_port()
@@ -242,7 +242,7 @@ def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
 
 
 class Interrupted(WrappedStorage):
-    """A storage, before whose first call of a verb on a matching path something else happens."""
+    """A storage that calls a function before its first call of a verb on a matching path."""
 
     def __init__(self, storage: Storage, verb: str, path: str, meanwhile: Callable[[str], object]) -> None:
         self._storage = storage

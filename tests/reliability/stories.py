@@ -1,4 +1,4 @@
-"""Worlds for stories: several writers of one real table in one thread, in virtual time, with something happening at a chosen point.
+"""Worlds for stories: several writers of one real table in one thread, in virtual time, with an event at a chosen point.
 
 Each writer has a clock, a storage and a memory of its own. Time passes only in sleeps and in pauses; what is due meanwhile (another
 writer's commit, a heartbeat) happens then, in order. A pause stops a writer just before one of its storage calls and lets the story go on
@@ -37,7 +37,7 @@ Event = Callable[[], object]
 
 
 class Story:
-    """One table's outside, shared by all writers.
+    """The world of one table, which all writers share.
 
     Args:
         profile: the kind of storage.
@@ -57,15 +57,15 @@ class Story:
 
     @property
     def now_ms(self) -> int:
-        """The true time."""
+        """The correct time."""
         return self.scheduler.time_ms
 
     def at(self, time_ms: int, event: Event) -> None:
-        """Let something happen at a time, as soon as somebody lets it pass."""
+        """Schedule an event for a time; it happens when time passes."""
         heapq.heappush(self._events, (time_ms, next(self._order), event))
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass, and everything happen that is due."""
+        """Let time pass; all events that are due happen."""
         until = self.now_ms + round(seconds * 1000)
         while self._events and self._events[0][0] <= until:
             due, _, event = heapq.heappop(self._events)
@@ -78,7 +78,7 @@ class Story:
         return Writer(self, name or f"w{next(self._names)}", **how)
 
     def table(self, *rows: tuple[int, str, int]) -> HudiTable:
-        """Make the table, with rows of one first commit; returns a reader's handle."""
+        """Create the table with the rows of one first commit; returns a reader's handle."""
         home = self.writer("maker").home()
         table = create_at(home, SCHEMA, "id", "part", name="story")
         if rows:
@@ -121,19 +121,19 @@ class Writer:
         return Runtime(clock, ids, SerialExecutor(), _StoryTimer(self.story, self.name), _StoryProcess(self))
 
     def open(self) -> HudiTable:
-        """The table as this process opens it."""
+        """Open the table as this process."""
         return HudiTable(self.home())
 
     def pause_before(self, verb: str, part: str, meanwhile: Event) -> None:
-        """Once, before a call of the verb on a path with this part in it, let something else happen."""
+        """Call the event once, before a call of the verb on a path that contains this text."""
         self._pauses.append((verb, part, meanwhile))
 
     def watch(self, watcher: Callable[[str, str], object]) -> None:
-        """Call before every call, with verb and path."""
+        """Call the function before every storage call, with verb and path."""
         self._watchers.append(watcher)
 
     def reached(self, verb: str, path: str) -> None:
-        """The writer is about to do something."""
+        """Called before each call of the writer."""
         self.calls.append((verb, path))
         for watcher in self._watchers:
             watcher(verb, path)
@@ -146,7 +146,7 @@ class Writer:
 
 
 class _WatchedStorage(WrappedStorage):
-    """The story's storage as one writer uses it."""
+    """The story's storage, as one writer uses it."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -212,7 +212,7 @@ class _StoryClock:
 
 @dataclass
 class _StoryTimer:
-    """Background calls happen while time passes, until they are cancelled or their process is dead."""
+    """Background calls that happen while time passes, until they are cancelled or their process is dead."""
 
     story: Story
     process: str
@@ -247,7 +247,7 @@ class _Beat:
 
 @dataclass
 class _StoryProcess:
-    """All writers are processes of one machine."""
+    """The process identities of the writers; all run on one machine."""
 
     writer: Writer
 
@@ -259,11 +259,11 @@ class _StoryProcess:
 
 
 class Died(BaseException):
-    """Ends a writer in the middle; nothing of it goes on."""
+    """Ends a writer at once; no later code of it has an effect."""
 
 
 def dying(writer: Writer) -> Event:
-    """What a pause does when the writer's process is killed there: nothing after it happens, not even clean-up."""
+    """The event that kills a writer's process; nothing happens after it, not even clean-up."""
 
     def die() -> None:
         writer.story.dead.add(writer.name)
@@ -284,11 +284,11 @@ def batch(*rows: tuple[int, str, int]) -> pa.Table:
 
 
 def rows_of(source: Any) -> list[tuple[Any, ...]]:
-    """The rows of a table or a scan, sorted; a key that is there twice is there twice."""
+    """The rows of a table or a scan, sorted, including duplicates."""
     scan = source.scan(columns=SCHEMA.names) if isinstance(source, HudiTable) else source
     return sorted(tuple(row[name] for name in SCHEMA.names) for row in scan.to_arrow().to_pylist())
 
 
 def data_files(storage: Storage) -> set[str]:
-    """The base files that are there, visible or not."""
+    """The existing base files, visible or not."""
     return {info.path for info in storage.list("") if info.path.endswith(".parquet")}

@@ -1,4 +1,4 @@
-"""A machine that does at random what people and their machines do to a table: writes, crashes, clocks that differ, locks that expire, archival.
+"""A state machine that applies random operations to a table: writes, crashes, wrong clocks, expiring locks, archival.
 
 Every process is a new actor of the simulated world; what runs together does so in the order that the drawn events give. The model is the set of
 states that the table may be in: one, unless a process vanished or was not told what became of its commit.
@@ -47,7 +47,7 @@ MISHAP = st.tuples(st.integers(0, 99), st.sampled_from((*EVENTS, "expire_lock"))
 
 
 class TableMachine(RuleBasedStateMachine):
-    """See the module's text. Every step is followed by the look of a new process at the table."""
+    """See the module's docstring. After every step a new process reads the table."""
 
     world: TableWorld
 
@@ -76,7 +76,7 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(operation=OPERATION)
     def write(self, operation: Operation) -> None:
-        """One process, and nothing goes wrong."""
+        """One process writes without faults."""
         [(outcome, error)] = self.run([operation], [])
         if isinstance(error, LockTimeoutError) and self.world.scheduler.history.of("crashed"):
             self.world.wait(
@@ -90,18 +90,18 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(operation=OPERATION, mishaps=st.lists(MISHAP, min_size=1, max_size=2))
     def write_in_trouble(self, operation: Operation, mishaps: list[tuple[int, str]]) -> None:
-        """One process that crashes, or whose storage does not do as it should."""
+        """One process writes and crashes, or its storage has faults."""
         self.run([operation], mishaps)
 
     @rule(operations=st.lists(OPERATION, min_size=2, max_size=2), mishaps=st.lists(MISHAP, min_size=1, max_size=4))
     def write_together(self, operations: list[Operation], mishaps: list[tuple[int, str]]) -> None:
-        """Two processes, whose calls are interleaved and go wrong."""
+        """Two processes write, with interleaved calls and faults."""
         self.run(operations, mishaps)
 
     @precondition(lambda self: len(self.open) < 2)
     @rule(rows=_ROWS)
     def begin(self, rows: dict[int, float]) -> None:
-        """A process writes its files, and takes its time before it commits."""
+        """A process writes its files, and pauses before its commit."""
         operation = Operation("upsert", tuple(rows.items()))
         name = self.actor()
 
@@ -118,7 +118,7 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open)
     @rule(data=st.data())
     def commit(self, data: st.DataObject) -> None:
-        """One of those that took their time commits now: it is told the truth, however long that was."""
+        """A paused process commits. The reported outcome must be correct, however long the pause was."""
         name = data.draw(st.sampled_from(sorted(self.open)))
         write, operation = self.open.pop(name)
 
@@ -132,7 +132,7 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open)
     @rule(data=st.data())
     def vanish(self, data: st.DataObject) -> None:
-        """One of those that took their time is gone."""
+        """A paused process crashes."""
         name = data.draw(st.sampled_from(sorted(self.open)))
         self.open.pop(name)
         self.world.scheduler.history.add(name, "crashed", None)
@@ -165,7 +165,7 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.actors)
     @rule(data=st.data())
     def straggle(self, data: st.DataObject) -> None:
-        """A task that was given up as lost wakes up, and leaves a file of its own in a commit that is there without it."""
+        """A task that was given up continues, and writes a file with the time of a commit that does not name it."""
         commits = self.world.table().timeline.commits
         if not commits:
             return
@@ -180,28 +180,28 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 70, 700]))
     def sleep(self, seconds: int) -> None:
-        """Time passes, and heartbeats and leases with it."""
+        """Time passes; heartbeats and leases expire."""
         self.world.wait(seconds)
 
     # --- how it is done
 
     def actor(self) -> str:
-        """The name of a new process; those of the end have a clock that is right."""
+        """The name of a new process; processes at the end have a correct clock."""
         self.actors += 1
         return f"{'last' if self.ending else 'p'}{self.actors}"
 
     def run(self, operations: Sequence[Operation], mishaps: Sequence[tuple[int, str]]) -> list[tuple[str, Any]]:
-        """Run operations together and judge them; returns what each was told."""
+        """Run operations together and check them; returns the reported outcomes."""
         named = [(self.actor(), operation) for operation in operations]
         self.perform([(name, self.work(operation)) for name, operation in named], mishaps)
         return self.judge(named)
 
     def work(self, operation: Operation) -> Callable[[], object]:
-        """What a process does that was started for an operation."""
+        """The code of a process for an operation."""
         return lambda: operation.run(self.world.table())
 
     def perform(self, actors: list[tuple[str, Callable[[], object]]], mishaps: Sequence[tuple[int, str]]) -> None:
-        """Run actors; ``mishaps`` are what happens at which step, or at the first one after it at which it can happen."""
+        """Run actors; ``mishaps`` are events at a step, or at the first possible step after it."""
         planned = sorted(mishaps)
 
         def choose(decision: Decision) -> str:
@@ -225,12 +225,12 @@ class TableMachine(RuleBasedStateMachine):
         choose: Callable[[Decision], str],
         budgets: Mapping[str, int],
     ) -> None:
-        """Run actors in the order that is chosen."""
+        """Run actors in the chosen order."""
         self.world.scheduler.history = History([*self.world.scheduler.history.of("crashed")])
         self.world.scheduler.run(actors, choose, RunBounds(budgets, every_call=True))
 
     def judge(self, named: Sequence[tuple[str, Operation]]) -> list[tuple[str, Any]]:
-        """Which states the table may be in after operations that ran together, by what they were told."""
+        """The possible states of the table after concurrent operations with these outcomes."""
         history, self.is_broken = self.world.scheduler.history, True
         sure: list[Operation] = []
         perhaps: list[Operation] = []
@@ -259,17 +259,17 @@ class TableMachine(RuleBasedStateMachine):
 
     @property
     def states(self) -> set[State]:
-        """What a reader may see now."""
+        """The states that a reader may see now."""
         return {state for state, _ in self.branches}
 
     def look(self) -> State:
-        """What a new process sees; no key is there twice."""
+        """What a new process reads; no key may exist twice."""
         found = real_table.rows_of(self.world.table())
         assert len({key for key, _, _ in found}) == len(found), f"a key is there twice: {found}"
         return frozenset((key, (day, price)) for key, day, price in found)
 
     def remember(self) -> None:
-        """Keep the state for questions about the past, if it is known which one it is."""
+        """Store the state for later time travel queries, if it is known."""
         time = self.world.table().scan().completion_time
         if time and len(self.branches) == 1:
             self.past.append((time, next(iter(self.states))))

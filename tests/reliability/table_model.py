@@ -1,4 +1,4 @@
-"""The model of `table_machine`: what a table may hold after operations of which some may or may not have happened."""
+"""The model of `table_machine`: the possible contents of a table after operations whose outcome may be unknown."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Branch = tuple[State, tuple["Operation", ...]]
 
 @dataclass(frozen=True)
 class Operation:
-    """A verb and the rows that it is given; a key is always in the same partition."""
+    """A verb and its rows; a key is always in the same partition."""
 
     verb: str
     rows: tuple[tuple[int, float], ...]
 
     def on(self, state: State) -> State | None:
-        """The state after it; None if it has to be refused there."""
+        """The state after the operation; None if it must be refused in this state."""
         rows: Rows = dict(state)
         given: Rows = {key: (day_of(key), price) for key, price in self.rows}
         if self.verb == "insert" and rows.keys() & given.keys():
@@ -42,7 +42,7 @@ class Operation:
         return frozenset(rows.items())
 
     def run(self, table: hudi.HudiTable) -> object:
-        """Do it. Returns what the caller is told."""
+        """Execute the operation; returns the reported outcome."""
         data = real_table.orders(*((key, day_of(key), price) for key, price in self.rows))
         if self.verb == "archive":
             return table.archival.run()
@@ -59,7 +59,7 @@ def day_of(key: int) -> str:
 
 
 def outcomes(branch: Branch, sure: Sequence[Operation], perhaps: Sequence[Operation]) -> Iterator[Branch]:
-    """What may come of operations in any order: all of the sure ones, and any of the others."""
+    """The possible results of operations in any order: all that succeeded, and any of those with unknown outcome."""
     state, decided = branch
     others = (*decided, *perhaps)
     for chosen in product((True, False), repeat=len(others)):

@@ -1,4 +1,4 @@
-"""Archival beside writers and beside itself: under every order, every crash and with a lock that expires, no commit is lost or forgotten."""
+"""Archival concurrent with writers and with another archival, in every order, with crashes and an expiring lock: no commit is lost."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _image(profile: Profile, commits: int, archived: int) -> tuple[Image, int]:
 def world_with_commits(
     profile: Profile = Profile.LOCAL_POSIX, commits: int = COMMITS, archived: int = 0, lock_excludes: bool = True
 ) -> CounterWorld:
-    """A counter table with some commits, the first of them archived; every one is a data file of its own in the history."""
+    """A counter table with some commits, the first of which are archived; each archived commit is a separate file of the archived timeline."""
     image, now = _image(profile, commits, archived)
     sim = SimWorld(
         SimOptions(profile=profile, image=image, lock_excludes=lock_excludes, one_machine=True, lease_s=10, seed=1)
@@ -59,7 +59,7 @@ def world_with_commits(
 
 
 def world_with_history(profile: Profile = Profile.LOCAL_POSIX, lock_excludes: bool = True) -> CounterWorld:
-    """Some commits are archived; the next archival merges their files in two layers."""
+    """A table with archived commits; the next archival merges their files in two levels."""
     return world_with_commits(profile, COMMITS + 1, COMMITS - 1, lock_excludes)
 
 

@@ -1,4 +1,4 @@
-"""Many writers that want one time."""
+"""Many writers that request the same time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pyhudi_core.transaction.home import TableHome
 
 
 class CountsCollisions(WrappedStorage):
-    """A storage that counts the requested times which two writers wanted."""
+    """A storage that counts the requested times that two writers requested."""
 
     def __init__(self, storage: Any) -> None:
         self._storage = storage
@@ -53,7 +53,7 @@ def any_of(chance: random.Random, decision: Decision) -> str:
 
 
 def append(world: CounterWorld, group: str) -> str:
-    """One commit that makes a file group of its own."""
+    """One commit that creates its own file group."""
     context = world.context()
     transaction = begin_write(context, Action.COMMIT, "UPSERT")
     name = f"{group}_0-0-0_{transaction.requested_time}.parquet"

@@ -1,4 +1,4 @@
-"""A second table below ``.hoodie`` that is committed with the first one: the place of the metadata table, with a small table in it.
+"""A second table below ``.hoodie`` that is committed together with the first one, like the metadata table, with one small file group.
 
 The counter table is the data table. The companion has a deltacommit for each of its commits, with one base file that says the same number. The actors
 are processes of one simulated world, each call may be the last one of a process, and the lock may expire.
@@ -57,7 +57,7 @@ def two_tables(profile: Profile) -> Image:
 
 
 def opened(profile: Profile, lock_excludes: bool = True) -> CounterWorld:
-    """A new world in which both tables are there."""
+    """A new world with both tables."""
     options = SimOptions(
         profile=profile, lock_excludes=lock_excludes, one_machine=True, lease_s=10, image=two_tables(profile)
     )
@@ -86,8 +86,8 @@ def base_file(requested_time: str, file_name: str, number: int) -> bytes:
 
 
 def prepare_companion(transaction: Transaction, place: TablePlace, number: int) -> CompanionCommit:
-    """Announce, write one file with its marker, and stage the commit."""
-    companion = begin_companion(transaction, place, "UPSERT_PREPPED")
+    """Announce the commit, write one file with its marker, and stage the commit."""
+    companion = begin_companion(transaction, place, "UPSERT_PREPPED", place.folder.load())
     name = f"files-0000-0_0-0-0_{transaction.requested_time}.parquet"
     markers.create(place.storage, transaction.requested_time, name, "MERGE")
     body = base_file(transaction.requested_time, name, number)
@@ -98,7 +98,7 @@ def prepare_companion(transaction: Transaction, place: TablePlace, number: int) 
 
 
 def increment_both(world: CounterWorld) -> str:
-    """Read, add one, and commit to both tables by one decision; on a conflict read again."""
+    """Read, add one, and commit to both tables with one decision; on a conflict, read again."""
     context = both(world)
     for _ in range(4):
         repair(context)
@@ -121,7 +121,7 @@ def increment_both(world: CounterWorld) -> str:
 
 
 def visible_in_companion(context: TableContext) -> dict[str, str]:
-    """What a reader of Hudi's sees there, by requested time: a completed instant that is not pending in the data table."""
+    """The commits that Hudi's reader sees there, by requested time: completed instants that are not pending in the data table."""
     pending = {instant.requested_time for instant in context.folder.load().pending}
     there = context.companions[0].folder
     commits = [instant for instant in there.load().commits if instant.requested_time not in pending]
@@ -135,7 +135,7 @@ def numbers(context: TableContext) -> dict[str, str]:
 
 
 def the_tables_agree(world: CounterWorld, history: History) -> None:
-    """As the crash left them, and after everybody who died was repaired: the same commits, each number once, nothing left behind."""
+    """Check after a crash, and after the repair of all dead writers: both tables have the same commits, each number once, and no file is left."""
     context = both(world)
     assert visible_in_companion(context) == numbers(context), "a reader sees a commit in one of the tables only"
     world.sim.clock.advance(600)
@@ -188,7 +188,7 @@ def test_both_tables_have_the_same_commits_when_the_lock_expires() -> None:
 
 
 class Died(BaseException):
-    """The end of a process at a call that a test chooses."""
+    """The end of a process at a call that the test chooses."""
 
 
 def decided_and_dead(world: CounterWorld) -> tuple[TableContext, str]:

@@ -1,4 +1,4 @@
-"""What the commit protocol makes of every answer that a conditional write can get, on simulated object stores and on S3 over real sockets.
+"""The commit protocol with every possible response to a conditional write, on simulated object stores and on S3 over real sockets.
 
 P1, P2 and P3: what was acknowledged stays, what was refused is not there, and what is unknown can be asked for. "412" is a failed precondition,
 "409" another write under way, "404" a missing object; each of them can also come after the write has happened.
@@ -135,7 +135,7 @@ def record_path(place: Place) -> str:
 
 
 def test_etag_aba_same_payload(place: Place) -> None:
-    """Where a tag is the content's hash, bytes that come back make an old tag true again; so no body that is swapped may come back."""
+    """If the tag is a hash of the content, equal bytes make an old tag valid again; so no bytes of a swap may be written twice."""
     first = place.storage.put("aba", b"same")
     place.storage.put("aba", b"other")
     place.storage.put("aba", b"same")
@@ -173,7 +173,7 @@ def test_etag_aba_same_payload(place: Place) -> None:
 
 
 def test_sdk_retry_is_disabled(bucket: S3Place, s3_proxy: EchoingProxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even the user's environment turns it on again for conditional writes."""
+    """Not even environment variables enable the retries for conditional writes."""
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "9")
     monkeypatch.setenv("AWS_RETRY_MODE", "legacy")
     storage = S3Place(s3_proxy).storage
@@ -205,7 +205,7 @@ def test_multipart_completed_conditionally(
 
 
 def test_the_store_itself_completes_parts_only_once(bucket: S3Place) -> None:
-    """What the adapter relies on."""
+    """The behaviour of the store on which the adapter depends."""
     client, key = bucket.storage._client, "raw"
     upload = client.create_multipart_upload(Bucket="lake", Key=key)["UploadId"]
     part = client.upload_part(Bucket="lake", Key=key, UploadId=upload, PartNumber=1, Body=b"x")
@@ -247,7 +247,7 @@ def test_profile_without_cas_refuses_multi_writer() -> None:
 @pytest.mark.row("T8")
 @pytest.mark.parametrize("lock_excludes", [True, False], ids=["lock", "no_lock"])
 def test_stale_list_never_loses_a_commit(lock_excludes: bool) -> None:
-    """Any listing that two writers decide on may be some changes old."""
+    """Any listing on which two writers decide may omit the latest changes."""
     report = explore(
         lambda: counter_world(Profile.S3, lock_excludes=lock_excludes),
         [increment, increment],

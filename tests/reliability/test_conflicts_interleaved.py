@@ -1,4 +1,4 @@
-"""Pairs of real writes under every order of their steps: what the conflict table promises holds for `HudiTable` and its Parquet files.
+"""Pairs of real writes in every order of their steps: the conflict table is correct for `HudiTable` and its Parquet files.
 
 Every actor is a process of its own that calls one verb of a table in a simulated storage. In the end the rows are those that the successful calls
 give one after the other, in the order of their completion: no write is lost, half done, or done twice, and no key is there twice (promises P1,
@@ -39,13 +39,13 @@ FULL = {**OPTIONS, "hoodie.parquet.small.file.limit": 0}
 
 
 def budget(quick: int) -> int:
-    """Schedules to run: `make nightly` sets PYHUDI_EXPLORE to a factor."""
+    """Number of schedules; `make nightly` sets the factor PYHUDI_EXPLORE."""
     return quick * int(os.environ.get("PYHUDI_EXPLORE", "1"))
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A call of a table, and what it does to the rows when nobody else is there."""
+    """A write method of a table, and its effect on the rows without other writers."""
 
     call: Callable[[HudiTable], Commit]
     effect: Callable[[Rows], Rows]
@@ -92,7 +92,7 @@ def _as_rows(rows: tuple[Row, ...]) -> dict[tuple[int, str], float]:
 
 @cache
 def _setup(protections: Protections = ALL_ON) -> TableSetup:
-    """A world whose storage holds the base table already: it is written once, not once for every run."""
+    """A world whose storage already has the base table, which is written once and not in every run."""
     setup = TableSetup(SimOptions(lease_s=60, shared=is_shared), dict(FULL), protections)
     made = world_with_rows(*BASE, setup=setup)
     image, now = made.storage.image(), made.scheduler.time_ms
@@ -114,7 +114,7 @@ def _actor(verb: Verb) -> Callable[[TableWorld], object]:
 
 
 def _serial(verbs: Mapping[str, Verb]) -> Callable[[TableWorld, History], None]:
-    """The check: the successful calls, in the order of completion, explain the rows."""
+    """The check: the rows are those of the successful calls in the order of their completion."""
 
     def check(world: TableWorld, history: History) -> None:
         done = {event.actor: event.value for event in history.of("ok") if isinstance(event.value, Commit)}
@@ -134,7 +134,7 @@ def _explore(
     protections: Protections = ALL_ON,
     preemptions: int = 1,
 ) -> Report:
-    """Every order with one preemption, then orders with a few switches at places that chance chooses; deeper in the long run."""
+    """Every order with one preemption, then orders with a few random switches; the long run has larger bounds."""
     verbs = {"a": one, "b": other}
     actors = [_actor(one), _actor(other)]
     world = lambda: _world(protections)  # noqa: E731
@@ -217,7 +217,7 @@ def test_insert_overwrite_vs_upsert() -> None:
 
 
 def _both_commit(one: Verb, other: Verb) -> Callable[[TableWorld, History], None]:
-    """Nobody has reason to fail: a verb that loses plans anew."""
+    """The check: both writes succeed, because a write that loses is planned again."""
     serial = _serial({"a": one, "b": other})
 
     def check(world: TableWorld, history: History) -> None:

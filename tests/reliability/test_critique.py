@@ -1,4 +1,4 @@
-"""The stories that are told against Hudi's commit protocol, each as a test that the promise holds here.
+"""The published critique of Hudi's commit protocol: each story is a test that the promise holds here.
 
 Instants that collide, files of other attempts that show, locks that are off, keys that double, versions that change, checks that come too
 early. Consumers that miss rows are in ``test_critique_consumers``.
@@ -31,7 +31,7 @@ def timeline_files(story: Story) -> list[str]:
 @pytest.mark.row("R1")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_instant_collision_on_timeline_files(profile: Profile) -> None:
-    """Clocks that stand still give the same millisecond to everybody; nobody shares an instant, and no timeline file is written twice."""
+    """Stopped clocks give all writers the same millisecond; no two writers share an instant, and no timeline file is written twice."""
     story = Story(profile)
     table = story.table()
     writers = [story.writer() for _ in range(5)]
@@ -52,7 +52,7 @@ def test_instant_collision_on_timeline_files(profile: Profile) -> None:
 @pytest.mark.row("R1")
 @pytest.mark.parametrize("state", ["requested", "inflight"])
 def test_instant_collision_with_a_writer_that_reserves_nothing(state: str) -> None:
-    """Hudi's own writer may take the same millisecond; whoever finds the other's file there stops, and leaves it as it is."""
+    """Hudi's writer may take the same millisecond; the writer that finds the other's file stops and does not change it."""
     story = Story()
     table = story.table((1, "a", 1))
     ours = story.writer()
@@ -74,7 +74,7 @@ def test_instant_collision_with_a_writer_that_reserves_nothing(state: str) -> No
 @pytest.mark.row("R2")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_instant_collision_round2_leaked_data_files(profile: Profile) -> None:
-    """A file that carries our instant in its name, but that our commit does not name, never shows."""
+    """A file with our instant in its name that our commit does not name is never visible."""
     story = Story(profile)
     table = story.table((1, "a", 1), (2, "a", 2))
     ours = story.writer()
@@ -170,7 +170,7 @@ def test_a_foreign_instant_of_another_action_makes_a_writer_choose_a_later_time(
 
 @pytest.mark.row("R5")
 def test_locking_is_on_by_default(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table opened without a word about locks decides its commits while the lock file is there."""
+    """A table that is opened without lock options decides its commits while the lock file exists."""
     held: list[bool] = []
     real = LocalStorage.put_if_absent
 
@@ -291,7 +291,7 @@ def _stopped_for_long(profile: Profile, policy: str) -> tuple[Story, Writer, Cal
 @pytest.mark.parametrize("one", ["insert", "upsert", "bulk_insert"])
 @pytest.mark.parametrize("other", ["insert", "upsert", "bulk_insert"])
 def test_concurrent_inserts_never_duplicate_a_key(one: str, other: str) -> None:
-    """Two writers that do not find a key both insert it: the table never has it twice."""
+    """Two writers that do not find a key both insert it: the table never contains it twice."""
     story = Story()
     table = story.table((1, "a", 1))
     with story.writer().open().begin(one) as first, story.writer().open().begin(other) as second:
@@ -315,7 +315,7 @@ def test_concurrent_inserts_never_duplicate_a_key(one: str, other: str) -> None:
 
 @pytest.mark.row("R7", "L7")
 def test_out_of_order_commits_keep_time_travel_stable() -> None:
-    """A writer that began first and finishes last does not change what an earlier state looks like."""
+    """A writer that began first and completes last does not change an earlier state."""
     story = Story()
     table = story.table((1, "a", 1))
     early = story.writer().open().begin("upsert").write(batch((1, "b", 10)))
@@ -332,7 +332,7 @@ def test_out_of_order_commits_keep_time_travel_stable() -> None:
 
 @pytest.mark.row("R10", "L7")
 def test_time_travel_same_answer_twice() -> None:
-    """What a state's time names is the same before and after everything that can happen to the table later."""
+    """The rows as of a time stay the same, whatever happens to the table later."""
     story = Story()
     table = story.table((1, "a", 1), (2, "b", 2))
     answers: dict[str, list[tuple[object, ...]]] = {}

@@ -1,4 +1,4 @@
-"""The stories of consumers that miss rows, or stand still: each as a test that following a table by completion time gives everything once."""
+"""The critique's stories of consumers that miss rows or stop: a consumer that follows a table by completion time receives every commit once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOUR_MS = 3_600_000
 
 
 class Consumer:
-    """Follows a table by completion time, and counts what it was given."""
+    """Follows a table by completion time, and counts the commits that it receives."""
 
     def __init__(self, table: HudiTable) -> None:
         self._table = table
@@ -35,7 +35,7 @@ class Consumer:
 
 
 def late_requested(event_of: Callable[[Story], object], clock_ms: int = 0) -> tuple[Story, Consumer, Writer]:
-    """A writer whose requested file comes late: others commit, and a consumer reads, between its choice of an instant and that file."""
+    """A writer whose requested file is delayed: other writers commit, and a consumer reads, between its choice of an instant and this file."""
     story = Story()
     consumer = Consumer(story.table((1, "a", 1)))
     consumer.poll()
@@ -58,7 +58,7 @@ def sees_all_once(consumer: Consumer) -> None:
 
 @pytest.mark.row("R8")
 def test_incremental_late_requested_503() -> None:
-    """The store answers 503 for a while; the writer tries again, and its instant is then older than what the consumer has read."""
+    """The store answers 503 for a while; the writer repeats its request, and its instant is then older than the consumer's position."""
     story, consumer, late = late_requested(lambda story: story.pass_time(20))
     story.storage.inject(Fault.UNKNOWN, "put_if_absent", "*.commit.requested", times=2)
     late.open().upsert(batch((3, "c", 3)))
@@ -67,7 +67,7 @@ def test_incremental_late_requested_503() -> None:
 
 @pytest.mark.row("R8")
 def test_incremental_late_requested_gc() -> None:
-    """The writer stops for longer than its heartbeat lives, so it is taken for dead, or it finishes: never half of both."""
+    """The writer pauses for longer than its heartbeat is valid. It is rolled back or it commits, never half of both."""
     _, consumer, late = late_requested(lambda story: story.pass_time(600))
     late.open().upsert(batch((3, "c", 3)))
     sees_all_once(consumer)
@@ -103,7 +103,7 @@ def test_incremental_late_requested_wrong_timezone(hours: int) -> None:
 
 @pytest.mark.row("R9")
 def test_crashed_writer_does_not_block_consumer() -> None:
-    """A consumer does not wait for a writer that will never finish, whether or not somebody has rolled it back."""
+    """A consumer does not wait for a dead writer, whether it was rolled back or not."""
     story = Story()
     consumer = Consumer(story.table((1, "a", 1)))
     consumer.poll()

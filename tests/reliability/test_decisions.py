@@ -1,4 +1,4 @@
-"""One decision, several publications: what is replaced together with a commit, in many orders, with crashes and with locks that expire.
+"""One decision with several publications: replacements together with a commit, in many orders, with crashes and with expiring locks.
 
 The actors are processes of one simulated world. One kind of commit adds its requested time to an index file beside the timeline, and is only
 right if the index is replaced before its completed file appears, once, and never back. The other kind takes a listed metadata table off the list.
@@ -47,7 +47,7 @@ def index_of(context: TableContext) -> list[str]:
 
 
 def add_to_index(world: CounterWorld) -> str:
-    """Commit, and add the commit to the index, in one decision. Returns the requested time."""
+    """Commit, and add the commit to the index, with one decision. Returns the requested time."""
     context = world.context()
     repair(context)
     transaction = begin_write(context, Action.COMMIT, "UPSERT")
@@ -137,7 +137,7 @@ def test_two_decisions_with_a_replacement_in_every_order(profile: Profile) -> No
 
 
 def test_a_replacement_without_its_condition_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the condition is for: with plain writes in its place the same exploration sees an entry that is lost."""
+    """Shows why the condition is needed: with unconditional writes the same exploration finds a lost entry."""
 
     def unconditional(storage, path: str, body: bytes, expected: str, wanted: Callable[[], bool]) -> None:
         storage.put(path, body)
@@ -154,7 +154,7 @@ def test_a_replacement_without_its_condition_is_found_out(monkeypatch: pytest.Mo
 
 @cache
 def listing_a_metadata_table(profile: Profile) -> Image:
-    """The counter's table as Hudi leaves it, with a metadata table on the list."""
+    """The counter table as Hudi leaves it, with a metadata table on the list."""
     sim = SimWorld(SimOptions(profile=profile, image=empty_table(profile)))
     properties_file.update(sim.storage, {LISTED: "files"}, "Updated at some time")
     sim.storage.put(f"{METADATA_TABLE}/files/base.hfile", b"hfile")
@@ -167,7 +167,7 @@ def listing_world(profile: Profile) -> CounterWorld:
 
 
 def hudi_reader(world: CounterWorld) -> None:
-    """A reader of Hudi's: what the timeline shows it must not look for in a metadata table that does not know it."""
+    """A reader of Hudi: if the timeline shows a commit, a trusted metadata table must contain it."""
     context = world.context()
     shown = context.folder.load().commits
     listed = properties_file.read(context.storage).get(LISTED)
@@ -175,7 +175,7 @@ def hudi_reader(world: CounterWorld) -> None:
 
 
 def hudi_changes_a_property(world: CounterWorld) -> str:
-    """A writer of Hudi's that holds the lock, for another reason."""
+    """A writer of Hudi that holds the lock and changes another property."""
     context = world.context()
     session = context.lock.acquire(60, "another property")
     properties_file.update(context.storage, {"another": "one"}, "Updated at another time")

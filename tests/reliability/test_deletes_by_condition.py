@@ -1,7 +1,7 @@
-"""`delete(where=...)` beside another write, in every order of their steps: the outcome is that of one after the other.
+"""`delete(where=...)` concurrent with another write, in every order of their steps: the result is that of one after the other.
 
-A delete by condition looks first, and takes the rows away that it has found. Meanwhile another writer can make rows that come to match, or that match no
-longer, in the file groups that it rewrites, in others, and in partitions that it has not seen.
+A delete by condition first reads the matching rows, then deletes them. In between another writer can change which rows match: in the file groups that
+the delete rewrites, in other file groups, and in partitions that it has not read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def delete_cheap_in(day: str) -> Verb:
 
 @cache
 def setup() -> TableSetup:
-    """A world whose storage holds the base table already."""
+    """A world whose storage already has the base table."""
     empty = TableSetup(SimOptions(lease_s=60, shared=is_shared), dict(FULL))
     made = world_with_rows(*BASE, setup=empty)
     image, now = made.storage.image(), made.scheduler.time_ms
@@ -52,7 +52,7 @@ def setup() -> TableSetup:
 
 
 def one_after_the_other(verbs: Mapping[str, Verb]) -> set[tuple[Row, ...]]:
-    """What the orders of the verbs, one after the other, leave behind."""
+    """The possible results of the calls in sequence."""
     outcomes = set()
     for order in permutations(verbs):
         found: Prices = {(key, day): price for key, day, price in BASE}

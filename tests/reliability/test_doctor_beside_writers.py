@@ -1,4 +1,4 @@
-"""The doctor beside a writer at work: whatever the writer does between two looks of the doctor, a healthy table gets no false alarm.
+"""The doctor during a write: whatever the writer does between two reads of the doctor, a healthy table gets no false alarm.
 
 The writer stands still before one of its calls, goes on before one of the doctor's, and stands still again. Both are drawn by a seed.
 """
@@ -43,7 +43,7 @@ def rollback(writer: Writer) -> None:
 
 
 class Stopping:
-    """A writer that stands still before its calls with some numbers until it is told to go on."""
+    """A writer that pauses before calls with these numbers until it is resumed."""
 
     def __init__(self, writer: Writer, work: Callable[[Writer], None]) -> None:
         self.calls = 0
@@ -65,7 +65,7 @@ class Stopping:
 
 
 class Scene:
-    """A table with a few commits, a writer about to work, and a doctor."""
+    """A table with a few commits, a writer that is about to write, and a doctor."""
 
     def __init__(self, profile: Profile, work: Callable[[Writer], None], commits: int) -> None:
         self.story = Story(profile)
@@ -79,7 +79,7 @@ class Scene:
         self.story.writer(options=NOT_ARCHIVING).open().upsert(batch((2, "b", value)))
 
     def check(self, at: int) -> Any:
-        """Examine; before call number ``at`` the writer goes on."""
+        """Run the doctor; before its call number ``at`` the writer continues."""
 
         def watch(verb: str, path: str) -> None:
             if len(self.doctor.calls) == at:
@@ -90,7 +90,7 @@ class Scene:
 
 
 def calls_of(profile: Profile, work: Callable[[Writer], None], commits: int) -> tuple[int, int]:
-    """How many calls the writer makes, and the doctor."""
+    """The numbers of calls of the writer and of the doctor."""
     scene = Scene(profile, work, commits)
     scene.writer.go_on()
     scene.check(0)

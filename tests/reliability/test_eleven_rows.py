@@ -52,7 +52,7 @@ WRITES = {TWO_WRITES: 2, ONE_GROUP: 2, APART_AT_ONE_TIME: 2, FOUR_WRITES: 4}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row; None is "any". ``fails`` is how it must fail, None if it is safe."""
+    """One row; None means any value. ``fails`` is the expected failure, None if the row is safe."""
 
     number: int
     put_if_absent: bool | None
@@ -69,7 +69,7 @@ class Row:
         )
 
     def variants(self) -> list[Row]:
-        """The row with every value of what may be any."""
+        """The row with every combination of its open values."""
         open_fields = [
             name for name in ("put_if_absent", "salt", "monotonic", "key_check") if getattr(self, name) is ANY
         ]
@@ -79,7 +79,7 @@ class Row:
         ]
 
     def configuration(self) -> Configuration:
-        """What it means for the shipped code."""
+        """The settings of the shipped code for the row."""
         once = bool(self.put_if_absent)
         locking = self.locking != "none"
         protections = Protections(
@@ -117,7 +117,7 @@ def safe(row: Row) -> bool:
 
 
 def looking_for(kind: type[AssertionError] | None):
-    """The check; of a row that must fail, failures of another kind are passed over, so that the one that is described is found."""
+    """The check. For a row that must fail, other kinds of failures are ignored, so that the described one is found."""
 
     def check(world: KvWorld, history: History) -> None:
         try:
@@ -131,7 +131,7 @@ def looking_for(kind: type[AssertionError] | None):
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How far to go: up to so many preemptions; None: every order, except of steps that do not touch each other."""
+    """The bound: the maximum number of preemptions; None: every order, except of independent steps."""
 
     preemptions: int | None = None
 
@@ -175,7 +175,7 @@ class Drawn:
 
 
 def run(row: Row, configuration: Configuration, writers: Writers, depth: Depth | Drawn, name: str = "") -> Report:
-    """Explore one variant, say what was found and keep it for the published table."""
+    """Explore one variant, and store the result for the published table."""
     started = time.process_time()
     report = depth.search(configuration, writers, looking_for(row.fails))
     seconds = time.process_time() - started
@@ -203,7 +203,7 @@ def said(switch: bool | str | None) -> str:
 
 
 def judge(row: Row, report: Report, whole: bool = True) -> None:
-    """The verdict must be the study's; ``whole``: nothing within the bound may have been left out."""
+    """The result must be that of the study; ``whole``: every schedule within the bound must have been covered."""
     if safe(row):
         report.assert_clean()
         assert report.exhausted or not whole, "not every schedule within the bound was tried"

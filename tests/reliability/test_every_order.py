@@ -1,4 +1,4 @@
-"""Two actors in every order, without any bound on how often they take turns; beyond that the bound reached is printed."""
+"""Two actors in every order, without a bound on preemptions. If that takes too long, the test prints the bound that it reached."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pyhudi_core.transaction.rollback import repair
 
 
 def write_once(what: What) -> Actor:
-    """A write that does not repair first and is not tried again: who loses is refused, and everything else is as shipped."""
+    """A write without repair and without retries; everything else is as shipped."""
 
     def act(world: KvWorld) -> tuple[Wrote, ...]:
         try:
@@ -61,7 +61,7 @@ PAIRS: dict[str, tuple[tuple[What, What], bool]] = {
 @pytest.mark.row("K5")
 @pytest.mark.parametrize("pair", PAIRS)
 def test_two_writes_in_every_order(pair: str) -> None:
-    """P1, P2, P4: all orders of two writes, without any bound."""
+    """P1, P2, P4: all orders of two writes."""
     (first, second), is_there = PAIRS[pair]
     start = two_keys_in_one_group() if is_there else None
     assert run((write_once(first), write_once(second)), Bounds(), start, one_of_both_or_both).exhausted
@@ -69,7 +69,7 @@ def test_two_writes_in_every_order(pair: str) -> None:
 
 @pytest.mark.row("R9")
 def test_a_write_and_a_repair_in_every_order() -> None:
-    """P7: a repair leaves a living writer alone, whenever it looks."""
+    """P7: a repair never rolls back a living writer."""
     actors = (upsert(What("k1", "a1")), lambda world: repair(world.context()))
     assert run(actors, Bounds(), check=all_succeed).exhausted
 

@@ -1,4 +1,4 @@
-"""Beside Hudi's own writer, which publishes without a fence: the documented gap, and what holds."""
+"""Writes concurrent with Hudi's own writer, which does not use the commit record: the documented gap, and the guarantees that hold."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pyhudi_core.testing import Profile
     strict=True, reason="Hudi's own writer publishes without a fence: beside it, only Hudi's guarantee holds"
 )
 def test_foreign_java_writer_documented_gap() -> None:
-    """Hudi's writer: lock, check, completed file. It stands still between the last two, and its lock expires."""
+    """Hudi's writer: lock, check, completed file. It pauses between the last two, and its lock expires."""
     story = Story(Profile.S3)
     table = story.table((1, "a", 1))
     java = JavaWriter(story)
@@ -58,7 +58,7 @@ def test_foreign_java_writer_is_safe_as_long_as_its_lock_holds() -> None:
 
 
 class JavaWriter:
-    """What Hudi 1.0 to 1.2 do on the timeline for an upsert of one file group: no reservation, no record, no token."""
+    """The timeline files of an upsert of one file group by Hudi 1.0 to 1.2: without reservation, commit record and token."""
 
     def __init__(self, story: Story) -> None:
         self._storage = story.storage
@@ -82,7 +82,7 @@ class JavaWriter:
         assert len(self._folder.load().commits) == len(self._start.commits)
 
     def publish(self) -> None:
-        """The completed file; the time is taken now."""
+        """Create the completed file; its time is taken now."""
         assert self._stat is not None
         body = encode_record(
             "HoodieCommitMetadata",

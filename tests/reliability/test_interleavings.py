@@ -1,4 +1,5 @@
-"""Interleavings of whole writes on the shipped protocol: begin, repair, slices, conflict check, commit, rollback, planning anew (promises P1, P2, P4 to P7).
+"""Interleavings of complete writes with the shipped protocol: begin, repair, slices, conflict check, commit, rollback, retry (promises P1, P2, P4 to
+P7).
 
 Every call on the timeline, the lock and on files that two writers can name is a place where the other may go on. Each test says how far it went."""
 
@@ -44,7 +45,7 @@ Actor = Callable[[KvWorld], Any]
 
 
 def upsert(what: What) -> Actor:
-    """A writer as the table has it: repairs what the dead left, writes, and plans anew when another commit came first."""
+    """A complete write: repair, write, commit; it is planned again if another commit came first."""
 
     def act(world: KvWorld) -> tuple[Wrote, ...]:
         context = world.context()
@@ -97,7 +98,7 @@ def run(
 
 
 def all_succeed(world: KvWorld, history: History) -> None:
-    """Nobody has reason to fail: a writer that loses plans anew. Nothing is left over."""
+    """The check: all writers succeed, because a writer that loses is planned again, and no file is left over."""
     consistent(world, history)
     assert not history.of("failed"), [str(event.value) for event in history.of("failed")]
     assert not len(world.context().folder.load().pending)
@@ -165,7 +166,7 @@ DEATHS = ("reserved", "requested", "inflight", "slice")
 
 @cache
 def with_a_dead_writer(death: str) -> Start:
-    """A table whose third writer died at one of the first steps of a write, long ago."""
+    """A table whose third writer died long ago, at one of the first steps of a write."""
     known = two_keys_in_one_group()
     world = kv_world(Configuration(), start=known)
     context = world.context()
@@ -249,7 +250,7 @@ def test_two_writers_with_a_crash_each() -> None:
 
 
 class AtListing(WrappedStorage):
-    """A storage that lets something happen just before the first listing of a folder."""
+    """A storage that calls a function just before the first listing of a folder."""
 
     def __init__(self, storage: Any, folder: str, happens: Callable[[], None]) -> None:
         self._storage = storage

@@ -1,4 +1,4 @@
-"""Isolation: what two writes may do to each other, level by level. The default is snapshot isolation; serializable is an option."""
+"""Isolation levels: the effects that two concurrent writes may have on each other. The default is snapshot isolation; serializable is an option."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def two_doctors(location: str) -> hudi.HudiTable:
 
 
 def go_off_call(table: hudi.HudiTable, doctor: int, day: str) -> hudi.Write:
-    """Look whether somebody else stays, then go; not committed yet."""
+    """Read whether another doctor is on call, then go off call; not committed yet."""
     write = table.begin("upsert")
     others = write.scan(["id"], where=f"price = 1.0 and id <> {doctor}").to_arrow()
     assert others.num_rows == 1, "nobody else is on call"
@@ -31,7 +31,7 @@ def go_off_call(table: hudi.HudiTable, doctor: int, day: str) -> hudi.Write:
 
 
 def skew(table: hudi.HudiTable) -> hudi.Write:
-    """Both look, both go; the first commits. Returns the second."""
+    """Both read, both go off call, and the first commits. Returns the second."""
     with go_off_call(table, 1, "a") as first:
         second = go_off_call(table, 2, "b")
         first.commit()

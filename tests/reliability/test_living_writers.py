@@ -1,4 +1,4 @@
-"""Rollback and the living: who lives is left alone, who died is repaired, and of a commit and its rollback one happens."""
+"""Rollback and living writers: a living writer is not rolled back, a dead writer is, and either a commit or its rollback happens, never both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pyhudi_core.transaction.rollback import roll_back
 
 
 def calls_of(story_of: Callable[[], tuple[Story, Writer, Callable[[], object]]]) -> int:
-    """How many calls a writer makes."""
+    """The number of calls of a writer."""
     _, writer, work = story_of()
     before = len(writer.calls)
     work()
@@ -31,7 +31,7 @@ def calls_of(story_of: Callable[[], tuple[Story, Writer, Callable[[], object]]])
 
 
 def pause_at(story: Story, writer: Writer, number: int, meanwhile: Callable[[], object]) -> None:
-    """Let something else happen before the writer's n-th call from now on."""
+    """Call a function before the writer's n-th call from now on."""
     left = [number]
 
     def watch(verb: str, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Every protection is load-bearing: with its switch off a named scenario fails, and with it on the same scenario passes.
+"""Every protection is necessary: if it is switched off, a named scenario fails; if it is on, the same scenario passes.
 
 Protections overlap, so in most scenarios others are off, too; what a scenario turns off is written down with it. A protection that is added without
 a scenario makes the first test fail.
@@ -52,7 +52,7 @@ NOTHING_SHARED: Actors = (writer(("a1", "k1.fg1")), writer(("b1", "k2.fg2")))
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A story that goes well with the protection and badly without; ``without`` are the other protections that are off in it.
+    """A story that passes with the protection and fails without it; ``without`` are the other protections that are off.
 
     ``symptom`` is what must be in the failure's text: the right kind of failure, not any.
     """
@@ -94,7 +94,7 @@ class Explored:
 
 
 def follower(world: KvWorld) -> tuple[str, tuple[str, ...]]:
-    """An incremental reader: asks once for what completed after its cursor. Returns its cursor and what it was given."""
+    """An incremental reader that reads once what completed after its position. Returns its new position and the commits that it received."""
     return _follow(world, "")
 
 
@@ -106,7 +106,7 @@ def _follow(world: KvWorld, cursor: str) -> tuple[str, tuple[str, ...]]:
 
 
 def everything_is_followed_once(world: KvWorld, history: History) -> None:
-    """What the follower was given, and is given from its cursor on, is every commit exactly once."""
+    """Check that the follower received, or receives after its position, every commit exactly once."""
     cursor, first = history.result("c")
     _, rest = _follow(world, cursor)
     commits = sorted(i.requested_time for i in world.context().folder.load().commits)

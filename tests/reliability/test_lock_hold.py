@@ -1,4 +1,4 @@
-"""The table's lock is held for a short time: the same few calls whatever has happened to the table before, and under 50 ms on a disk."""
+"""The table's lock is held for a short time: the same few calls whatever the history of the table, and less than 50 ms on a disk."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def calls_under_the_lock(profile: Profile, shape: Shape) -> tuple[Counter[str], 
 
 
 def _kind(path: str) -> str:
-    """What a path is of, whichever instant it belongs to."""
+    """The kind of a path, independent of its instant."""
     if "/history/" in path:
         return "history: " + path.rpartition("/")[2].rstrip("0123456789")
     for kind in ("commit_record", ".heartbeat", "history", "hoodie.properties", "staged", ".temp", "timeline"):

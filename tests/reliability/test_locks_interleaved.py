@@ -1,4 +1,4 @@
-"""Locks that expire, whose answers get lost, whose renewals fail, or that two writers do not share (promises P1, P2, P7 and P10)."""
+"""Locks that expire, whose responses get lost, whose renewals fail, or that two writers do not share (promises P1, P2, P7 and P10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""We were first, and hear that somebody else was, or nothing: what was made is read back and known again by its nonce (P1, P2 and P3)."""
+"""A successful write whose response is lost, or reports that another writer was first: the writer recognizes its object by the nonce (P1, P2 and P3)."""
 
 from __future__ import annotations
 

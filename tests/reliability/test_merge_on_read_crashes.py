@@ -1,4 +1,4 @@
-"""Merge-on-read writes: crashed at every storage call, and beside each other in every order (promises P1 to P4, P7).
+"""Merge-on-read writes: crashed at every storage call, and concurrent with each other in every order (promises P1 to P4, P7).
 
 The machinery and the checks are those of copy-on-write tables; here the same operations leave log files. The quick suite takes a share of the cases,
 chosen by a seed; the slow tests take all.
@@ -21,11 +21,12 @@ from pyhudi_core.testing.crash_cases import CrashPlan
 from pyhudi_core.testing.crashes import crash_everywhere
 
 MERGE_ON_READ = {"hoodie.table.type": "MERGE_ON_READ"}
-QUICK = ("upsert_existing", "delete_keys", "repair")
+QUICK = ("upsert_existing", "upsert_partial", "delete_keys", "repair")
 ALL = (
-    "insert", "bulk_insert", "upsert_existing", "upsert_new", "delete_keys", "delete_where", "insert_overwrite", "insert_overwrite_table",
+    "insert", "bulk_insert", "upsert_existing", "upsert_new", "upsert_partial", "moved_key", "delete_keys", "delete_where", "insert_overwrite", "insert_overwrite_table",
     "delete_partitions", "nothing_to_change", "repair", "resume_rollback_requested", "resume_rollback_inflight", "rollback", "left_handle", "lost_race",
-    "lost_races", "disjoint_race", "roll_forward", "first_commit", "yields_early",
+    "lost_races", "disjoint_race", "roll_forward", "first_commit", "yields_early", "upsert_new_with_metadata_table", "delete_keys_with_metadata_table",
+    "metadata_table_made",
 )  # fmt: skip
 PAIRS: dict[str, tuple[Verb, Verb]] = {
     "updates of one row": (upsert((1, "a", 11.0)), upsert((1, "a", 12.0))),

@@ -1,4 +1,4 @@
-"""Two writers on a table with a metadata table: whatever their order, its listing, statistics and record index stay true (promises P1 and P10)."""
+"""Two writers on a table with a metadata table: in every order its listing, statistics and record index stay correct (promises P1 and P10)."""
 
 from __future__ import annotations
 

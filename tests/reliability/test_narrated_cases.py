@@ -1,4 +1,4 @@
-"""The five cases that the study of Hudi's consistency model tells, with its parameters, and what its readers see.
+"""The five cases that the study of Hudi's consistency model describes, with its parameters, and the rows that its readers see.
 
 The study's views are by begin time; ours are by completion time. The last tests show both.
 """

@@ -1,4 +1,4 @@
-"""What is said of optimistic concurrency in lakehouses, mechanism by mechanism: each as a test on the real protocol.
+"""The mechanisms of an article on optimistic concurrency in lakehouses: each is a test on the real protocol.
 
 Two writers that commit a thousand times each, as processes, are in ``test_two_processes``.
 """

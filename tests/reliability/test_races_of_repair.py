@@ -1,4 +1,4 @@
-"""Repair beside a process that was taken for dead, and beside others that publish what it had decided: promises P1, P2 and P7.
+"""Repair concurrent with a process that was considered dead, and with processes that publish its decided commit (promises P1, P2 and P7).
 
 Somebody looks (this reservation is a dead process's, that file belongs to nobody) and then acts on it. In between the process goes on after all, or
 another one publishes what it left. Whatever comes first, nothing that was acknowledged is lost, and nothing stays that nobody would ever repair.

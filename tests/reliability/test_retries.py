@@ -1,4 +1,4 @@
-"""A write that another commit overtook is planned anew without being asked: as often as its budget says, after waits that are random and grow."""
+"""A write that lost to another commit is planned again automatically: up to its limit, after random waits that grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random sequences of writes, crashes, wrong clocks, expiring locks and archival leave a table that keeps its promises (P1 to P7, P10).
+"""After random sequences of writes, crashes, wrong clocks, expiring locks and archival, a table keeps its promises (P1 to P7, P10).
 
 The quick suite runs 200 sequences; ``PYHUDI_MACHINE=20000`` runs so many, which `make machine` does: in slices whose seeds are their numbers, so
 that a slice that fails fails again (``PYHUDI_MACHINE=500 PYHUDI_MACHINE_FIRST=17`` runs slice 17 alone).

@@ -1,7 +1,7 @@
-"""Clocks that are wrong, and times that are odd: nothing is lost, nothing changes its order, or the write is refused and says why (P10).
+"""Wrong clocks and unusual times: no data is lost and the order does not change, or the write is refused with the reason (P10).
 
-Within the bound a write goes on from the timeline's newest time. Beyond it, it goes on only where every commit is this package's own, which chooses its
-times above all that are known; beside a writer that trusts its clock it is refused.
+Within the bound, a write continues from the latest time on the timeline. Beyond it, a write continues only if all commits are from this package, which
+chooses times above all known times. If the table has commits of a writer that trusts its clock, the write is refused.
 """
 
 from __future__ import annotations

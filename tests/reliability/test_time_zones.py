@@ -1,4 +1,4 @@
-"""Timelines in the writers' own time zone: what they show, and what a writer in another zone, or a change of the clocks, does to them."""
+"""Timelines in local time: their times, and the effects of a writer in another time zone and of clock changes."""
 
 from __future__ import annotations
 

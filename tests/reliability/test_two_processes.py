@@ -1,4 +1,4 @@
-"""Two writers that share nothing but the table: processes of their own, on a disk and on an object store (promises P1, P2, P4, P7)."""
+"""Two writers in separate processes that share only the table, on a disk and on an object store (promises P1, P2, P4, P7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two writers on one file group: the real protocol under every order of their steps (promises P1, P2, P3 and P7)."""
+"""Two writers of one file group: the real protocol in every order of their steps (promises P1, P2, P3 and P7)."""
 
 from __future__ import annotations
 

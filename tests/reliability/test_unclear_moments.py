@@ -1,4 +1,4 @@
-"""Outcomes that are not what the caller was told, and what an interruption leaves behind: promises P2, P3 and P7 at unclear moments."""
+"""Outcomes that differ from the reported one, and the state after an interruption: promises P2, P3 and P7."""
 
 from __future__ import annotations
 

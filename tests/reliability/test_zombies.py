@@ -1,4 +1,4 @@
-"""Writers that were taken for dead and live, and leases that ran out under their holders.
+"""Writers that were considered dead but live, and leases that expired while their holders were running.
 
 A zombie is a process that stands still (a long garbage collection, a machine that slept) while its lock and its heartbeat expire and others go on, and
 that then goes on, too, knowing nothing of it. It commits, or it aborts and leaves nothing behind; never does it take from others what they have

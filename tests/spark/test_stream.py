@@ -263,7 +263,7 @@ def test_options_of_streams_are_checked(follower: Follower, table: hudi.HudiTabl
         {"push_filters": "true"},
     ):
         source = PyhudiSource({"path": table.location, **options})
-        with pytest.raises(RuntimeError, match="InvalidOptionError.*does not go with a stream"):
+        with pytest.raises(RuntimeError, match="InvalidOptionError.*cannot be used for a stream"):
             source.streamReader(source.schema())
     assert _source(table, starting="LATEST").streamReader(_source(table).schema()).initialOffset() != _at("")
     assert _source(table, starting="Earliest").streamReader(_source(table).schema()).initialOffset() == _at("")

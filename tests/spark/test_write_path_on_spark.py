@@ -11,11 +11,14 @@ import pytest
 from pyspark import cloudpickle
 from support import global_index
 from support.global_index import GlobalIndex, job
+from support.metadata_tables import assert_metadata_is_true, build
 from support.spark_frames import frame
-from support.tables import make, orders, rows
+from support.tables import make, orders, reopen, rows
 
 from pyhudi_core.engine import TaskInfo
 from pyhudi_core.engine import spark as engine
+from pyhudi_core.index.bucket import Hashing
+from pyhudi_core.metadata_table import names
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.runtime.executors import SerialExecutor
 
@@ -90,3 +93,35 @@ def test_keys_of_many_groups_and_partitions_are_found_and_counted_once(spark: An
     found = rows(table, "id", "price")
     assert len(found) == 64
     assert {key for key, price in found if price == 2.0} == set(changed.column("id").to_pylist())
+
+
+@pytest.mark.row("I5", "I11")
+@pytest.mark.parametrize("index", ["RECORD_INDEX", "BLOOM"])
+def test_keys_are_found_by_the_record_index_and_by_bloom_filters(
+    spark: Any, location: str, way: str, index: str
+) -> None:
+    table = make(location)
+    for first in (0, 20):
+        table.bulk_insert(orders(*((n, "ab"[n % 2], 1.0, 1) for n in range(first, first + 20))))
+    build(table, names.FILES, names.RECORD_INDEX)
+    table = reopen(table, hoodie__index__type=index)
+    moved = frame(spark, orders((1, "b", 9.0, 2), (30, "a", 9.0, 2), (99, "a", 9.0, 2)))
+    commit = table.upsert(moved)
+    assert (commit.stats.rows_updated, commit.stats.rows_inserted) == (2, 1)
+    assert commit.stats.index == f"{index}: named by hoodie.index.type"
+    changed = [row for row in rows(table, *META, "price") if row[2] == 9.0]
+    assert changed == [("1", "day=b", 9.0), ("30", "day=a", 9.0), ("99", "day=a", 9.0)]
+    assert_metadata_is_true(table)
+
+
+@pytest.mark.row("I12")
+def test_rows_come_to_the_buckets_of_their_keys(spark: Any, location: str, way: str) -> None:
+    buckets = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 3}
+    table = make(location, options=buckets, table_type="MERGE_ON_READ")
+    batch = orders(*((n, "ab"[n % 2], 1.0, 1) for n in range(12)))
+    table.upsert(frame(spark, batch))
+    table.upsert(frame(spark, orders((0, "a", 2.0, 2), (50, "a", 2.0, 2))))
+    assert len(rows(table)) == 13
+    found = table.scan(columns=["_hoodie_record_key", "_hoodie_file_name"]).to_arrow()
+    numbers = Hashing(3, ("id",), ("id",)).of(found.column(0).combine_chunks())
+    assert [int(name[:8]) for name in found.column(1).to_pylist()] == numbers.tolist()

@@ -77,7 +77,7 @@ def test_a_landed_row_without_a_test_a_later_row_with_one_and_an_unknown_row_fai
     without = {row: proofs for row, proofs in everything.items() if row != landed}
     assert any("without a test" in said and landed in said for said in script["problems"](without))
     assert any(
-        "nothing has landed" in said and later in said for said in script["problems"]({**everything, later: [proof]})
+        "no part exists" in said and later in said for said in script["problems"]({**everything, later: [proof]})
     )
     assert any("Z99" in said for said in script["problems"]({**everything, "Z99": [proof]}))
 

@@ -1,1 +1,1 @@
-"""What tests of several packages share: small tables, listings of disks, storages that fail on purpose."""
+"""Helpers for tests of several packages: small tables, listings of disks, storages that fail on purpose."""

@@ -1,4 +1,4 @@
-"""One column of every type that a table can have, with edge values and nulls."""
+"""A table with one column of every supported type, with edge values and nulls."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SCHEMA = pa.schema([("id", pa.int64()), *((name, kind) for name, (kind, _) in CO
 
 
 def rows(spark: bool = False) -> pa.Table:
-    """Three rows: the edge values, and one that is null but for its key. Without what Spark has no word for, if asked."""
+    """Three rows: the two edge values, and a row of nulls except its key. On request, without the types that Spark does not have."""
     table = pa.table(
         [pa.array([1, 2, 3]), *(pa.array([*values, None], kind) for kind, values in COLUMNS.values())], schema=SCHEMA
     )

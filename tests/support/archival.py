@@ -1,4 +1,4 @@
-"""Tables with a few commits, and what archival leaves of them on the disk."""
+"""Tables with a few commits, for tests of archival and of the files that it leaves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AUTOMATIC = {**MANUAL, "hoodie.archive.automatic": True, "hoodie.timeline.compac
 
 
 def filled(location: str, commits: int = 7, options: dict[str, Any] = MANUAL) -> tuple[hudi.HudiTable, list[Any]]:
-    """A table with some upserts of a row of their own and of one that all share."""
+    """A table after some upserts; each upsert has its own row and one row that all share."""
     table = make(location, options=options)
     done = [table.upsert(orders((n, "ab"[n % 2], 1.0, n), (0, "a", float(n), n))) for n in range(1, commits + 1)]
     return table, done
@@ -32,7 +32,7 @@ def history_files(location: str) -> list[str]:
 
 
 def everything(table: hudi.HudiTable, done: list[Any]) -> dict[str, Any]:
-    """What can be asked of a table whose slices are all there."""
+    """The results of all queries that a table without cleaned slices must answer."""
     answers: dict[str, Any] = {
         "snapshot": rows(table),
         "schema": str(table.schema),
@@ -55,5 +55,5 @@ def everything(table: hudi.HudiTable, done: list[Any]) -> dict[str, Any]:
 
 
 def commits(table: hudi.HudiTable, count: int, first: int = 300) -> list[str]:
-    """Make commits that touch a partition of their own; returns their requested times."""
+    """Make commits, each to its own partition; returns their requested times."""
     return [table.upsert(orders((first + n, "z", 1.0))).instant for n in range(count)]

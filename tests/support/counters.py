@@ -1,4 +1,4 @@
-"""Writers that count in a simulated world, with and without what keeps them from losing a count."""
+"""Writers of a counter in a simulated world, with and without protections against lost updates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def naive(world: SimWorld) -> None:
 
 
 def swapping(world: SimWorld) -> None:
-    """Read, add one, write on condition: loses none."""
+    """Read, add one, write on condition: loses no update."""
     while True:
         info = world.storage.head("counter")
         value = int(world.storage.get("counter"))
@@ -40,14 +40,14 @@ def swapping(world: SimWorld) -> None:
 
 
 def locked(world: SimWorld) -> None:
-    """The naive one under the simulated lock."""
+    """The naive writer under the simulated lock."""
     session = world.lock.acquire(10_000)
     naive(world)
     session.release()
 
 
 def file_locked(world: SimWorld) -> None:
-    """The naive one under the real lock file, made by put_if_absent on the simulated storage."""
+    """The naive writer under the real lock file, which is created by put_if_absent on the simulated storage."""
     provider = FileSystemLockProvider(world.storage, world.clock, world.ids, expire_minutes=0.1)
     session = provider.acquire(10_000)
     naive(world)
@@ -55,13 +55,13 @@ def file_locked(world: SimWorld) -> None:
 
 
 def nothing_is_lost(world: SimWorld, history: History) -> None:
-    """Acknowledged increments are all there; those of crashed actors may be."""
+    """Check that every acknowledged increment is in the counter; increments of crashed actors may be."""
     sure, unsure = len(history.of("ok")), len(history.of("crashed"))
     assert sure <= int(world.storage.get("counter")) <= sure + unsure
 
 
 def nothing_is_lost_there(world: object, history: History) -> None:
-    """The counters of the real protocol."""
+    """The same check for the counter table of the real protocol: no commit has a wrong number, and every acknowledged commit exists."""
     commits, values = chain(world.context())  # type: ignore[attr-defined]
     assert values == list(range(1, len(values) + 1))
     assert {event.value for event in history.of("ok")} <= {commit.requested_time for commit in commits}

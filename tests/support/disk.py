@@ -1,4 +1,4 @@
-"""What lies on a disk: names and bytes, to compare before and after."""
+"""The content of a folder on disk: names and bytes, to compare before and after an operation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def contents(root: str | Path) -> dict[str, bytes | None]:
-    """Every file (with its bytes) and every folder (None) below a path; also what readers pass over."""
+    """Every file (with its bytes) and every folder (None) below a path, including files that readers ignore."""
     base = Path(root)
     return {
         str(path.relative_to(base)): path.read_bytes() if path.is_file() else None for path in sorted(base.rglob("*"))
@@ -14,7 +14,7 @@ def contents(root: str | Path) -> dict[str, bytes | None]:
 
 
 def files(root: str | Path, pattern: str = "*") -> list[str]:
-    """The files below a path whose name fits, as paths relative to it; sorted."""
+    """The files below a path whose names match, as sorted paths relative to it."""
     base = Path(root)
     return sorted(str(path.relative_to(base)) for path in base.rglob(pattern) if path.is_file())
 

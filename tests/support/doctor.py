@@ -1,4 +1,4 @@
-"""The doctor under observation: every examination of a test goes through a storage that refuses to write, and leaves the folder as it was."""
+"""Run the doctor on a storage that refuses to write, and check that it changes nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WRITES = (
 
 
 class UnwritableStorage(LocalStorage):
-    """A disk on which every call that changes something is a failure of the test."""
+    """A disk on which every call that changes something fails the test."""
 
 
 def _refuse(verb: str) -> Any:
@@ -63,14 +63,14 @@ def examine(
 
 
 def assert_sound(report: CheckReport) -> CheckReport:
-    """No examination broke, and none tried to write."""
+    """Check that no examination raised an error, and that none tried to write."""
     assert not report.of(Kind.EXAMINATION_FAILED), report
     assert "changes nothing" not in str(report.to_dict())
     return report
 
 
 def kinds(report: CheckReport, *, info: bool = False) -> list[str]:
-    """The kinds of the findings, each once, sorted; without mere information unless asked."""
+    """The sorted kinds of the findings, without duplicates; information only on request."""
     return sorted({str(found.kind) for found in report.findings if info or found.severity != "info"})
 
 
@@ -85,7 +85,7 @@ def rewrite_metadata(
     claimed_schema: str | None = None,
     value: bytes | None = None,
 ) -> None:
-    """Let the metadata table say something else: its merged entries of a partition are changed, and become one base file.
+    """Change the entries of a metadata table partition, and write the merged entries as one base file.
 
     ``claimed_schema`` and ``value`` take the place of the schema and of every entry's bytes.
     """
@@ -102,7 +102,7 @@ def rewrite_metadata(
 
 
 def append_metadata(location: str | Path, partition: str, entries: dict[str, Entry]) -> None:
-    """Write entries into a log of the one file group that `rewrite_metadata` leaves: they are newer than those of its base file."""
+    """Write entries to a log of the file group that `rewrite_metadata` leaves; they are newer than the entries of its base file."""
     schema, _, newest = metadata_entries(location, partition)
     writer = HFileWriter(schema)
     for key, body in _encoded(schema, entries):
@@ -115,7 +115,7 @@ def append_metadata(location: str | Path, partition: str, entries: dict[str, Ent
 
 
 def metadata_entries(location: str | Path, partition: str) -> tuple[str, dict[str, Entry], str]:
-    """The schema of a partition's entries, the merged entries by key, and the metadata table's newest instant."""
+    """The schema of a partition's entries, the merged entries by key, and the latest instant of the metadata table."""
     storage = LocalStorage(str(location), fsync=False)
     data = TimelineFolder(storage, ".hoodie/timeline").load()
     table = MetadataTable.open(storage, data, (partition,))
@@ -130,7 +130,7 @@ def metadata_entries(location: str | Path, partition: str) -> tuple[str, dict[st
 
 
 def _encoded(schema: str, entries: dict[str, Entry]) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values as bytes, in the order of the keys."""
+    """Keys and values as bytes, ordered by key."""
     parsed = fastavro.parse_schema(json.loads(schema))
     for key in sorted(entries, key=str.encode):
         body = io.BytesIO()

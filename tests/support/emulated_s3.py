@@ -1,4 +1,4 @@
-"""The emulator of S3, but with requests that are one step, as S3's are.
+"""The S3 emulator moto with atomic requests, as in S3.
 
 moto looks at the condition and then writes, and another of its threads may write in between: two swaps of one object then both succeed. And it reads
 an object that another thread has replaced meanwhile: a closed file. Under load both happen, and what is tested would look wrong.
@@ -20,7 +20,7 @@ _one_at_a_time = threading.RLock()
 
 @contextmanager
 def one_request_at_a_time() -> Iterator[None]:
-    """Inside, the emulators of this process finish one request for an object before they begin the next."""
+    """Inside the block, the emulators of this process finish a request for an object before they begin the next."""
     real = {name: getattr(S3Response, name) for name in _REQUESTS}
     for name, method in real.items():
         setattr(S3Response, name, _guarded(method))

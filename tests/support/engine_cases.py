@@ -1,4 +1,4 @@
-"""What every engine must do: cases that run on each of them (`tests/unit/engine/test_engine_cases.py`, `tests/spark/test_engine_conformance.py`).
+"""The behaviour of every engine, as cases that run on each (`tests/unit/engine/test_engine_cases.py`, `tests/spark/test_engine_conformance.py`).
 
 A case gets an engine and a function that makes one of its datasets of an Arrow table.
 """
@@ -46,7 +46,7 @@ def _rows(count: int = 400) -> pa.Table:
 
 
 def _rank(value: Any) -> tuple[int, Any]:
-    """Nulls first, NaN last, texts by their UTF-8 bytes."""
+    """The sort order: nulls first, NaN last, strings by their UTF-8 bytes."""
     if value is None:
         return (0, 0)
     if isinstance(value, float) and math.isnan(value):
@@ -72,7 +72,7 @@ def a_shuffle_sorts_by_several_columns(engine: Engine, make: Make) -> None:
 
 
 def ranges_hold_all_rows_in_order(engine: Engine, make: Make) -> None:
-    """The tasks together are sorted, no value is in two of them, and none is much larger than the others."""
+    """The tasks together are sorted, no value is in two tasks, and no task is much larger than the others."""
     given = _rows()
     for names in (("b", "a"), ("n",)):
         found = make(given).shuffle_by_range(4, *names).map(numbered, RAN_IN).collect().to_pylist()
@@ -88,7 +88,7 @@ def ranges_hold_all_rows_in_order(engine: Engine, make: Make) -> None:
 
 
 def ranges_of_few_values_are_few_tasks(engine: Engine, make: Make) -> None:
-    """Equal rows stay together, however many tasks are wanted; no rows are no error."""
+    """Equal rows stay together, whatever the number of requested tasks; an input without rows is no error."""
     same = pa.table([[1] * 50, [None] * 50, ["x"] * 50, range(50)], schema=pa.schema(list(RAN_IN)[:4]))
     found = make(same).shuffle_by_range(8, "a", "b").map(numbered, RAN_IN).collect()
     assert (len(found), len(set(found.column("ran").to_pylist()))) == (50, 1)
@@ -97,7 +97,7 @@ def ranges_of_few_values_are_few_tasks(engine: Engine, make: Make) -> None:
 
 
 def tasks_run_without_rows(engine: Engine, make: Make) -> None:
-    """One task for each payload; what they yield is a dataset like any other."""
+    """One task runs for each payload, and its rows are a normal dataset."""
     schema = pa.schema([("task", pa.int32()), ("text", pa.string())])
 
     def work(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -116,7 +116,7 @@ def tasks_run_without_rows(engine: Engine, make: Make) -> None:
 
 
 def an_error_of_a_task_is_raised_as_it_was(engine: Engine, make: Make) -> None:
-    """Its kind, its message and its hint."""
+    """The error keeps its class, message and hint."""
     schema = pa.schema([("n", pa.int64())])
 
     def fail(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -129,7 +129,7 @@ def an_error_of_a_task_is_raised_as_it_was(engine: Engine, make: Make) -> None:
 
 
 def what_is_kept_is_computed_once(engine: Engine, make: Make) -> None:
-    """The same random numbers come again."""
+    """The random numbers of a kept dataset stay the same."""
     schema = pa.schema([("n", pa.float64())])
 
     def random(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

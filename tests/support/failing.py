@@ -1,4 +1,4 @@
-"""A storage that fails on purpose: the real one, but for the calls that a test picks."""
+"""A storage whose calls fail when a test requests it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WRITES = frozenset({"put", "put_if_absent", "put_if_match", "delete", "delete_if
 
 
 class FailingStorage(WrappedStorage):
-    """Passes everything on to a storage; a call fails when `chooser(verb, path)` says so.
+    """Passes calls on to a storage; a call fails if `chooser(verb, path)` returns true.
 
     Args:
         storage: the real storage.
@@ -49,7 +49,7 @@ class FailingStorage(WrappedStorage):
 
 
 def nth_write(number: int) -> Chooser:
-    """Chooses one call, counted from 1."""
+    """Selects the call with this number, counted from 1."""
     seen = 0
 
     def choose(verb: str, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Damaged input for every parser: the same cases for the same numbers, so that a failure can be had again.
+"""Damaged input for every parser. The same number gives the same case, so that failures can be repeated.
 
 `PYHUDI_FUZZ` is a factor: 1 (the default) makes 500 cases a parser, 100 makes 50,000. A case is a good input with a few places changed: bits, bytes,
 numbers of four and eight bytes that are too large or negative, pieces cut out, doubled, or taken from another input.
@@ -31,14 +31,14 @@ _LONGS = (*_NUMBERS, 2**32, 2**40, 2**62, 2**63 - 1, -(2**63))
 
 @dataclass
 class Memory:
-    """How much the resident set grew at most, in bytes; 0 where it cannot be measured."""
+    """The largest growth of the resident set in bytes; 0 if it cannot be measured."""
 
     grown: int = 0
 
 
 @contextmanager
 def measured_memory() -> Iterator[Memory]:
-    """Measure the peak of the resident set over what it was before."""
+    """Measure the growth of the resident set inside the block."""
     found = Memory()
     try:
         _RESET.write_text("5")  # the peak starts again from here
@@ -56,7 +56,7 @@ def _status(name: str) -> int:
 
 
 def damaged(good: Sequence[bytes], number: int, edges: Sequence[slice] = ()) -> bytes:
-    """The damaged input of a number. ``edges`` are places where damage does more than elsewhere; every second change is there."""
+    """The damaged input with this number. ``edges`` are positions where damage has larger effects; every second change is at one of them."""
     chance = random.Random(number)
     data = bytearray(chance.choice(good))
     for _ in range(chance.choice((1, 1, 1, 2, 3, 4))):
@@ -115,7 +115,7 @@ _CHANGES = (_flip, _flip, _byte, _byte, _number, _number, _varint, _cut, _double
 
 @dataclass(frozen=True)
 class Fuzzed:
-    """One parser. ``read`` gets damaged bytes; ``good`` are inputs that it reads without an error.
+    """One parser. ``read`` is called with damaged bytes; ``good`` are inputs that it reads without an error.
 
     Attributes:
         limit: by how many bytes the resident set may grow over all cases.
@@ -133,13 +133,13 @@ class Fuzzed:
     errors: tuple[type[Exception], ...] = field(default=(HudiError,))
 
     def check(self) -> None:
-        """Read every damaged input; fails on the first that does anything but give a value or a typed error."""
+        """Read every damaged input. Fails at the first that neither returns a value nor raises a typed error."""
         refused = self._all()
         assert refused, "no case was damaged enough to be noticed"
         assert refused < CASES // self.share, "every case was refused, so nothing beyond the first check was reached"
 
     def check_without_errors(self) -> None:
-        """The same, for parsers that take whatever they cannot read for nothing."""
+        """The same for parsers that return nothing for unreadable input instead of an error."""
         assert not self._all()
 
     def _all(self) -> int:

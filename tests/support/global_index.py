@@ -1,4 +1,4 @@
-"""An index for tests that knows keys in all partitions, by a dictionary; and write jobs that are run by hand."""
+"""A global index for tests, which finds keys in a dictionary, and write jobs that tests run directly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pyhudi_core.write.prepare import prepare, prepare_keys
 
 @dataclass(frozen=True, slots=True)
 class GlobalIndex:
-    """Tags a key with its file group, in whichever partition that is.
+    """Tags a row with the file group of its key, in any partition.
 
     ``moves``: a row of another partition than the stored one is given twice, as a delete there and as a new row in its own partition. The table has
     to have the column ``_hoodie_is_deleted``.
@@ -84,7 +84,7 @@ def _with_tags(batch: pa.RecordBatch, found: list[Group | None]) -> pa.RecordBat
 def job(
     table: hudi.HudiTable, operation: OperationType, data: object, spark: Any = None, *, key_changes: bool = False
 ) -> Iterator[WriteJob]:
-    """The write job of one batch, to be run by hand; what it wrote is rolled back in the end."""
+    """The write job of one batch; its files are rolled back at the end."""
     context = table._home.context()
     engine = engine_for(data, context.runtime.executor, spark)
     transaction = begin_write(context, operation.action_on(context.config.table_type), str(operation))

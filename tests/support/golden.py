@@ -1,4 +1,4 @@
-"""Tables that Apache Hudi wrote, and the rows that Hudi read from them: unpacked, asked and compared for a test.
+"""Tables that Apache Hudi wrote, with the rows that Hudi read from them: unpack, query and compare.
 
 `golden/fixtures/hudi-<release>/<table>/` holds the table's folder (`table.zip`), what to ask (`expected.json`) and one Parquet file for each
 query with the rows that the Spark release of that version returned, meta columns included.
@@ -34,7 +34,7 @@ def unpack(name: str, target: str | Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question that Hudi answered about one table."""
+    """One query of one table, with Hudi's result."""
 
     folder: Path
     label: str
@@ -107,7 +107,7 @@ class Query:
 
 
 def queries() -> list[Query]:
-    """Every question of every table."""
+    """Every query of every table."""
     return [
         Query(folder, query["label"], query["options"], query["rows"])
         for folder in sorted(FIXTURES.glob("hudi-*/*"))
@@ -116,13 +116,13 @@ def queries() -> list[Query]:
 
 
 def assert_rows(query: Query, table: hudi.HudiTable, actual: pa.Table) -> None:
-    """The rows of a query other than cdc are Hudi's."""
+    """Check that the rows of a query (except cdc) are those of Hudi."""
     expected = query.comparable(table)
     assert _sorted(actual, expected) == _sorted(expected, expected)
 
 
 def assert_changes(query: Query, actual: pa.Table) -> None:
-    """The changes of a cdc query are those that Hudi tells."""
+    """Check that the changes of a cdc query are those of Hudi."""
     read = query.expected.to_pylist()
     theirs = Counter(_change(row["op"], row["ts_ms"], _parsed(row["before"]), _parsed(row["after"])) for row in read)
     told = actual.to_pylist()
@@ -138,7 +138,7 @@ def assert_changes(query: Query, actual: pa.Table) -> None:
 
 
 def _without_late_rows(rows: pa.Table, snapshot: pa.Table) -> pa.Table:
-    """Hudi's incremental query of a merge-on-read table also shows rows that lost the merge, which no snapshot ever had; ours does not."""
+    """Omit the rows that lost the merge, which Hudi's incremental query of a merge-on-read table also returns; ours does not."""
     names = ["_hoodie_partition_path", "_hoodie_record_key", "_hoodie_commit_time"]
     if not rows.column_names:
         return rows
@@ -148,7 +148,7 @@ def _without_late_rows(rows: pa.Table, snapshot: pa.Table) -> pa.Table:
 
 
 def _sorted(rows: pa.Table, like: pa.Table) -> list[dict[str, Any]]:
-    """The rows in the columns and types of `like`, in the order of their keys."""
+    """The rows with the columns and types of `like`, sorted by key."""
     if like.num_rows == 0 and not like.column_names:
         everything: list[dict[str, Any]] = rows.to_pylist()
         return everything

@@ -21,7 +21,7 @@ def time(number: int) -> str:
 
 
 def row(number: int, action: str = "commit", completed: int | None = None) -> HistoryRow:
-    """Begins at ``number * 10``, completes five later unless told."""
+    """A row with a requested time of ``number * 10``; by default it completes 5 later."""
     return HistoryRow(time(number * 10), time(completed or number * 10 + 5), action, b"metadata %d" % number)
 
 

@@ -1,4 +1,4 @@
-"""Tables on storages and runtimes that a test puts together itself."""
+"""Tables on storages and runtimes that a test creates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.tables import ORDERS
 
 
 class StandingClock:
-    """A clock that moves by a tick at every reading, and when somebody sleeps."""
+    """A clock that advances by a tick at each reading, and by sleeps."""
 
     def __init__(self, now_ms: int = 1_767_225_600_000, tick_ms: int = 1) -> None:
         self.time_ms = now_ms
@@ -40,14 +40,14 @@ class StandingClock:
 
 
 def runtime_with(**parts: Any) -> Runtime:
-    """The machine's runtime with some parts replaced."""
+    """The system's runtime with some parts replaced."""
     return replace(system_runtime(), **parts)
 
 
 def home_at(
     storage: Storage | str, runtime: Runtime | None = None, options: Mapping[str, object] | None = None
 ) -> TableHome:
-    """A table's home on a storage, or on a folder without waiting for the disk."""
+    """The table's home on a storage, or on a folder without fsync."""
     real = LocalStorage(storage, fsync=False) if isinstance(storage, str) else storage
     return TableHome(real, runtime or system_runtime(), options or {})
 
@@ -59,5 +59,5 @@ def make_at(home: TableHome, schema: pa.Schema = ORDERS, **arguments: Any) -> hu
 
 
 def context_of(table: hudi.HudiTable) -> TableContext:
-    """The table's context, for tests of the floors below the table."""
+    """The table's context, for tests of lower packages."""
     return table._home.context()

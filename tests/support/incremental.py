@@ -1,4 +1,4 @@
-"""What the tests of assets that read `Changes` share: a partitioning, a short timeline, and questions about a table."""
+"""Helpers for tests of assets that read `Changes`: a partitions definition, a short timeline, and queries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ids(table: hudi.HudiTable) -> list[int]:
 
 
 def foreign_commits(table: hudi.HudiTable, orders: Callable[..., pa.Table], count: int = 7) -> None:
-    """Another writer commits so often that the commits before are archived."""
+    """Let another writer commit until the earlier commits are archived."""
     other = hudi.open_table(table.location, options=SHORT)
     for number in range(count):
         other.upsert(orders(1_000 + number, day="2026-01-03"))
@@ -40,7 +40,7 @@ def foreign_commits(table: hudi.HudiTable, orders: Callable[..., pa.Table], coun
 
 
 def half(name: str, wanted: int) -> dg.AssetsDefinition:
-    """An asset that reads the changes of ``orders`` and writes the even (0) or odd (1) ids to the table ``all``, which both halves share."""
+    """An asset that reads the changes of ``orders`` and writes even (0) or odd (1) ids to the table ``all``, which both halves share."""
 
     @hudi_asset(key=name, table="all", record_key="id")
     def asset(orders: Changes) -> pa.Table:

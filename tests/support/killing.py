@@ -1,4 +1,4 @@
-"""Writers that are killed in the middle, as real processes."""
+"""Writers in separate processes that are killed during a write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _processes.set_forkserver_preload(["pyhudi_core"])
 
 
 def killed_after(location: str, verb: str, part: str, data: pa.Table) -> None:
-    """Upsert in a process that gets SIGKILL right after its first call of a storage verb on a path with this part in it."""
+    """Upsert in a process that gets SIGKILL right after its first call of a storage verb on a path that contains this text."""
     process = _processes.Process(target=_write_and_die, args=(location, verb, part, data))
     process.start()
     process.join(60)
@@ -26,7 +26,7 @@ def killed_after(location: str, verb: str, part: str, data: pa.Table) -> None:
 
 
 def killed_in_the_middle(location: str, part: str, data: pa.Table) -> None:
-    """Upsert in a process that gets SIGKILL when a file on a path with this part in it is written, and has no name yet."""
+    """Upsert in a process that gets SIGKILL while it writes a file on a path that contains this text, before the file has its name."""
     process = _processes.Process(target=_write_half_and_die, args=(location, part, data))
     process.start()
     process.join(60)

@@ -1,4 +1,4 @@
-"""Log files, HFiles and ORC files that Hudi wrote, out of the golden tables."""
+"""Log files, HFiles and ORC files that Hudi wrote, from the golden tables."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def golden_logs(release: str = "*") -> Iterator[tuple[str, bytes]]:
 
 
 def golden_hfiles(release: str = "*") -> Iterator[tuple[str, bytes]]:
-    """Name and bytes of every HFile that is a base file."""
+    """Name and bytes of every HFile base file."""
     return _members(release, lambda name: name.endswith(".hfile"))
 
 
 def golden_orc_files() -> list[bytes]:
-    """Base files in ORC."""
+    """Name and bytes of every ORC base file."""
     return [data for _, data in _members("hudi-1.0.2", lambda name: name.endswith(".orc"))]
 
 

@@ -1,4 +1,4 @@
-"""Merge-on-read tables that Hudi wrote, changed by hand: a deltacommit more, or bytes of a log that are damaged."""
+"""Merge-on-read tables of Hudi that a test changes: it adds a deltacommit, or damages a log."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pyhudi_core.model.schema import to_avro
 
 
 def slices(table: hudi.HudiTable) -> list[FileSlice]:
-    """The newest slices."""
+    """The latest slices."""
     return table.scan().slices()
 
 
 def append(table: hudi.HudiTable, piece: FileSlice, rows: pa.Table) -> Path:
-    """Write the rows, meta columns included, into a log of the slice, in a deltacommit of its own; returns the log."""
+    """Write the rows, including meta columns, to a log of the slice in a new deltacommit; returns the log."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink)
     headers = {Header.SCHEMA: to_avro(rows.schema, "row")}
@@ -35,7 +35,7 @@ def append(table: hudi.HudiTable, piece: FileSlice, rows: pa.Table) -> Path:
 def append_block(
     table: hudi.HudiTable, piece: FileSlice, kind: BlockType, headers: Mapping[Header, str], content: bytes, rows: int = 1
 ) -> Path:  # fmt: skip
-    """Write one block into a log of the slice, in a deltacommit of its own; returns the log."""
+    """Write one block to a log of the slice in a new deltacommit; returns the log."""
     last = table.timeline.commits[-1]
     begun = next_time(table)
     name = LogFileName(piece.file_id, begun, 1, "0-0-0")
@@ -53,12 +53,12 @@ def append_block(
 
 
 def next_time(table: hudi.HudiTable) -> str:
-    """The requested time that the next appended deltacommit will have."""
+    """The requested time of the next appended deltacommit."""
     return time_after(max(instant.completion_time or "" for instant in table.timeline))
 
 
 def damage(log: Path) -> None:
-    """Let the length of the last block of a log lie."""
+    """Write a wrong length into the last block of a log."""
     data = bytearray(log.read_bytes())
     data[data.rindex(b"#HUDI#") + 10] ^= 0x55
     log.write_bytes(data)

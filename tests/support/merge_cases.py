@@ -1,4 +1,4 @@
-"""Cases of the merge law as data: which version of a row is left, wherever versions meet. Every place that merges is run against them.
+"""Cases of the merge law as data: which version of a row wins. Every code that merges is tested against them.
 
 A story is the versions of one key in the order of their arrival. `left_of` says in plain words what the law is, one pair after the other.
 """
@@ -56,14 +56,14 @@ class Kind:
         return next(n for n, step in enumerate(self.ladder) if repr(ordering) in map(repr, step))
 
     def value(self, word: str) -> Ordering:
-        """The ordering values that a word of a story stands for."""
+        """The ordering values for a word of a story."""
         if word == "none":
             return (None,) * len(self.types)
         return self.ladder[{"low": self.low, "middle": self.middle, "high": self.high}[word]][-1]
 
 
 def _single(kind: pa.DataType, *steps: Any, at: tuple[int, int, int], wrapper: str = "") -> Kind:
-    """One ordering column; a step is a value, or a list of equal ones."""
+    """One ordering column; a step is a value, or a list of equal values."""
     ladder = tuple(tuple((value,) for value in (step if isinstance(step, list) else [step])) for step in steps)
     return Kind((kind,), ladder, *at, wrapper)
 
@@ -102,7 +102,7 @@ ROW, MARKED, LISTED, KEY = "row", "marked", "listed", "key"
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a row: what it is, and its ordering values."""
+    """One version of a row: its kind and its ordering values."""
 
     what: str
     ordering: Ordering
@@ -170,18 +170,18 @@ CASES = [
 
 
 def fits(case: Case, kind: Kind) -> bool:
-    """Whether a kind has values for the case: booleans have no three steps, and not every value can stand in a delete block."""
+    """Whether a type has values for the case: booleans do not have three steps, and a delete block cannot contain every value."""
     words = " ".join(case.words)
     return ("listed" not in words or bool(kind.wrapper)) and ("bool" not in str(kind.types[0]) or "middle" not in words)
 
 
 def stories(kind: Kind, choose: Callable[[Case], bool] = lambda case: True) -> dict[str, tuple[Case, Story]]:
-    """The cases that fit, by name."""
+    """The cases that fit this type, by name."""
     return {case.name: (case, case.story(kind)) for case in CASES if fits(case, kind) and choose(case)}
 
 
 def left_of(story: Sequence[Version], kind: Kind, *, start: int = 0) -> int | None:
-    """The law in plain words: versions that arrive one after the other, none of them stored. The number of the version that decides."""
+    """The merge law in its simplest form, for versions in the order of arrival, none of them stored. Returns the number of the deciding version."""
     state = start
     for number in range(start + 1, len(story)):
         if newer_wins(story[number], story[state], kind):
@@ -190,7 +190,7 @@ def left_of(story: Sequence[Version], kind: Kind, *, start: int = 0) -> int | No
 
 
 def newer_wins(newer: Version, older: Version, kind: Kind) -> bool:
-    """The law in plain words, for one pair."""
+    """The merge law in its simplest form, for one pair."""
     if newer.outright(kind):
         return True
     if older.outright(kind):
@@ -199,13 +199,13 @@ def newer_wins(newer: Version, older: Version, kind: Kind) -> bool:
 
 
 def left_in_logs(story: Story, kind: Kind) -> int | None:
-    """What is left where all versions are entries of logs."""
+    """The remaining version if all versions are log entries."""
     state = left_of(story, kind)
     return state if state is not None and story[state].what == ROW else None
 
 
 def left_over_base(story: Story, kind: Kind) -> int | None:
-    """What is left where the first version, a row, is stored, and the others meet each other first."""
+    """The remaining version if the first version is a stored row; the other versions are merged with each other first."""
     if len(story) == 1:
         return 0
     state = left_of(story, kind, start=1)
@@ -216,7 +216,7 @@ def left_over_base(story: Story, kind: Kind) -> int | None:
 
 
 def left_by_commits(story: Story, kind: Kind) -> int | None:
-    """What is left where nothing but rows is stored, and every version meets what is there."""
+    """The remaining version if only rows are stored, and each version is merged with the stored row."""
     state: int | None = None
     for number, version in enumerate(story):
         if state is None or newer_wins(version, story[state], kind):
@@ -225,7 +225,7 @@ def left_by_commits(story: Story, kind: Kind) -> int | None:
 
 
 def random_stories(kind: Kind, seed: int, count: int, whats: Sequence[str] = (ROW, ROW, MARKED)) -> dict[str, Story]:
-    """Stories that start with a row, the same for the same seed; values often meet again."""
+    """Random stories that start with a row; the same seed gives the same stories, and values are often equal."""
     chance = random.Random(seed)
     values = [value for step in kind.ladder for value in step]
     made = {}
@@ -238,13 +238,13 @@ def random_stories(kind: Kind, seed: int, count: int, whats: Sequence[str] = (RO
 
 
 def delete_record(key: str, version: Version, kind: Kind) -> DeleteRecord:
-    """The entry of a delete block; Hudi writes an int of 0 for a delete of a key."""
+    """The entry of a delete block; Hudi writes an int of 0 as the ordering value of a delete by key."""
     wrapper, value = ("IntWrapper", 0) if version.what == KEY else (kind.wrapper, version.ordering[0])
     return DeleteRecord(key, "", value, wrapper)
 
 
 def rows_of(versions: Sequence[tuple[str, int, Version]], kind: Kind) -> pa.Table:
-    """Rows of a table: key, number and version; deletes of keys have no ordering values."""
+    """Rows of a table with key, number and version; deletes by key have no ordering values."""
     columns = [
         pa.array([key for key, _, _ in versions], pa.string()),
         *(

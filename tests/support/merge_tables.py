@@ -1,4 +1,5 @@
-"""The cases of the merge law (`merge_cases`) in tables: written commit by commit, as one batch, or as logs over base rows; read, and told as changes."""
+"""The cases of the merge law (`merge_cases`) as tables: written in commits, as one batch, or as logs on base rows, then read by scans and
+`changes`."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ Told = Mapping[str, Story]
 
 
 def as_arrow(rows: pa.Table) -> Any:
-    """What is written: Arrow data, for the local engine."""
+    """The batch as Arrow data, for the local engine."""
     return rows
 
 
 def by_commits(location: str, told: Told, kind: Kind, data: Callable[[pa.Table], Any] = as_arrow) -> hudi.HudiTable:
-    """A copy-on-write table that every version of a row reaches in a commit of its own."""
+    """A copy-on-write table; each version of a row is written in a separate commit."""
     table = make(location, kind.schema, record_key="id", ordering=list(kind.names))
     for number in range(max(map(len, told.values()))):
         here = [(key, number, story[number]) for key, story in told.items() if number < len(story)]
@@ -38,7 +39,7 @@ def by_commits(location: str, told: Told, kind: Kind, data: Callable[[pa.Table],
 
 
 def in_one_batch(location: str, told: Told, kind: Kind, data: Callable[[pa.Table], Any] = as_arrow) -> hudi.HudiTable:
-    """A copy-on-write table that has the first version of each row, and then meets all others in one upsert."""
+    """A copy-on-write table with the first version of each row; one upsert writes all other versions."""
     table = make(location, kind.schema, record_key="id", ordering=list(kind.names))
     table.upsert(data(rows_of([(key, 0, story[0]) for key, story in told.items()], kind)))
     rest = [(key, n, version) for key, story in told.items() for n, version in enumerate(story) if n]
@@ -47,7 +48,7 @@ def in_one_batch(location: str, told: Told, kind: Kind, data: Callable[[pa.Table
 
 
 def as_logs(location: str, told: Told, kind: Kind, mode: str = "EVENT_TIME_ORDERING") -> hudi.HudiTable:
-    """A merge-on-read table with the first versions in its base file, and a log for every further one."""
+    """A merge-on-read table with the first versions in its base file, and a log for each further version."""
     options = {"hoodie.record.merge.mode": mode}
     table = make(location, kind.schema, record_key="id", ordering=list(kind.names), options=options)
     table.upsert(rows_of([(key, 0, story[0]) for key, story in told.items()], kind))
@@ -73,14 +74,14 @@ def _with_meta(rows: pa.Table, instant: str) -> pa.Table:
 
 
 def left(table: hudi.HudiTable, told: Told) -> Left:
-    """Which version a scan shows."""
+    """The version that a scan returns."""
     found = {row["id"]: row["version"] for row in table.scan(columns=["id", "version"]).to_arrow().to_pylist()}
     assert found.keys() <= told.keys()
     return {key: found.get(key) for key in told}
 
 
 def left_by_changes(table: hudi.HudiTable, told: Told) -> Left:
-    """Which version is left where all changes are applied; each must say what was there before."""
+    """The version that remains after all changes are applied; the `before` of each change must be the current version."""
     state: dict[str, int] = {}
     for change in table.changes(columns=["id", "version"]).to_arrow().to_pylist():
         before, after = change["before"], change["after"]

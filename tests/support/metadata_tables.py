@@ -1,4 +1,4 @@
-"""Metadata tables for tests: one is built of a table; and does it tell the truth? Listing, statistics and record index are compared with files and rows."""
+"""Build metadata tables for tests, and compare their listing, statistics and record index with files and rows."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import pyhudi_core as hudi
+from pyhudi_core.engine import engine_for
 from pyhudi_core.file_groups.listing import StorageListing
-from pyhudi_core.metadata_table import names, new_metadata_table
-from pyhudi_core.metadata_table.changes import CommitChanges, KeyPlaces, records_of
+from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.changes import CommitChanges, KeyPlaces
 from pyhudi_core.metadata_table.first_records import ExistingTable
-from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.metadata_table.reader import MetadataListing, MetadataTable
 from pyhudi_core.metadata_table.statistics import trusted_stats
-from pyhudi_core.model import java_properties
 from pyhudi_core.model.file_names import parse_data_file
-from pyhudi_core.model.instant import time_after
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.storage.below import StorageBelow
-from pyhudi_core.timeline import properties_file
-from pyhudi_core.timeline.active import TimelineFolder
+from pyhudi_core.write.metadata_build import build_partitions
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.int64()), ("price", pa.float64())])
 GROUPS = {names.FILES: 1, names.COLUMN_STATS: 2, names.PARTITION_STATS: 1, names.RECORD_INDEX: 3}
@@ -33,7 +30,7 @@ def rows(first: int, last: int) -> pa.Table:
 
 
 def existing(table: hudi.HudiTable) -> CommitChanges:
-    """What is to be known of a table from the beginning, its keys included."""
+    """The changes from which a new metadata table of this table is built: its files, statistics and keys."""
     storage = table._home.storage
     found = ExistingTable(
         storage, StorageListing(storage, True), table.snapshot().view.visibility, table.schema, SerialExecutor()
@@ -51,31 +48,20 @@ def existing(table: hudi.HudiTable) -> CommitChanges:
 
 def build(table: hudi.HudiTable, *partitions: str) -> None:
     """Build the metadata table of a table, with all of `GROUPS` or with these partitions."""
+    context = table._home.context()
     groups_of = {name: count for name, count in GROUPS.items() if name in (partitions or GROUPS)}
-    storage = table._home.storage
-    below = StorageBelow(storage, names.FOLDER)
-    folder = TimelineFolder(below, ".hoodie/timeline")
-    body = java_properties.render(new_metadata_table.properties(table.name), "new")
-    storage.put(f"{names.FOLDER}/.hoodie/hoodie.properties", body)
-    known = existing(table)
-    time = max((instant.completion_time or "" for instant in table.timeline), default="20260101010101001")
-    for number, (partition, groups) in enumerate(groups_of.items()):
-        time = time_after(time)
-        FirstBuild(partition, number, records_of(known, partition), groups).write(below, folder, time)
-    properties_file.apply(
-        storage, {"hoodie.table.metadata.partitions": ",".join(sorted(groups_of))}, "metadata table", lambda: True
-    )
+    build_partitions(context, groups_of, engine_for(None, context.runtime.executor))
 
 
 def metadata_of(table: hudi.HudiTable) -> MetadataTable:
-    """The metadata table that a table lists, whatever a reader thinks of it."""
+    """The metadata table that a table lists, also if readers ignore it."""
     partitions = table.config.metadata_partitions
     assert partitions, "the table lists no metadata table"
     return MetadataTable.open(table._home.storage, table.timeline, partitions)
 
 
 def left_in_metadata_table(table: hudi.HudiTable) -> list[str]:
-    """Files of the metadata table that no completed instant of it wrote, and pending instants."""
+    """Files of the metadata table that none of its completed instants wrote, and its pending instants."""
     metadata = metadata_of(table)
     own = metadata.slices.own
     left = [f"pending {instant.requested_time}" for instant in own.pending]
@@ -88,7 +74,7 @@ def left_in_metadata_table(table: hudi.HudiTable) -> list[str]:
 
 
 def assert_metadata_is_true(table: hudi.HudiTable) -> None:
-    """Readers use the metadata table, and all that it says is so. For copy-on-write tables."""
+    """Check that readers use the metadata table, and that all its content is correct. For copy-on-write tables."""
     assert table.snapshot().metadata is not None, "readers do not use it"
     metadata = metadata_of(table)
     _assert_files(table, metadata)
@@ -101,7 +87,7 @@ def assert_metadata_is_true(table: hudi.HudiTable) -> None:
 
 
 def _assert_files(table: hudi.HudiTable, metadata: MetadataTable) -> None:
-    """It lists the files that completed commits name, and no other; a pending write's do not count."""
+    """Check that it lists exactly the files that completed commits name; files of pending writes do not count."""
     stored = StorageListing(table._home.storage, bool(table.config.partition_fields))
     admits = table.snapshot().visibility.admits
     listed = MetadataListing(metadata)

@@ -1,4 +1,4 @@
-"""Ports for servers that are told theirs."""
+"""Ports for servers that must be started with a port."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FIRST, _END = 20_000, 32_000
 
 
 def free_port() -> int:
-    """A port that nobody listens on; another process begins its search elsewhere."""
+    """A free port; different processes begin their search at different ports."""
     ports = list(range(_FIRST, _END))
     random.Random(os.getpid()).shuffle(ports)
     for port in ports:

@@ -1,4 +1,4 @@
-"""Arrow tables as DataFrames, and rows of scans by way of Spark."""
+"""Arrow tables as DataFrames, and rows of scans through Spark."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pyhudi_core.engine.spark_types import to_spark
 
 
 def _spark_like(kind: pa.DataType) -> pa.DataType:
-    """Spark has one precision of timestamps, and no other zone in its types."""
+    """Convert to Spark's types: Spark has one precision of timestamps, and no other time zone in its types."""
     return pa.timestamp("us", "UTC" if kind.tz else None) if pa.types.is_timestamp(kind) else kind
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
-    """A value as PySpark takes it: maps are dictionaries, at every depth."""
+    """A value as PySpark accepts it: maps become dictionaries, at every depth."""
     if value is None:
         return None
     if pa.types.is_map(kind):
@@ -28,7 +28,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
 
 
 def frame(spark: Any, table: pa.Table, partitions: int = 2) -> Any:
-    """An Arrow table as a DataFrame, by way of plain rows (which every release of PySpark takes)."""
+    """An Arrow table as a DataFrame, made of plain rows, which every release of PySpark accepts."""
     kinds = to_spark(pa.schema([(field.name, _spark_like(field.type)) for field in table.schema]))
     plain = [
         tuple(_plain(value, field.type) for value, field in zip(row.values(), table.schema, strict=True))
@@ -38,5 +38,5 @@ def frame(spark: Any, table: pa.Table, partitions: int = 2) -> Any:
 
 
 def spark_rows(scan: Any, spark: Any, *columns: str) -> list[tuple[Any, ...]]:
-    """A scan's rows by way of Spark."""
+    """A scan's rows, read through Spark."""
     return sorted((tuple(row) for row in scan.to_spark(spark).select(*columns).collect()), key=str)

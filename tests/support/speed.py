@@ -10,7 +10,7 @@ REFERENCE_S = 0.04
 
 
 def slowness() -> float:
-    """By which factor limits of processor time are longer here and now; 1 on a machine that is as fast as that one."""
+    """The factor for limits of processor time on this machine at this time; 1 on a machine as fast as the reference."""
     return max(1.0, min(_work() for _ in range(3)) / REFERENCE_S)
 
 

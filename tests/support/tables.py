@@ -1,4 +1,4 @@
-"""Small tables for tests: made without waiting for the disk, read back as plain rows."""
+"""Small tables for tests, written without fsync and read as plain rows."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ ORDERS = pa.schema([("id", pa.int64()), ("day", pa.string()), ("price", pa.float
 def make(
     location: str, schema: pa.Schema = ORDERS, record_key: str | Sequence[str] = "id", **arguments: Any
 ) -> hudi.HudiTable:
-    """A new table; `partition_by="day"` unless the test says otherwise."""
+    """A new table with `partition_by="day"`, unless the test passes something else."""
     arguments.setdefault("partition_by", "day" if "day" in schema.names else ())
     return hudi.create_table(location, schema, record_key, storage_options=FAST, **arguments)
 
 
 def reopen(table: hudi.HudiTable, **options: object) -> hudi.HudiTable:
-    """Another handle on the same table, with options of its own; dots in keys are written as double underscores."""
+    """Another handle of the same table with its own options; dots in keys are written as double underscores."""
     return hudi.open_table(
         table.location, storage_options=FAST, options={k.replace("__", "."): v for k, v in options.items()}
     )
 
 
 def orders(*rows: tuple[Any, ...]) -> pa.Table:
-    """Rows (id, day, price, ts); what is left away at the end is null, apart from the day, which is "a"."""
+    """Rows (id, day, price, ts). Missing values at the end are null, except the day, which is "a"."""
     filled = [(*row, *(None, "a", None, None)[len(row) :]) for row in rows]
     columns = list(zip(*filled, strict=True)) or [()] * 4
     return pa.table(
@@ -55,7 +55,7 @@ def rows(source: Any, *columns: str, by: str | None = None) -> list[tuple[Any, .
 
 
 def timeline_names(table: hudi.HudiTable) -> list[str]:
-    """The names of the active timeline's highest states."""
+    """The file names of the active timeline, each instant in its latest state."""
     return [instant.file_name() for instant in table.timeline]
 
 

@@ -1,4 +1,4 @@
-"""Waits for what comes about in another thread or process; no test should count on how long that takes."""
+"""Wait for events in another thread or process. No test may depend on how long they take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PATIENCE_S = 120
 
 
 def until(seen: Callable[[], object]) -> object:
-    """What the call gives as soon as it is true; fails after two minutes."""
+    """Repeat the call until its result is true, and return the result; fails after two minutes."""
     end = time.monotonic() + PATIENCE_S
     while not (found := seen()):
         assert time.monotonic() < end, "it did not come about in time"

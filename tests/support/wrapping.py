@@ -1,4 +1,4 @@
-"""What a storage that a test wraps has to do itself, so that no call goes past the wrapper."""
+"""A base class for storages that wrap another storage, so that no call bypasses the wrapper."""
 
 from __future__ import annotations
 

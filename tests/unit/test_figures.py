@@ -15,7 +15,7 @@ import pytest
 from reliability.recording import merged
 from reliability.test_crashes import SETUPS
 
-from benchmarks import commit_writers, machine, report
+from benchmarks import commit_writers, local_peers, machine, report
 from scripts import figures, nightly, nightly_parts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -159,6 +159,23 @@ def test_every_result_of_a_promise_is_on_the_list_of_promised_figures() -> None:
     }
     sources = {f"benchmarks/results/{goal.source}" for goal in report.goals(kept)}
     assert sources <= set(figures.PROMISED)
+
+
+def test_the_page_shows_sizes_on_the_disk_beside_the_times_of_the_local_engine_and_its_peers() -> None:
+    names, verbs = (local_peers.OURS, "deltalake"), ("load", "upsert", "delete", "scan", "commits")
+    seconds = {verb: {name: [1.0 + place, 2.0 + 2 * place] for place, name in enumerate(names)} for verb in verbs}
+    seconds["commits"] = {name: [3.0] for name in (*names, local_peers.UNSAFE)}
+    sizes = {
+        "load": dict.fromkeys(names, 5_000_000),
+        "500 commits": dict(zip(names, (7_000_000, 6_000_000), strict=True)),
+    }
+    growth = dict.fromkeys(seconds["commits"], 1.25)
+    kept = {"size": 1000, "batch": 10, "commits": 500, "seconds": seconds, "bytes": sizes, "growth": growth}
+    text = local_peers.section({"local_peers": kept})
+    assert "| deltalake | 2 (2 to 2) | 2 (2 to 2) | 2 (2 to 2) | 2 (2 to 2) | 1 | 1.25 |" in text
+    assert f"| {local_peers.UNSAFE} |  |  |  |  | 1 | 1.25 |" in text
+    assert "| deltalake | 5.0 | 6.0 |" in text
+    assert local_peers.section({}) == ""
 
 
 # --- what a benchmark may claim

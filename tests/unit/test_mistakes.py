@@ -66,7 +66,9 @@ WRITES: dict[str, Mistake] = {
     "unsafe partition": lambda table: table.upsert(orders((1, ".."))),
     "key that is there": lambda table: table.insert(ROW),
     "key twice": lambda table: table.insert(orders((7,), (7,))),
-    "partial update": lambda table: table.upsert(ROW, partial=True),
+    "partial insert": lambda table: table.insert(ROW, partial=True),
+    "partial rows without a key": lambda table: table.upsert(ROW.drop(["id"]), partial=True),
+    "partial rows with new keys": lambda table: table.upsert(orders((99,)).drop(["price"]), partial=True),
     "delete of nothing": lambda table: table.delete(),
     "delete by an unknown column": lambda table: table.delete(where="prize = 1"),
     "notes that are no text": lambda table: table.upsert(ROW, extra_metadata={"a": 1}),  # type: ignore[dict-item]

@@ -279,11 +279,6 @@ def test_delete_takes_keys_or_a_condition(location: str, arguments: dict) -> Non
         make(location).delete(**arguments)
 
 
-def test_partial_updates_are_refused_by_name(location: str) -> None:
-    with pytest.raises(InvalidOptionError, match="Partial"):
-        make(location).upsert(orders((1,)), partial=True)
-
-
 def test_data_of_several_kinds_can_be_written(location: str) -> None:
     import pandas as pd
 

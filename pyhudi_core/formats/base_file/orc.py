@@ -36,7 +36,7 @@ from pyhudi_core.model.schema_cast import conform
 from pyhudi_core.runtime.isolated import orc_stripes
 
 MAX_STRIPE_ROWS = 1 << 24
-"""Stripes are read whole, and rows that are all alike take next to no bytes."""
+"""Stripes are read completely, and equal rows take almost no bytes."""
 _ORC_SCHEMA = b"orc.avro.schema"
 _GMT = ("GMT", "UTC", "Etc/UTC", "Z", "")
 
@@ -111,7 +111,7 @@ class OrcBaseFile:
                 limit=MAX_STRIPE_ROWS,
                 seen=most,
                 path=self._path,
-                hint="Rewrite the file group with Hudi (clustering); stripes are read whole.",
+                hint="Rewrite the file group with Hudi (clustering); stripes are read completely.",
             )
         if not self._columns:
             for stripe in stripes:

@@ -1,7 +1,7 @@
 """Write Parquet base files (specification, "Base Files" and "Meta Fields").
 
 A file has what Hudi's readers expect: meta columns first, and in the footer the bloom filter of the record keys, the least and the
-greatest key, and the Avro schema. Intended differences from Hudi's writer: lists have three levels, pages are compressed with snappy unless
+greatest key, and the Avro schema. Intended differences from Hudi's writer: lists have three levels, pages are compressed with zstd unless
 an option says otherwise, and columns with few repeated values get no dictionary.
 
 Invariant: memory is bounded by a row group of rows.
@@ -21,15 +21,17 @@ import pyarrow.parquet as pq
 from pyhudi_core.formats.base_file.footer import AVRO_SCHEMA, BLOOM_FILTER, BLOOM_TYPE, MAX_KEY, MIN_KEY, WRITER_MODEL
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange, written_ranges
 from pyhudi_core.formats.bloom import BloomBuilder, BloomFilter
-from pyhudi_core.model.meta_fields import COMMIT_SEQNO, RECORD_KEY
+from pyhudi_core.model.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 
 # All values of these columns differ, so a dictionary is useless.
 _UNIQUE = frozenset({COMMIT_SEQNO, RECORD_KEY})
+# These columns have few values, so they wait as dictionaries: 4 bytes a row instead of the 113 of their texts, and Parquet hashes no text.
+_FEW_VALUES = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
 # This number of rows shows whether a column's values repeat: the share of distinct values is below this one.
 _SAMPLE_ROWS = 16_384
 _UNIQUE_SHARE = 0.92
-# The ratio of file bytes to Arrow bytes, used until the first row group gives it.
-_FIRST_RATIO = 0.25
+# The ratio of file bytes to Arrow bytes with and without a codec, used until the first row group gives it.
+_FIRST_RATIO, _FIRST_RATIO_PLAIN = 0.2, 0.5
 # The Arrow memory of a buffered row group is at most this many times its size in the file.
 _MAX_EXPANSION = 8
 
@@ -67,7 +69,7 @@ class BaseFileWriter:
         *,
         avro_schema: str,
         bloom: BloomFilter | BloomBuilder | None,
-        codec: str = "snappy",
+        codec: str = "zstd",
         codec_level: int | None = None,
         row_group_rows: int = 200_000,
         row_group_bytes: int = 16 << 20,
@@ -77,7 +79,7 @@ class BaseFileWriter:
         self._bloom = bloom
         self._row_group_rows = row_group_rows
         self._row_group_bytes = row_group_bytes
-        self._ratio = _FIRST_RATIO
+        self._ratio = _FIRST_RATIO_PLAIN if codec in ("none", "uncompressed") else _FIRST_RATIO
         self._pending: list[pa.Table] = []
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -103,7 +105,7 @@ class BaseFileWriter:
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
         """Add rows with the schema's columns."""
-        table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+        table = _with_dictionaries(data if isinstance(data, pa.Table) else pa.Table.from_batches([data]))
         while table.num_rows:
             row_bytes = max(table.nbytes / table.num_rows, 1.0)
             taken = table.slice(0, self._room(row_bytes))
@@ -134,7 +136,7 @@ class BaseFileWriter:
     def close(self) -> BaseFileStats:
         """Write the buffered rows and the footer. The stream stays open."""
         self._flush()
-        writer = self._opened(self._schema.empty_table())
+        writer = self._opened(_with_dictionaries(self._schema.empty_table()))
         writer.add_key_value_metadata(self._key_value())
         writer.close()
         ranges = written_ranges(self._metadata[0], self._schema)
@@ -155,7 +157,7 @@ class BaseFileWriter:
             codec, level = self._codec
             self._writer = pq.ParquetWriter(
                 self._stream,
-                self._schema,
+                first.schema,
                 compression=codec,
                 compression_level=level,
                 use_dictionary=_dictionary_leaves(first),
@@ -178,7 +180,8 @@ class BaseFileWriter:
         if not self._pending_rows:
             return
         before = self._stream.tell()
-        table = pa.concat_tables(self._pending)
+        # Parquet writes a column as a dictionary only if all its chunks have one dictionary.
+        table = pa.concat_tables(self._pending).unify_dictionaries()
         self._opened(table).write_table(table, row_group_size=self._pending_rows)
         self._with_nan.update(
             field.name
@@ -205,6 +208,15 @@ def _utf8(key: str) -> bytes:
     return key.encode()
 
 
+def _with_dictionaries(table: pa.Table) -> pa.Table:
+    """The rows with dictionaries for the columns of few values, as far as there are such (rows of logs may have no meta columns)."""
+    for name in _FEW_VALUES:
+        index = table.schema.get_field_index(name)
+        if index >= 0 and not pa.types.is_dictionary(table.schema.field(index).type):
+            table = table.set_column(index, name, table.column(index).dictionary_encode())
+    return table
+
+
 def _dictionary_leaves(table: pa.Table) -> list[str]:
     """Return the Parquet paths whose values are worth a dictionary.
 
@@ -217,7 +229,9 @@ def _dictionary_leaves(table: pa.Table) -> list[str]:
 def _repeats(sample: pa.Table, field: pa.Field) -> bool:
     if field.name in _UNIQUE:
         return False
-    if sample.num_rows < _SAMPLE_ROWS or pa.types.is_nested(field.type) or pa.types.is_decimal(field.type):
+    if sample.num_rows < _SAMPLE_ROWS or field.name in _FEW_VALUES:
+        return True
+    if pa.types.is_nested(field.type) or pa.types.is_decimal(field.type):
         return True
     return bool(pc.count_distinct(sample[field.name]).as_py() < _UNIQUE_SHARE * sample.num_rows)
 

@@ -82,7 +82,7 @@ def codec_of(number: int) -> Codec:
     except ValueError:
         raise UnsupportedTableError(
             f"The HFile is compressed with codec {number}; Hudi has none (2) and gzip (1)",
-            hint="Write the metadata table anew with Hudi's defaults.",
+            hint="Write the metadata table again with Hudi's defaults.",
         ) from None
 
 

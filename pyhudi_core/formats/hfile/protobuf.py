@@ -98,5 +98,5 @@ def corrupt(what: str) -> CorruptHFileError:
     """Return the error for bytes that are not an HFile."""
     return CorruptHFileError(
         f"The HFile is damaged: {what}",
-        hint="Take the metadata table's partition off hoodie.table.metadata.partitions; the next writer builds it anew.",
+        hint="A metadata table is made anew by `pyhudi metadata LOCATION rebuild`.",
     )

@@ -18,13 +18,16 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi_core.formats.hfile import block as blocks
 from pyhudi_core.formats.hfile.block import Block
+from pyhudi_core.formats.hfile.key_order import depend_on_order, depends_on_order, java_order, places_among
 from pyhudi_core.formats.hfile.protobuf import corrupt, read_hadoop_vlong, read_message, read_varint
 
 TRAILER_SIZE = 4096
@@ -137,18 +140,30 @@ class HFileReader:
             if which:
                 yield found.select(np.array(which, np.int64))
 
+    def lookup_column(self, keys: pa.BinaryArray) -> Iterator[Entries]:
+        """As `lookup`, for a column of keys in the order of their bytes. No key becomes a Python object, but for those from U+E000 on."""
+        odd = depend_on_order(keys)
+        if odd.any():
+            yield from self.lookup(keys.filter(pa.array(odd)).to_pylist())
+            keys = keys.filter(pa.array(~odd))
+        for leaf, inside in self._route_column(self._root, self._levels, keys):
+            found = self._entries(leaf)
+            which = pc.index_in(inside, value_set=found.key_array()).drop_null()
+            if len(which):
+                yield found.select(which.to_numpy().astype(np.int64))
+
     def lookup_prefixes(self, prefixes: Sequence[bytes]) -> Iterator[Entries]:
         """Return the entries whose key begins with one of these prefixes."""
         wanted = set(prefixes)
         lengths = sorted({len(prefix) for prefix in wanted})
-        doubtful = [prefix for prefix in wanted if _depends_on_order(prefix)]
+        doubtful = [prefix for prefix in wanted if depends_on_order(prefix)]
         walk = self._walk()
         leaves = list(self._leaves(self._root, self._levels, walk))
         for number, leaf in enumerate(leaves):
             after = leaves[number + 1].key if number + 1 < len(leaves) else None
             first = leaf.key if number else b""
             if not any(_may_hold(prefix, first, after) for prefix in wanted) and not any(
-                _may_hold(_java_order(prefix), _java_order(first), None if after is None else _java_order(after))
+                _may_hold(java_order(prefix), java_order(first), None if after is None else java_order(after))
                 for prefix in doubtful
             ):
                 continue
@@ -166,8 +181,8 @@ class HFileReader:
             groups: dict[int, list[bytes]] = {}
             for key in keys:
                 places = {bisect_right(starts, key) - 1}
-                if _depends_on_order(key):
-                    places.add(bisect_right(starts, _java_order(key), key=_java_order) - 1)
+                if depends_on_order(key):
+                    places.add(bisect_right(starts, java_order(key), key=java_order) - 1)
                 for place in places - {-1}:
                     groups.setdefault(place, []).append(key)
             for place, inside in groups.items():
@@ -177,6 +192,21 @@ class HFileReader:
                     yield from down(self._index(entries[place]), level - 1, inside)
 
         yield from down(self._root, self._levels, wanted)
+
+    def _route_column(
+        self, entries: list[IndexEntry], level: int, keys: pa.BinaryArray
+    ) -> Iterator[tuple[IndexEntry, pa.BinaryArray]]:
+        """Return the data blocks for sorted keys, each with its slice of them."""
+        places = places_among([entry.key for entry in entries], keys)
+        edges = np.flatnonzero(np.diff(places, prepend=-2, append=-2))
+        for begin, end in pairwise(edges.tolist()):
+            if places[begin] < 0:
+                continue
+            entry, inside = entries[places[begin]], keys.slice(begin, end - begin)
+            if level == 1:
+                yield entry, inside
+            else:
+                yield from self._route_column(self._index(entry), level - 1, inside)
 
     def _walk(self) -> _Walk:
         return _Walk(self._size)
@@ -344,13 +374,3 @@ def _file_info(payload: bytes) -> dict[bytes, bytes]:
 def _may_hold(prefix: bytes, first: bytes, after: bytes | None) -> bool:
     """Whether a block from ``first`` up to (not including) ``after`` can hold a key with the prefix."""
     return (after is None or prefix < after) and (prefix >= first or first.startswith(prefix))
-
-
-def _depends_on_order(key: bytes) -> bool:
-    """Whether a key has characters from U+E000 on."""
-    return max(key, default=0) >= 0xEE
-
-
-def _java_order(key: bytes) -> bytes:
-    """Return the sort key of Java strings: UTF-16 units. Index keys may be cut inside a character."""
-    return key.decode("utf-8", "ignore").encode("utf-16-be")

@@ -76,7 +76,7 @@ class LogReader:
         """Log the skipped bytes: as in Hudi the read continues without them, so the user must be informed."""
         for piece in self.damaged:
             _log.warning(
-                "%s: in %s %s; they were passed over, so rows of its commit may be missing or old. "
+                "%s: in %s %s; they were skipped, so rows of its commit may be missing or old. "
                 "Restore the file from a copy; `pyhudi check` shows all such files.",
                 table,
                 self._path,
@@ -207,5 +207,5 @@ class LogReader:
             f"A log block is damaged: {reason}",
             path=self._path,
             offset=at,
-            hint="Its lengths are whole, so it was written like that or changed later; restore the file from a copy.",
+            hint="Its lengths are consistent, so it was written like this or changed later; restore the file from a copy.",
         )

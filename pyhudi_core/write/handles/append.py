@@ -13,24 +13,33 @@ Memory is bounded by the new rows of the file group and, where the slice is read
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import DuplicateKeyError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.log.deletes import Deletes
 from pyhudi_core.formats.log.writer import LogSchema, LogWriter
-from pyhudi_core.index.base import TAG_POSITION
-from pyhudi_core.merge.law import says_deleted
-from pyhudi_core.merge.merged_slice import merged_batches
+from pyhudi_core.index.base import TAG_POSITION, leaving
+from pyhudi_core.merge.law import MergeLaw, Versions, says_deleted
+from pyhudi_core.merge.merged_slice import LivingRows
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import LogFileName, join
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.storage.base import OutputFile
 from pyhudi_core.transaction import markers
-from pyhudi_core.write.handles.base import HandleContext, KnownKeys, LogSettings, WrittenFile, stamped
+from pyhudi_core.write.handles.base import (
+    HandleContext,
+    KnownKeys,
+    LogSettings,
+    WrittenFile,
+    filled,
+    known_keys,
+    refuse_new_partial,
+    stamped,
+)
 from pyhudi_core.write.handles.new_file import new_token
 from pyhudi_core.write.plan import Bucket
 
@@ -54,11 +63,17 @@ class AppendHandle:
             return
         if self._logs.known is not KnownKeys.UPDATE:
             rows = self._without_known(rows)
-        gone = pa.array(says_deleted(rows))
+        leaves = leaving(rows)
+        gone = pa.array(says_deleted(rows) | leaves)
+        self._context.note_deleted(self._bucket.partition, self._bucket.file_id, rows.column(RECORD_KEY).filter(leaves))
         ordering = list(self._context.settings.ordering)
+        if self._logs.known is KnownKeys.UPDATE and self._context.changes is not None:
+            flagged = pa.array(says_deleted(rows) & ~leaves)
+            self._note_update(rows.column(RECORD_KEY).filter(pc.invert(gone)), rows.filter(flagged))
         deleted = rows.filter(gone)
         deletes = self._deletes(deleted, deleted.select(ordering) if ordering else pa.table({}))
-        self._append(rows.filter(pc.invert(gone)), deletes)
+        left = rows.filter(pc.invert(gone))
+        self._append(left if self._context.settings.partial is None else self._known_or_whole(left), deletes)
 
     def close(self) -> list[WrittenFile]:
         """As `WriteHandle.close`."""
@@ -77,11 +92,14 @@ class AppendHandle:
         path = self._open()
         assert self._output is not None
         base = None if self._piece.base is None else self._piece.base.name.requested_time
-        schema = LogSchema(settings.requested_time, settings.schema, settings.avro_schema, base)
-        writer = LogWriter(self._output.stream, schema, self._logs.form, settings.codec)
+        partial = settings.partial is not None and settings.partial.in_logs
+        of = settings.partial if settings.partial is not None and partial else settings
+        schema = LogSchema(settings.requested_time, of.schema, of.avro_schema, base)
+        writer = LogWriter(self._output.stream, schema, self._logs.form, settings.codec, partial)
         if len(rows):
             # In logs the file name of a row is the file id alone.
-            writer.write(stamped(self._context, rows, bucket.partition, bucket.file_id), self._positions(rows))
+            whole = stamped(self._context, rows, bucket.partition, bucket.file_id, of.schema)
+            writer.write(whole, self._positions(rows))
         if len(deletes):
             writer.write_deletes(deletes)
         size = self._output.close().size
@@ -96,7 +114,14 @@ class AppendHandle:
             deletes=len(deletes),
             size=size,
         )
+        stat = stat if settings.changes is None else self._with_slice(stat)
         self._written.append(WrittenFile(stat, writer.ranges))
+
+    def _with_slice(self, stat: WriteStat) -> WriteStat:
+        """The stat in a table with change data capture: by the files of the slice Hudi finds what a log changed."""
+        base, logs = self._piece.base, (*(str(log.name) for log in self._piece.logs), stat.path.rpartition("/")[2])
+        name = "" if base is None else str(base.name)
+        return replace(stat, prev_commit=self._piece.requested_time, base_file=name, log_files=logs)
 
     def _open(self) -> str:
         """Announce and open the log file; returns its path. Hudi's markers of logs say CREATE too, as each write makes its own logs."""
@@ -122,7 +147,7 @@ class AppendHandle:
     def _deletes_of(self, rows: pa.Table) -> Deletes:
         """The deletes of keys that are there, with the ordering values of their rows."""
         ordering, orderings = list(self._logs.merging.ordering), pa.table({})
-        if ordering or self._piece.logs:
+        if ordering or self._piece.logs or self._bucket.hashed:
             living = self._living(rows.column(RECORD_KEY))
             found = pc.index_in(rows.column(RECORD_KEY), value_set=living.column(RECORD_KEY))
             rows = rows.filter(found.is_valid())
@@ -131,30 +156,50 @@ class AppendHandle:
         self._context.note_deleted(self._bucket.partition, self._bucket.file_id, rows.column(RECORD_KEY))
         return self._deletes(rows, orderings)
 
+    def _known_or_whole(self, rows: pa.Table) -> pa.Table:
+        """Partial rows as they are logged: partial, or completed. The index found their keys, but the logs may have deleted them."""
+        partial = self._context.settings.partial
+        assert partial is not None
+        if partial.in_logs and not self._piece.logs and not self._bucket.hashed:
+            return rows
+        keys = rows.column(RECORD_KEY)
+        living = self._living(keys, () if partial.in_logs else self._context.settings.schema.names)
+        found = pc.index_in(keys, value_set=living.column(RECORD_KEY))
+        refuse_new_partial(self._context, found.null_count, self._piece.path)
+        return rows if partial.in_logs else filled(rows, living.take(found))
+
     def _without_known(self, rows: pa.Table) -> pa.Table:
         """The rows of an insert whose keys were deleted. Raises `DuplicateKeyError` for the others, unless they are left out."""
         living = self._living(rows.column(RECORD_KEY))
         known = pc.is_in(rows.column(RECORD_KEY), value_set=living.column(RECORD_KEY))
         count = pc.sum(known).as_py() or 0
         if count and self._logs.known is KnownKeys.REFUSE:
-            raise DuplicateKeyError(
-                f"{count} rows of the batch have a record key that the table has already",
-                path=self._piece.path,
-                hint="Nothing was published. Upsert them, or set hoodie.datasource.write.insert.drop.duplicates=true.",
-            )
+            raise known_keys(count, self._piece.path)
         new = rows.filter(pc.invert(known))
-        self._context.note_inserted(self._bucket.partition, self._bucket.file_id, new.column(RECORD_KEY))
+        there = new.filter(pc.invert(pa.array(says_deleted(new)))).column(RECORD_KEY)
+        self._context.note_inserted(self._bucket.partition, self._bucket.file_id, there)
         return new
 
-    def _living(self, keys: pa.ChunkedArray) -> pa.Table:
-        """Key and ordering values of the slice's rows that have one of the keys, as readers see them now."""
-        merging, schema = self._logs.merging, self._context.settings.schema
-        wanted = pa.schema([field for field in schema if field.name in {RECORD_KEY, *merging.ordering}])
-        asked = keys.combine_chunks()
+    def _note_update(self, kept: pa.ChunkedArray, deleted: pa.Table) -> None:
+        """Note what an upsert changes of the slice's keys.
 
-        def found() -> Iterator[pa.RecordBatch]:
-            for batch in merged_batches(self._context.runtime.storage, self._piece, merging, wanted, schema):
-                known = pc.is_in(batch.column(RECORD_KEY), value_set=asked)
-                yield batch.select(wanted.names).filter(known).cast(wanted)
+        A kept key may be new to a bucket, or come back, because a log has deleted it. A late delete deletes nothing.
+        Nobody looks here whether a key that comes back loses against the delete. Then an index has a key without a row, which no reader finds.
+        """
+        partition, file_id = self._bucket.partition, self._bucket.file_id
+        if self._piece.logs or self._bucket.hashed:
+            self._context.note_inserted(partition, file_id, kept)
+        if not len(deleted):
+            return
+        living, ordering = self._living(deleted.column(RECORD_KEY)), self._context.settings.ordering
+        found = pc.index_in(deleted.column(RECORD_KEY), value_set=living.column(RECORD_KEY))
+        newer, older = deleted.filter(found.is_valid()), living.take(found.drop_null())
+        law = MergeLaw(ordering)
+        wins = law.newer_wins(Versions.of_rows(newer, ordering), Versions.of_stored(older, ordering))
+        self._context.note_deleted(partition, file_id, newer.filter(pa.array(wins)).column(RECORD_KEY))
 
-        return pa.Table.from_batches(found(), wanted).combine_chunks()
+    def _living(self, keys: pa.ChunkedArray, columns: Sequence[str] = ()) -> pa.Table:
+        """Key and ordering values (and ``columns``) of the slice's rows that have one of the keys, as readers see them now."""
+        living = LivingRows(self._logs.merging, self._context.settings.schema)
+        names = (*self._logs.merging.ordering, *columns)
+        return living.with_keys(self._context.runtime.storage, self._piece, keys, names)

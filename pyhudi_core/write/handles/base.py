@@ -18,8 +18,10 @@ import pyarrow.compute as pc
 
 from pyhudi_core.conflicts.early import EarlyCheck
 from pyhudi_core.engine.base import Engine
+from pyhudi_core.errors import DuplicateKeyError, SchemaMismatchError
 from pyhudi_core.formats.base_file import ColumnRange
 from pyhudi_core.formats.bloom import BloomSizing
+from pyhudi_core.formats.log.changes import ChangeForm
 from pyhudi_core.formats.log.writer import BlockFormat
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import WriteStat
@@ -83,6 +85,18 @@ class LogSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PartialRows:
+    """What a partial update has of each row: the meta columns and the given columns, as an Arrow schema and as Avro text.
+
+    ``in_logs``: logs hold these columns only. If not, the rows are completed from the slice before they are logged.
+    """
+
+    schema: pa.Schema
+    avro_schema: str
+    in_logs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class HandleSettings:
     """What all files of a write have in common.
 
@@ -93,6 +107,10 @@ class HandleSettings:
         deletes: the rows are keys to delete.
         early: looks for other writers of a file group, if that was asked for.
         logs: how log files are written; None for a table that has none.
+        partial: the rows have these columns only; None if they are whole.
+        known: what rows mean whose key a rewritten base file has, where the index did not look for keys.
+        changes: how change logs are written; None for a table without change data capture.
+        token_salt: the number that all write tokens share; None for a random one in each.
     """
 
     requested_time: str
@@ -108,6 +126,10 @@ class HandleSettings:
     salt: bool = True
     early: EarlyCheck | None = None
     logs: LogSettings | None = None
+    partial: PartialRows | None = None
+    known: KnownKeys = KnownKeys.UPDATE
+    changes: ChangeForm | None = None
+    token_salt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +186,27 @@ class HandleContext:
             self.changes.append(KeyChange(partition, file_id, keys, deleted=True))
 
 
-def stamped(context: HandleContext, rows: pa.Table, partition: str, file_name: str) -> pa.Table:
-    """Rows with key and data columns, with their meta columns in front; in the schema of the files."""
+def refuse_new_partial(context: HandleContext, count: int, path: str) -> None:
+    """Partial updates: raise `SchemaMismatchError` if there are rows whose keys are not in the table; nothing could fill their columns."""
+    partial = context.settings.partial
+    if partial is None or not count:
+        return
+    missing = [name for name in context.settings.schema.names if name not in partial.schema.names]
+    raise SchemaMismatchError(
+        f"{count} rows of the partial update have a record key that the table does not have in their partition, and no"
+        f" {', '.join(map(repr, missing))}",
+        path=path or None,
+        hint="Nothing was published. Upsert new rows with all columns (nulls are fine), and only known keys with partial=True. A key that is in"
+        " another partition is a known one only with a global index (hoodie.index.type).",
+    )
+
+
+def stamped(
+    context: HandleContext, rows: pa.Table, partition: str, file_name: str, schema: pa.Schema | None = None
+) -> pa.Table:
+    """Rows with key and data columns, with their meta columns in front; in the schema of the files, or in another one."""
     settings, count = context.settings, len(rows)
+    schema = settings.schema if schema is None else schema
     meta = {
         COMMIT_TIME: pa.repeat(settings.requested_time, count),
         COMMIT_SEQNO: context.next_numbers(count),
@@ -174,8 +214,25 @@ def stamped(context: HandleContext, rows: pa.Table, partition: str, file_name: s
         PARTITION_PATH: pa.repeat(partition, count),
         FILE_NAME: pa.repeat(file_name, count),
     }
-    data = [rows.column(field.name) for field in settings.schema if field.name not in meta]
-    return pa.Table.from_arrays([*(meta[name] for name in META_FIELDS), *data], schema=settings.schema)
+    data = [rows.column(field.name) for field in schema if field.name not in meta]
+    return pa.Table.from_arrays([*(meta[name] for name in META_FIELDS), *data], schema=schema)
+
+
+def filled(rows: pa.Table, stored: pa.Table | pa.RecordBatch) -> pa.Table:
+    """Partial rows with the columns that they lack, from the stored rows that they replace; row by row."""
+    for item in stored.schema:
+        if item.name not in rows.column_names:
+            rows = rows.append_column(item, stored.column(item.name))
+    return rows
+
+
+def known_keys(rows: int, path: str) -> DuplicateKeyError:
+    """Refuses an insert of keys that the table has."""
+    return DuplicateKeyError(
+        f"{rows} rows of the batch have a record key that the table has already",
+        path=path,
+        hint="Nothing was published. Upsert them, or set hoodie.datasource.write.insert.drop.duplicates=true.",
+    )
 
 
 class WriteHandle(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pyhudi_core.merge.law import says_deleted
-from pyhudi_core.write.handles.base import HandleContext, WrittenFile
+from pyhudi_core.write.handles.base import HandleContext, WrittenFile, refuse_new_partial
 from pyhudi_core.write.handles.new_file import NewFile, announce_partition
 from pyhudi_core.write.plan import Bucket
 
@@ -16,12 +16,13 @@ from pyhudi_core.write.plan import Bucket
 class RollingFiles:
     """Base files of one partition, each its own file group; a new one begins when the last one has the target size.
 
-    ``file_id`` is that of the first file; later ones get new ids.
+    ``file_id`` is that of the first file; later ones get new ids. ``rolls``: there may be later ones.
     """
 
     context: HandleContext
     partition: str
     file_id: str
+    rolls: bool = True
     _open: NewFile | None = None
     _written: list[WrittenFile] = field(default_factory=list)
 
@@ -29,7 +30,7 @@ class RollingFiles:
         """Write new rows."""
         settings = self.context.settings
         for batch in rows.to_batches(max_chunksize=max(1, settings.row_group_rows // 4)):
-            if self._open is not None and self._open.writer.bytes_written >= settings.target:
+            if self.rolls and self._open is not None and self._open.writer.bytes_written >= settings.target:
                 self._finish()
                 self.file_id = self.context.new_file_id()
             if self._open is None:
@@ -58,11 +59,13 @@ class CreateHandle:
     def __init__(self, context: HandleContext, bucket: Bucket) -> None:
         self._context = context
         self._bucket = bucket
-        self._files = RollingFiles(context, bucket.partition, bucket.file_id)
+        self._files = RollingFiles(context, bucket.partition, bucket.file_id, not bucket.hashed)
 
     def write(self, rows: pa.Table) -> None:
         """As `WriteHandle.write`."""
-        left = rows.filter(pa.array(~says_deleted(rows)))
+        deleted = says_deleted(rows)
+        left = rows.filter(pa.array(~deleted)) if deleted.any() else rows
+        refuse_new_partial(self._context, len(left), self._bucket.partition)
         if self._bucket.new_partition and len(left):
             announce_partition(self._context.runtime, self._context.settings.requested_time, self._bucket.partition)
         self._files.insert(left)

@@ -15,10 +15,12 @@ import pyarrow.compute as pc
 
 from pyhudi_core.file_groups.slice import BaseFile
 from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.index.base import leaving
 from pyhudi_core.merge.law import Mask, MergeLaw, Versions
-from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.model.meta_fields import FILE_NAME, RECORD_KEY
 from pyhudi_core.model.schema import conform
-from pyhudi_core.write.handles.base import HandleContext, WrittenFile
+from pyhudi_core.write.handles.base import HandleContext, KnownKeys, WrittenFile, filled, known_keys, refuse_new_partial
+from pyhudi_core.write.handles.change_log import ChangeLog
 from pyhudi_core.write.handles.create import RollingFiles
 from pyhudi_core.write.handles.new_file import NewFile
 from pyhudi_core.write.plan import Bucket
@@ -32,6 +34,7 @@ class MergeHandle:
         self._bucket = bucket
         self._base = base
         self._open: NewFile | None = None
+        self._changes: ChangeLog | None = None
         self._overflow: RollingFiles | None = None
         self._written: list[WrittenFile] = []
 
@@ -40,14 +43,20 @@ class MergeHandle:
         incoming = Incoming(rows, MergeLaw(self._context.settings.ordering))
         settings, base, bucket = self._context.settings, self._base, self._bucket
         with self._context.runtime.storage.open_input(base.path) as source:
-            reader = BaseFileReader(source, base.path)
+            # The rows get the name of the new file, so the old one is not read.
+            columns = [name for name in settings.schema.names if name != FILE_NAME]
+            reader = BaseFileReader(source, base.path, columns)
             self._open = NewFile.open(self._context, bucket.partition, bucket.file_id, reader.footer(), len(rows))
+            self._changes = ChangeLog.beside(self._context, self._open)
             for batch in reader.iter_batches():
                 self._merge(self._open, incoming, conform(batch, settings.schema))
             left = incoming.rows.slice(0, 0) if settings.deletes else incoming.unmatched()
+            refuse_new_partial(self._context, len(left), base.path)
             fitting = self._fitting(self._open, left)
             if fitting:
                 self._open.insert(left.slice(0, fitting))
+                if self._changes is not None:
+                    self._changes.inserted(left.slice(0, fitting))
             self._finish(self._open)
         if fitting < len(left):
             self._overflow = RollingFiles(self._context, bucket.partition, self._context.new_file_id())
@@ -61,12 +70,17 @@ class MergeHandle:
         """As `WriteHandle.abandon`."""
         if self._open is not None:
             self._open.abandon()
+        if self._changes is not None:
+            self._changes.abandon()
         if self._overflow is not None:
             self._overflow.abandon()
 
     def _merge(self, file: NewFile, incoming: Incoming, batch: pa.RecordBatch) -> None:
         match = incoming.match(batch)
-        winners = incoming.winners(batch, match) if match is not None else None
+        known = self._context.settings.known
+        if match is not None and known is KnownKeys.REFUSE:
+            raise known_keys(len(match.places), self._base.path)
+        winners = incoming.winners(batch, match) if match is not None and known is KnownKeys.UPDATE else None
         if winners is None:
             file.keep(batch)
         else:
@@ -77,10 +91,18 @@ class MergeHandle:
         """Write a batch of the file with the winners in place of their old versions; without those that are ``gone``."""
         places = winners.places[~gone]
         if len(places):
-            new = file.stamp(incoming.rows.take(pa.array(places)))
-            batch = _replace_rows(batch, winners.only(~gone), new)
+            kept = winners.only(~gone)
+            new = incoming.rows.take(pa.array(places))
+            if self._context.settings.partial is not None:
+                new = filled(new, batch.filter(pa.array(kept)))
+            if self._changes is not None:
+                self._changes.updated(batch.filter(pa.array(kept)), new)
+            batch = _replace_rows(batch, kept, file.stamp(new))
         if gone.any():
-            batch = batch.filter(pa.array(~winners.only(gone)))
+            leaving = winners.only(gone)
+            if self._changes is not None:
+                self._changes.deleted(batch.filter(pa.array(leaving)))
+            batch = batch.filter(pa.array(~leaving))
             self._context.note_deleted(
                 self._bucket.partition, self._bucket.file_id, incoming.keys.take(pa.array(winners.places[gone]))
             )
@@ -99,7 +121,8 @@ class MergeHandle:
         """Publish the rewritten file; a rewrite that changed nothing is given up."""
         self._open = None
         if any(file.counts.values()):
-            self._written.append(file.close((self._base.name.requested_time, str(self._base.name))))
+            written = file.close((self._base.name.requested_time, str(self._base.name)))
+            self._written.append(written if self._changes is None else self._changes.close(written))
         else:
             file.abandon()
 
@@ -126,17 +149,19 @@ class Incoming:
     law: MergeLaw
     keys: pa.Array = field(init=False)
     matched: Mask = field(init=False)
+    leaves: Mask = field(init=False)
     versions: Versions = field(init=False)
 
     def __post_init__(self) -> None:
         self.keys = self.rows.column(RECORD_KEY).combine_chunks()
         self.matched = np.zeros(len(self.rows), bool)
+        self.leaves = leaving(self.rows)
         self.versions = Versions.of_rows(self.rows, self.law.ordering)
 
     @property
     def deleted(self) -> Mask:
-        """Which rows say that they are deleted."""
-        return self.versions.deleted
+        """Which rows say that they are deleted, or take their key to another partition."""
+        return self.versions.deleted | self.leaves
 
     def match(self, batch: pa.RecordBatch) -> Match | None:
         """The rows of a batch of the file that have a new version; None if there are none."""

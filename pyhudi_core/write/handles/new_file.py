@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import PreconditionFailedError
@@ -44,7 +45,7 @@ class NewFile:
     ) -> NewFile:
         """Announce and open a file of a file group, for ``incoming`` rows in addition to those of ``previous``."""
         settings, runtime = context.settings, context.runtime
-        token = new_token(context.task, runtime.ids, salt=settings.salt)
+        token = new_token(context.task, runtime.ids, salt=settings.salt, of=settings.token_salt)
         name = BaseFileName(file_id, token, settings.requested_time)
         path = join(partition, str(name))
         markers.create(runtime.storage, settings.requested_time, path, "MERGE" if previous else "CREATE")
@@ -78,6 +79,12 @@ class NewFile:
         if self.keys_unknown:
             self.writer.add_keys(rows.column(RECORD_KEY))
         self.writer.write(self._named(rows))
+
+    def adopt(self, rows: pa.RecordBatch) -> None:
+        """Write rows that come with their meta columns, and whose keys the previous file does not have."""
+        if not self.keys_unknown:
+            self.writer.add_keys(rows.column(RECORD_KEY))
+        self.keep(rows)
 
     def stamp(self, rows: pa.Table) -> pa.Table:
         """Give changed or new rows (with key and data columns) their meta columns; the partition is that of the file."""
@@ -115,13 +122,15 @@ class NewFile:
         self.output.abort()
 
     def _named(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
-        names = pa.repeat(str(self.name), len(rows))
+        names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), [str(self.name)])
         return rows.set_column(rows.schema.get_field_index(FILE_NAME), FILE_NAME, names)
 
 
-def new_token(task: int, ids: Ids, *, salt: bool = True) -> str:
-    """A write token that no other attempt has; without salt, that of every attempt of the task."""
-    return write_token(task, ids.below(TOKEN_BOUND), ids.below(TOKEN_BOUND)) if salt else write_token(task, 0, 0)
+def new_token(task: int, ids: Ids, *, salt: bool = True, of: int | None = None) -> str:
+    """A write token that no other attempt has; without salt, that of every attempt of the task. ``of`` is the same for all files of one execution."""
+    if not salt:
+        return write_token(task, 0, 0)
+    return write_token(task, ids.below(TOKEN_BOUND) if of is None else of, ids.below(TOKEN_BOUND))
 
 
 def announce_partition(runtime: TaskRuntime, requested_time: str, partition: str) -> None:

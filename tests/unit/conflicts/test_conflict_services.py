@@ -119,7 +119,7 @@ def test_a_write_is_given_up_after_a_restore_and_not_planned_anew(location: str)
         write.write(orders((1, "a", 2.0)))
         time = str(int(str(write.instant)) + 1)
         Path(location, ".hoodie", "timeline", f"{time}_{int(time) + 1}.restore").write_bytes(b"")
-        with pytest.raises(CommitConflictError, match="begin anew") as caught:
+        with pytest.raises(CommitConflictError, match="begin a new write") as caught:
             write.commit()
         with pytest.raises(CommitConflictError):
             write.again(caught.value)
@@ -145,6 +145,6 @@ def test_no_write_is_made_while_a_restore_is_pending(location: str, state: str) 
     assert len(table.timeline.commits) == 1, "nothing was published"
     assert rows(table, "id", "price") == [(1, 1.0), (2, 1.0)]
     [finding] = [found for found in table.check().findings if found.kind is Kind.PENDING_FOREIGN]
-    assert "until it has ended" in finding.what_to_do
+    assert "until the restore has ended" in finding.what_to_do
     restore.unlink()
     table.upsert(orders((3, "a", 1.0)))

@@ -258,7 +258,7 @@ def test_exactly_the_common_keys_are_found_in_any_number_of_parts(
     storage = _memory()
     own = _commit_of(storage, "1", mine, old=old)
     other = _commit_of(storage, "2", theirs, old=[*old, *mine])
-    overlap = KeyOverlap(storage, "1", own.stats, hashes)
+    overlap = KeyOverlap(storage, "1", own.stats, hashes=hashes)
     found = overlap.compare(Instant("2", Action.COMMIT, State.COMPLETED, "3"), other, frozenset({"p"}))
     common = set(mine) & set(theirs)
     assert found.unread is None

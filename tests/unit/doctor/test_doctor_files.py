@@ -305,9 +305,7 @@ def test_a_key_that_is_there_twice_is_an_error_that_names_it(location: str) -> N
     assert len(rows(table, "id")) == 7
     report = examine(location)
     assert kinds(report) == ["duplicate_key"]
-    assert (
-        "3 record keys are there more than once ('1', '2', '3'), 3 rows too many, in 2 files" in report.findings[0].what
-    )
+    assert "3 record keys exist more than once ('1', '2', '3'): 3 surplus rows in 2 files" in report.findings[0].what
 
 
 def test_keys_are_compared_in_passes_when_they_do_not_fit_into_memory(location: str) -> None:

@@ -61,7 +61,7 @@ def test_a_lock_that_nobody_can_read_is_judged_by_its_age(location: str, content
     os.utime(path, (1, 1))
     report = examine(location)
     assert kinds(report) == ["lock_old"]
-    assert "a process that did not say who it is" in report.findings[0].what
+    assert "an unknown process" in report.findings[0].what
 
 
 def test_hudis_own_lock_names_its_thread(location: str) -> None:

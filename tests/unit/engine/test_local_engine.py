@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyhudi_core.engine import LocalEngine, TaskInfo, engine_for
+from pyhudi_core.engine import LocalEngine, TaskInfo, engine_for, local_shuffle
 from pyhudi_core.engine.grouping import runs
+from pyhudi_core.engine.local import LocalDataset
 from pyhudi_core.engine.task_errors import driver_errors, from_text, raised_in_task, to_text
 from pyhudi_core.errors import ConfigError, DuplicateKeyError, HudiError, InvalidRecordKeyError
 from pyhudi_core.runtime.executors import SerialExecutor
@@ -48,6 +49,39 @@ def test_a_shuffle_brings_each_row_to_its_task_sorted(rows: list[tuple[int, int,
     for task in range(4):
         sort = [row["sort"] for row in found.to_pylist() if row["task"] == task]
         assert sort == sorted(sort)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5), st.integers(0, 999)), max_size=60), st.integers(1, 20))
+def test_rows_of_many_batches_come_to_their_tasks_as_those_of_one(rows: list[tuple[int, int, int]], size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_shuffle, "_LEAST_ROWS", 1)
+        patch.setattr(local_shuffle, "_PIECE", 0)
+        found = local_shuffle.task_rows(_table(rows).to_batches(max_chunksize=size), "task", 4, ["sort"])
+    if found is None:
+        assert not rows
+        return
+    for task, part in enumerate(found):
+        moved = pa.Table.from_batches(part, SCHEMA).to_pylist()
+        assert moved == sorted(
+            (row for row in _table(rows).to_pylist() if row["task"] == task), key=lambda row: row["sort"]
+        )
+        assert pa.Table.from_batches(part, SCHEMA).to_pylist() == moved, "a second look sees the same"
+
+
+def test_a_shuffle_of_many_rows_holds_no_second_copy_of_them() -> None:
+    count = 400_000
+    columns = [np.arange(count) % 2, np.arange(count) % 8, np.arange(count)]
+    table = pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+    wide = table.append_column("text", pa.array(["x" * 100] * count))
+    shuffled = LocalEngine(SerialExecutor(), 2).dataset(wide).shuffle("task", 2, "sort").persist()
+    before = pa.total_allocated_bytes()
+    assert isinstance(shuffled, LocalDataset)
+    parts = shuffled.parts()
+    assert pa.total_allocated_bytes() - before < wide.nbytes / 4
+    first = next(iter(parts[1]))
+    assert set(first.column("sort").to_pylist()) == {1}, "one sort value at a time"
+    assert sum(len(batch) for part in parts for batch in part) == count
 
 
 def test_data_is_spread_over_the_cores() -> None:

@@ -13,6 +13,7 @@ from pyhudi_core.file_groups.listing import FixedListing, StorageListing
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.instant import Action, Instant, State, parse_file_name
 from pyhudi_core.runtime import SystemClock
 from pyhudi_core.runtime.base import Executor
@@ -133,6 +134,29 @@ def test_a_savepoint_or_clean_does_not_make_older_files_archived() -> None:
         history=True,
     )
     assert _seen(view) == [NEW]
+
+
+def test_old_versions_of_a_file_group_cost_a_reader_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without cleaning a folder keeps every version; a commit reads the folder, so what it does for an old version is paid for by all later commits."""
+    times = [f"{number:04}" for number in range(1000, 1500)]
+    files = [f"f_0-{9999 - int(time)}-0_{time}.parquet" for time in times]
+    commits = {time: _wrote(name) for time, name in zip(times, files, strict=True)}
+    parsed: list[str] = []
+
+    def counted(name: str) -> BaseFileName | LogFileName | None:
+        parsed.append(name)
+        return parse_data_file(name)
+
+    monkeypatch.setattr("pyhudi_core.file_groups.view.parse_data_file", counted)
+    assert _seen(_view([f"{time}_{time}5.commit" for time in times], commits, sorted(files))) == [files[-1]]
+    assert parsed == [files[-1]]
+
+
+@pytest.mark.parametrize(
+    "stranger", ["f.parquet", "f_0-0-0.parquet", "_0-0-0_30.parquet", "f_0-0-0_3x.parquet", "f_0-0-0_30.txt"]
+)
+def test_a_file_without_the_name_of_a_data_file_hides_none(stranger: str) -> None:
+    assert _seen(_view(["10_11.commit"], {"10": _wrote(OLD)}, sorted([OLD, stranger]))) == [OLD]
 
 
 @pytest.mark.row("C3")

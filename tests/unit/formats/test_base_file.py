@@ -211,6 +211,24 @@ def test_columns_whose_values_repeat_get_a_dictionary_and_others_do_not() -> Non
     assert plain == {"_hoodie_commit_seqno", "_hoodie_record_key", "id"}
 
 
+def test_pages_are_compressed_with_zstd_and_repeated_meta_columns_are_dictionaries() -> None:
+    """The columns keep their dictionaries in every row group, whether rows arrive as texts, with dictionaries, or both."""
+    as_texts, given = rows(500), pa.Table.from_batches([rows(500, start=500)])
+    names = pa.array(["f_0-0-0_20260101000000000.parquet"] * 500).dictionary_encode()
+    data = written(as_texts, given.set_column(4, "_hoodie_file_name", names), row_group_rows=800)
+    metadata = pq.read_metadata(opened(data))
+    assert metadata.num_row_groups == 2
+    for group in range(2):
+        for number in range(metadata.num_columns):
+            column = metadata.row_group(group).column(number)
+            assert column.compression == "ZSTD"
+            if number in (0, 3, 4):
+                assert "RLE_DICTIONARY" in column.encodings
+                assert column.statistics.min == column.statistics.max
+    found = pa.Table.from_batches(BaseFileReader(opened(data), "x").iter_batches())
+    assert found.cast(SCHEMA).equals(pa.Table.from_batches([rows(1_000)]).combine_chunks())
+
+
 def test_an_abandoned_file_gets_no_footer(tmp_path: Path) -> None:
     target = tmp_path / "file.parquet"
     stream = pa.OSFile(str(target), "wb")

@@ -137,6 +137,35 @@ def test_a_look_up_reads_the_blocks_that_can_hold_its_keys_and_no_others() -> No
     assert list(reader.lookup([])) == []
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sets(st.text(alphabet="ab\u00e9\ue000\uffee\U0001f600", max_size=4), min_size=1, max_size=60),
+    st.lists(st.text(alphabet="abc\ue000\U0001f600", max_size=4), max_size=20),
+    st.integers(30, 300),
+)
+def test_a_column_of_keys_is_looked_up_like_a_list_of_them(there: set[str], others: list[str], block: int) -> None:
+    writer = HFileWriter("{}", Codec.NONE, block)
+    for key in sorted(there, key=lambda text: text.encode()):
+        writer.add(key.encode(), b"v" + key.encode())
+    reader = opened(writer.finish(None))
+    wanted = sorted({*others, *list(there)[::2]}, key=lambda text: text.encode())
+    column = pa.array([key.encode() for key in wanted], pa.binary())
+    found = [key for part in reader.lookup_column(column) for key in part.key_list()]
+    assert sorted(found) == [key.encode() for key in wanted if key in there]
+
+
+def test_a_column_of_keys_reads_the_blocks_that_can_hold_them_and_no_others() -> None:
+    reader = opened(made(500))
+    wanted = [b"", b"key000000", b"key000250", b"key000251", b"none"]
+    found = [key for part in reader.lookup_column(pa.array(wanted, pa.binary())) for key in part.key_list()]
+    assert found == wanted[1:4]
+    assert reader.blocks_read <= 4
+    assert list(reader.lookup_column(pa.array([], pa.binary()))) == []
+    deep = opened(two_levels())
+    assert [k for part in deep.lookup_column(pa.array([b"c"], pa.binary())) for k in part.key_list()] == [b"c"]
+    assert deep.blocks_read == 2
+
+
 def test_prefixes_are_looked_up_in_every_block_that_can_hold_them() -> None:
     reader = opened(made(500))
     reader.blocks_read = 0

@@ -16,8 +16,9 @@ from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.formats.base_file import BaseFileWriter
 from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.formats.log.writer import LogSchema, LogWriter
-from pyhudi_core.index.base import TAGS
-from pyhudi_core.index.simple import NOT_FOUND, IndexedFiles, SimpleIndex, look_up
+from pyhudi_core.index.base import NOT_FOUND, TAGS
+from pyhudi_core.index.files import FilesIndex
+from pyhudi_core.index.key_files import FileLookUp, IndexedFiles
 from pyhudi_core.model.file_names import BaseFileName, LogFileName
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pyhudi_core.model.schema import to_avro
@@ -72,7 +73,13 @@ def storage() -> Watched:
 @pytest.mark.row("I10")
 def test_keys_get_the_number_of_their_file(storage: Watched) -> None:
     keys = pa.chunked_array([["b", "zz"], ["n", "b", "\U0001f600"]])
-    assert look_up(storage, (IndexedFiles("p/one"), IndexedFiles("p/two")), keys)[0].tolist() == [0, NOT_FOUND, 1, 0, 1]
+    assert FileLookUp().find(storage, (IndexedFiles("p/one"), IndexedFiles("p/two")), keys)[0].tolist() == [
+        0,
+        NOT_FOUND,
+        1,
+        0,
+        1,
+    ]
 
 
 def test_a_range_in_javas_order_of_strings_hides_no_key() -> None:
@@ -80,7 +87,7 @@ def test_a_range_in_javas_order_of_strings_hides_no_key() -> None:
     # Java compares UTF-16: for it U+FFEE is the highest of these keys, though it is lower as a code point.
     _write(made, "p/java", ["a", "\U0001f600", "\uffee"], key_range=("a", "\uffee"))
     keys = pa.chunked_array([["\U0001f600", "\uffee", "b"]])
-    assert look_up(made, (IndexedFiles("p/java"),), keys)[0].tolist() == [0, 0, NOT_FOUND]
+    assert FileLookUp().find(made, (IndexedFiles("p/java"),), keys)[0].tolist() == [0, 0, NOT_FOUND]
 
 
 def _path(partition: str, file_id: str) -> str:
@@ -103,7 +110,7 @@ def _rows(keys: list[str], partitions: list[str]) -> pa.Table:
     return pa.table({RECORD_KEY: pa.array(keys, pa.string()), PARTITION_PATH: pa.array(partitions, pa.string())})
 
 
-def _tagged(index: SimpleIndex, rows: pa.Table, exact: str = "pqr") -> tuple[list[dict[str, object]], dict[str, str]]:
+def _tagged(index: FilesIndex, rows: pa.Table, exact: str = "pqr") -> tuple[list[dict[str, object]], dict[str, str]]:
     dataset = LocalEngine(SerialExecutor(), 2).dataset(rows)
     found = index.tag(dataset, set(rows.column(PARTITION_PATH).to_pylist()), set(exact))
     return found.rows.collect().to_pylist(), dict(found.whole)
@@ -113,7 +120,7 @@ def _tagged(index: SimpleIndex, rows: pa.Table, exact: str = "pqr") -> tuple[lis
 def test_rows_of_many_partitions_are_found_in_their_own(tasks: int) -> None:
     made = Watched()
     slices = _indexed(made, {"p": {"f0": ["a", "b"], "f1": ["m", "n"]}, "q": {"f0": ["a"]}})
-    index = SimpleIndex(lambda path: slices.get(path, ()), lambda: made, tasks)
+    index = FilesIndex(lambda path: slices.get(path, ()), lambda: made, tasks)
     found, whole = _tagged(index, _rows(["a", "a", "a", "n", "x"], ["p", "q", "r", "p", "q"]))
     assert whole == {}
     assert list(found[0]) == [RECORD_KEY, PARTITION_PATH, *TAGS.names]
@@ -132,7 +139,7 @@ def test_no_row_is_lost_or_doubled(rows: list[tuple[str, str]], tasks: int) -> N
     made = Watched()
     held = sorted({key for key, partition in rows if partition == "p" and len(key) == 1})
     slices = _indexed(made, {"p": {"f": held}} if held else {})
-    index = SimpleIndex(lambda path: slices.get(path, ()), lambda: made, tasks)
+    index = FilesIndex(lambda path: slices.get(path, ()), lambda: made, tasks)
     source = _rows([key for key, _ in rows], [partition for _, partition in rows])
     found, _ = _tagged(index, source)
     expected = [(key, partition, "f" if partition == "p" and key in held else None) for key, partition in rows]
@@ -152,7 +159,7 @@ def test_a_partition_with_one_file_group_is_answered_without_reading_or_moving_a
         return slices.get(path, ())
 
     rows = LocalEngine(SerialExecutor(), 2).dataset(_rows(["a", "b", "c"], ["p", "p", "new"]))
-    found = SimpleIndex(of, lambda: made, 2).tag(rows, {"p", "new"}, set())
+    found = FilesIndex(of, lambda: made, 2).tag(rows, {"p", "new"}, set())
     assert (found.rows, found.whole, found.has_tags) == (rows, {"p": "f"}, False)
     assert made.opened == []
     assert sorted(asked) == ["new", "p"], "no other partition is listed"
@@ -177,7 +184,7 @@ def test_a_task_gets_the_files_of_its_own_partitions_only() -> None:
 
     table = _rows(["a"] * 6, sorted(slices))
     rows = Watching(SerialExecutor(), table.schema, lambda: [table.to_batches()])
-    tagged = SimpleIndex(slices.__getitem__, lambda: made, 3).tag(rows, slices.keys(), set()).rows.collect()
+    tagged = FilesIndex(slices.__getitem__, lambda: made, 3).tag(rows, slices.keys(), set()).rows.collect()
     assert tagged.column(TAGS.names[1]).to_pylist() == ["f0"] * 6
     assert [sorted(payload) for payload in given_to if isinstance(payload, dict)] == [[0, 3], [1, 4], [2, 5]]
 
@@ -192,7 +199,7 @@ def test_keys_that_another_writer_inserted_into_logs_are_found() -> None:
     log = LogFile("p", LogFileName("f", "1", 1, "0-0-0"), 1)
     keys = pa.chunked_array([["new", "a", "old"]])
     files = (IndexedFiles(None, (log,)), IndexedFiles("p/one"))
-    found, positions = look_up(storage, files, keys)
+    found, positions = FileLookUp().find(storage, files, keys)
     assert found.tolist() == [0, 1, NOT_FOUND]
     assert positions.tolist()[0] == NOT_FOUND
     assert positions.tolist()[1] != NOT_FOUND
@@ -209,7 +216,7 @@ def test_only_the_key_column_is_read(storage: Watched, monkeypatch: pytest.Monke
         real(self, source, path, columns)  # type: ignore[arg-type]
 
     monkeypatch.setattr(base_file.BaseFileReader, "__init__", watching)
-    look_up(storage, (IndexedFiles("p/one"),), pa.chunked_array([["a"]]))
+    FileLookUp().find(storage, (IndexedFiles("p/one"),), pa.chunked_array([["a"]]))
     assert asked == [[RECORD_KEY]]
 
 
@@ -224,5 +231,5 @@ def test_files_whose_range_holds_no_key_are_not_read_further(storage: Watched, m
         return real(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(base_file.BaseFileReader, "iter_batches", watching)
-    look_up(storage, (IndexedFiles("p/one"), IndexedFiles("p/two")), pa.chunked_array([["n"]]))
+    FileLookUp().find(storage, (IndexedFiles("p/one"), IndexedFiles("p/two")), pa.chunked_array([["n"]]))
     assert len(read) == 1

@@ -65,24 +65,24 @@ def forgets_to_release(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_sound_lock_passes_what_the_flawed_ones_fail() -> None:
     kit = _Kit(sound)
-    kit.test_no_order_of_two_lets_both_in()
+    kit.test_two_actors_never_hold_the_lock_together()
     kit.test_a_release_after_a_takeover_spares_the_new_holder()
 
 
 def test_a_lock_that_lets_everybody_in_is_found() -> None:
-    with pytest.raises(AssertionError, match="two were inside"):
-        _Kit(LetsEverybodyIn).test_no_order_of_two_lets_both_in()
+    with pytest.raises(AssertionError, match="two actors held the lock"):
+        _Kit(LetsEverybodyIn).test_two_actors_never_hold_the_lock_together()
 
 
 @pytest.mark.row("U2")
 @pytest.mark.parametrize(
     ("flaw", "test", "says"),
     [
-        (believes_the_first_answer, "test_an_unclear_answer_neither_lets_two_in_nor_leaves_the_lock_behind", "of their own"),
-        (never_notices_its_end, "test_who_stood_still_past_the_lease_knows_it_and_spares_the_next_holder", "did not notice"),
-        (never_notices_its_end, "test_a_clock_that_is_hours_ahead_cannot_fool_the_holder", "still holds"),
+        (believes_the_first_answer, "test_an_unclear_answer_keeps_the_exclusion_and_leaves_no_lock_behind", "of its own lock"),
+        (never_notices_its_end, "test_a_holder_that_paused_past_its_lease_detects_it_and_spares_the_next_holder", "did not detect"),
+        (never_notices_its_end, "test_a_clock_that_is_hours_ahead_does_not_mislead_the_holder", "still holds"),
         (releases_whatever_is_there, "test_a_release_after_a_takeover_spares_the_new_holder", None),
-        (forgets_to_release, "test_no_order_of_two_lets_both_in", "LockTimeout"),
+        (forgets_to_release, "test_two_actors_never_hold_the_lock_together", "LockTimeout"),
     ],
 )  # fmt: skip
 def test_a_flawed_lock_is_found(

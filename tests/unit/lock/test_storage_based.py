@@ -37,7 +37,7 @@ def test_an_owner_reads_back_as_it_was_written_and_is_shown_in_words() -> None:
     found = Owner.parse(odd.to_text())
     assert found is not None
     assert found.note == "a/b" + "x" * 197
-    assert "did not say its name" in found.describe()
+    assert "an unknown process" in found.describe()
 
 
 def test_times_of_the_calendar_are_shown_as_such_and_others_as_numbers() -> None:
@@ -62,14 +62,14 @@ def test_a_lock_file_is_read_up_to_the_bound_of_its_size() -> None:
     provider = StorageBasedLockProvider(world.storage, world.runtime)
     for size, known in ((MOST_BYTES, lock), (MOST_BYTES + 1, None)):
         world.storage.put(LOCK_FILE, lock.to_bytes().ljust(size))
-        seen = provider.look()
+        seen = provider.read()
         assert seen is not None
         assert seen.lock == known
 
 
 def test_a_lock_that_could_not_outlive_failed_renewals_is_refused() -> None:
     world = SimWorld(SimOptions(profile=Profile.S3))
-    with pytest.raises(InvalidOptionError, match="renewed every 31 s"):
+    with pytest.raises(InvalidOptionError, match="more often than every 31 s"):
         StorageBasedLockProvider(world.storage, world.runtime, validity_s=300, renew_s=31)
     with pytest.raises(InvalidOptionError, match="below ten times"):
         WriteOptions.parse({"hoodie.write.lock.storage.validity.timeout.secs": 100})
@@ -245,7 +245,7 @@ def test_a_storage_that_never_answers_is_an_error_of_the_storage() -> None:
     world.storage.inject(Fault.THROTTLED, "head", LOCK_FILE, times=1_000)
     with pytest.raises(StorageError, match="throttled"):
         StorageBasedLockProvider(world.storage, world.runtime).acquire(60)
-    with pytest.raises(LockTimeoutError, match="does not tell who holds it"):
+    with pytest.raises(LockTimeoutError, match="cannot be asked for the holder"):
         StorageBasedLockProvider(world.storage, world.runtime).acquire(0)
 
 

@@ -177,9 +177,9 @@ def test_a_folder_that_does_not_show_its_values_is_unknown() -> None:
     assert parse_partition_path("b=1", ["a"], True, True) is None
 
 
-def test_a_table_whose_folders_are_formatted_times_is_not_written() -> None:
+def test_folders_of_formatted_times_need_a_format() -> None:
     raw = {**table(["ts"]).raw, "hoodie.table.keygenerator.type": "TIMESTAMP"}
     config = TableConfig.from_properties(raw, table="t")
     assert parse_partition("ts=2026", config) is None
-    with pytest.raises(UnsupportedTableError, match="TIMESTAMP"):
+    with pytest.raises(UnsupportedTableError, match="output.dateformat=nothing"):
         partition_paths(pa.record_batch({"ts": [1]}), config)

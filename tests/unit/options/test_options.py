@@ -63,7 +63,7 @@ def test_without_options_the_defaults_of_hudi_and_of_the_design_hold() -> None:
     options = WriteOptions.parse({})
     assert (options.files.max_size, options.files.small_limit) == (125829120, 104857600)
     assert (options.files.compression, options.heartbeat.failed_writes_policy, options.lock.provider) == (
-        "snappy",
+        "zstd",
         "LAZY",
         None,
     )
@@ -133,8 +133,7 @@ def test_a_bad_value_is_refused_and_the_possible_ones_are_told(key: str, value: 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.index.type", "BLOOM"),
-        ("hoodie.metadata.enable", True),
+        ("hoodie.index.bucket.engine", "CONSISTENT_HASHING"),
         ("hoodie.write.record.merge.mode", "CUSTOM"),
         ("lock", "dynamodb"),
     ],

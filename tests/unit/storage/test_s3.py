@@ -143,7 +143,7 @@ def test_missing_credentials_are_explained(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-    with pytest.raises(StorageError, match="no credentials"):
+    with pytest.raises(StorageError, match="No credentials"):
         S3Storage("s3://lake/x", {"region": "us-east-1"}).get("a")
 
 

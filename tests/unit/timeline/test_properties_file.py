@@ -159,7 +159,7 @@ def test_an_update_whose_lock_ran_out_does_not_undo_the_update_of_another() -> N
 
     for verb, path in (("put_if_absent", properties_file.BACKUP), ("put_if_match", properties_file.PATH)):
         late = Interrupted(world.storage, verb, path, other)
-        with pytest.raises(StorageError, match="same time|already there"):
+        with pytest.raises(StorageError, match="same time|already exists"):
             properties_file.update(late, {"ours": verb}, "late")  # type: ignore[arg-type]
         found = properties_file.read(world.storage)
         assert found["theirs"] == path

@@ -1,4 +1,4 @@
-"""A table of Hudi's that lists a kind of index that we do not keep: our commit takes the metadata table off the list, because it would hide our rows."""
+"""A table of Hudi's that lists a kind of index that we do not keep: a write is refused, or, if that was allowed, takes the metadata table off the list."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 from support.golden import unpack
 
 import pyhudi_core as hudi
+from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.model.java_properties import parse
 
+REMOVING = {"pyhudi.metadata.remove_unkept": True}
 RELEASES = ["hudi-1.0.2/cow_indexed", "hudi-1.2.0/cow_indexed", "hudi-1.0.2/cow_expressions"]
 
 
@@ -23,9 +25,20 @@ def _without_meta(table: pa.Table) -> list[dict]:
     return sorted(table.select(names).to_pylist(), key=str)
 
 
+@pytest.mark.row("P10")
 @pytest.mark.parametrize("name", RELEASES)
-def test_a_write_removes_the_metadata_table_and_says_so(name: str, location: str) -> None:
+def test_a_write_is_refused_before_it_writes_anything(name: str, location: str) -> None:
     table = hudi.open_table(unpack(name, location))
+    rows = table.scan().to_arrow().slice(0, 1)
+    before = sorted(Path(location).rglob("*"))
+    with pytest.raises(UnsupportedTableError, match=r"_index_.* pyhudi\.metadata\.remove_unkept=true"):
+        table.upsert(rows)
+    assert sorted(Path(location).rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_write_that_may_removes_the_metadata_table_and_says_so(name: str, location: str) -> None:
+    table = hudi.open_table(unpack(name, location), options=REMOVING)
     listed = _properties(location)["hoodie.table.metadata.partitions"]
     assert "files" in listed.split(",")
     assert Path(location, ".hoodie/metadata").exists()
@@ -55,13 +68,14 @@ def test_reading_leaves_the_metadata_table_alone(location: str) -> None:
 
 
 def test_a_write_that_fails_before_its_commit_leaves_the_list_alone(location: str) -> None:
-    table = hudi.open_table(unpack(RELEASES[0], location))
+    table = hudi.open_table(unpack(RELEASES[0], location), options=REMOVING)
     one = table.scan().to_arrow().slice(0, 1)
     listed = _properties(location)
     with pytest.raises(hudi.errors.CommitAbortedError), table.begin("upsert") as write:  # noqa: PT012
         write.write(one)
         write.commit(gate=lambda: False)
     assert "files" in listed["hoodie.table.metadata.partitions"]
+    assert _properties(location) == listed
 
 
 @pytest.mark.row("D1", "D3")

@@ -7,11 +7,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from support.metadata_tables import SCHEMA, build
+from support.metadata_tables import rows as keyed
 from support.tables import make, orders, reopen
 
 import pyhudi_core as hudi
 from pyhudi_core.engine import Dataset
+from pyhudi_core.metadata_table import names
 from pyhudi_core.storage import LocalStorage
 from pyhudi_core.testing.call_sites import VERBS
 from pyhudi_core.write import pipeline
@@ -90,3 +94,23 @@ def test_only_the_groups_of_a_partition_that_hold_keys_of_the_batch_are_planned_
     (upserted, tasks), (deleted, _) = plans
     assert (len(upserted.buckets), len(deleted.buckets)) == (2, 1)
     assert sorted(number for own in tasks.buckets for number in own) == [0, 1], "each bucket goes to one task"
+
+
+@pytest.mark.row("I5")
+def test_with_a_record_index_a_row_costs_the_same_beside_few_file_groups_and_beside_many(
+    tmp_path: Path, calls: Counter[str]
+) -> None:
+    counted: list[Counter[str]] = []
+    groups: list[int] = []
+    for count in (40, 400):
+        small = OPTIONS | {"hoodie.parquet.max.file.size": 1024}
+        table = hudi.create_table(str(tmp_path / str(count)), SCHEMA, "id", "day", ordering="ts", options=small)
+        table.bulk_insert(keyed(0, count).set_column(1, "day", pa.array(["a"] * count)))
+        groups.append(len(table.snapshot().view.slices("day=a")))
+        build(table, names.FILES, names.RECORD_INDEX)
+        table = reopen(table, **OPTIONS)
+        calls.clear()
+        assert table.upsert(keyed(0, 1).set_column(1, "day", pa.array(["a"]))).stats.rows_updated == 1
+        counted.append(calls.copy())
+    assert groups[1] >= 5 * groups[0] > 5
+    assert counted[0] == counted[1], f"no call more for {groups[1] - groups[0]} file groups more"

@@ -7,11 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from support.golden import unpack
-from support.metadata_tables import GROUPS, SCHEMA, assert_metadata_is_true, build, metadata_of, rows
+from support.metadata_tables import SCHEMA, assert_metadata_is_true, build, left_in_metadata_table, metadata_of, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError
+from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError, UnsupportedTableError
 from pyhudi_core.metadata_table import names
+from pyhudi_core.model.instant import time_after
+from pyhudi_core.write.operations import commit_with_retries
 
 OF_HUDI = [
     "hudi-1.0.2/cow_plain",
@@ -109,21 +111,45 @@ def test_rows_in_log_files_are_found_wherever_their_values_are(location: str, fo
 def test_a_record_index_with_other_file_groups_is_not_written_to(location: str) -> None:
     """Release 1.2 may keep a record index by partition, with file groups for each; our keys would be where Hudi does not look."""
     table = hudi.open_table(unpack("hudi-1.2.0/cow_partitioned_record_index", location))
-    commit = table.upsert(data_of(table))
-    assert "pyhudi.metadata_table.removed" in dict(commit.notes)
+    assert_refused_and_removed_only_by_option(table, data_of(table), "record_index have a form")
 
 
-def test_the_record_index_of_a_merge_on_read_table_is_not_kept(location: str) -> None:
-    """A key of a base file may have been deleted in a log, and come back elsewhere; the index would not follow."""
-    table = hudi.create_table(location, SCHEMA, "id", "day", ordering="ts", table_type="MERGE_ON_READ")
-    table.insert(rows(0, 30))
+@pytest.mark.row("I5")
+@pytest.mark.parametrize("ordering", ["ts", None])
+def test_the_record_index_of_a_merge_on_read_table_is_kept(location: str, ordering: str | None) -> None:
+    """A key of a base file may be deleted in a log, come back there, or come back in another partition; the index follows."""
+    schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    table = hudi.create_table(location, schema, "id", "day", ordering=ordering, table_type="MERGE_ON_READ")
+    table.insert(flagged(rows(0, 30)))
+    table.delete(rows(0, 2).select(["id", "day"]))
     build(table)
-    commit = hudi.open_table(location).upsert(rows(3, 9))
-    assert "pyhudi.metadata_table.removed" in dict(commit.notes)
+    assert_metadata_is_true(table)
+    for change in (
+        lambda: table.upsert(later(rows(3, 9))),
+        lambda: table.delete(rows(4, 7).select(["id", "day"])),
+        lambda: table.upsert(later(rows(4, 5), 2000)),
+        lambda: table.insert(later(rows(5, 6), 2000)),
+        lambda: table.upsert(later(rows(6, 7)).set_column(1, "day", pa.array(["elsewhere"]))),
+        lambda: table.upsert(later(rows(12, 15), deleted=True)),
+        lambda: table.upsert(later(rows(15, 17), -1, deleted=True)),
+        lambda: table.upsert(later(rows(28, 60))),
+        lambda: table.insert_overwrite(later(rows(300, 301))),
+        lambda: table.delete_partitions(["day=d1"]),
+    ):
+        assert change().changed
+        assert_metadata_is_true(table)
 
 
-def test_a_column_that_becomes_wider_ends_the_metadata_table(location: str) -> None:
-    """Hudi fails on statistics whose bounds have two types, so it has to build them anew."""
+def later(data: pa.Table, ts: int = 1000, *, deleted: bool = False) -> pa.Table:
+    return flagged(data.set_column(2, "ts", pa.array([ts] * len(data), pa.int64())), deleted=deleted)
+
+
+def flagged(data: pa.Table, *, deleted: bool = False) -> pa.Table:
+    return data.append_column("_hoodie_is_deleted", pa.array([deleted] * len(data)))
+
+
+def test_a_column_does_not_become_wider_while_it_has_statistics(location: str) -> None:
+    """Hudi fails on statistics whose bounds have two types, so they have to be built anew."""
     narrow = pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.int64()), ("price", pa.float32())])
     table = hudi.create_table(location, narrow, "id", "day", ordering="ts")
     table.insert(rows(0, 30).cast(narrow))
@@ -131,8 +157,7 @@ def test_a_column_that_becomes_wider_ends_the_metadata_table(location: str) -> N
     table = hudi.open_table(location)
     table.insert(rows(30, 40).cast(narrow))
     assert_metadata_is_true(table)
-    commit = table.upsert(rows(5, 8))
-    assert ("pyhudi.metadata_table.removed", ",".join(sorted(GROUPS))) in commit.notes
+    assert_refused_and_removed_only_by_option(table, rows(5, 8), "statistics of price")
 
 
 def test_a_commit_that_is_given_up_leaves_nothing_in_the_metadata_table(indexed: hudi.HudiTable) -> None:
@@ -142,6 +167,25 @@ def test_a_commit_that_is_given_up_leaves_nothing_in_the_metadata_table(indexed:
         assert files_below(indexed) - before, "its log files are written before the commit"
         write.commit(gate=lambda: False)
     assert files_below(indexed) == before
+    assert_metadata_is_true(indexed)
+
+
+def test_a_rollback_keeps_a_metadata_table_where_the_failed_write_had_completed_already(
+    indexed: hudi.HudiTable,
+) -> None:
+    """Hudi's writers complete their commit of the metadata table first, and may die before their own."""
+    before = files_below(indexed)
+    folder = Path(indexed.location, ".hoodie/metadata/.hoodie/timeline")
+    with indexed.begin("upsert") as write:
+        write.write(rows(0, 20))
+        staged = next(Path(indexed.location, ".hoodie/.aux/.pyhudi/staged").glob(f"{write.instant}-*.hoodie_metadata"))
+        folder.joinpath(f"{write.instant}_{time_after(str(write.instant))}.deltacommit").write_bytes(
+            staged.read_bytes()
+        )
+        assert_metadata_is_true(indexed)
+    assert files_below(indexed) == before
+    assert not left_in_metadata_table(indexed)
+    assert indexed.upsert(rows(0, 20)).notes == ()
     assert_metadata_is_true(indexed)
 
 
@@ -160,16 +204,47 @@ def test_a_commit_without_rows_is_known_to_the_metadata_table(indexed: hudi.Hudi
     assert_metadata_is_true(indexed)
 
 
-def test_a_metadata_table_that_missed_a_commit_is_taken_off_the_list(indexed: hudi.HudiTable) -> None:
+def test_a_write_to_a_metadata_table_that_missed_a_commit_is_refused(indexed: hudi.HudiTable) -> None:
     """What a writer left that ignores it would stay invisible; nobody may trust it any more."""
     indexed.upsert(rows(0, 3))
     folder = Path(indexed.location, ".hoodie/metadata/.hoodie/timeline")
     newest = max(path.name.partition("_")[0] for path in folder.glob("2*.deltacommit"))
     for path in folder.glob(f"{newest}*"):
         path.unlink()
-    commit = indexed.upsert(rows(3, 6))
-    assert ("pyhudi.metadata_table.removed", ",".join(sorted(GROUPS))) in commit.notes
-    assert not hudi.open_table(indexed.location).config.metadata_partitions
+    assert_refused_and_removed_only_by_option(indexed, rows(3, 6), "out of date")
+
+
+def test_a_partition_that_the_metadata_table_is_given_meanwhile_ends_no_write(location: str) -> None:
+    """Each attempt reads the table's properties anew, so the next one writes what the first one did not know."""
+    table = hudi.create_table(location, SCHEMA, "id", "day", ordering="ts")
+    table.insert(rows(0, 9))
+    additions = iter([(names.FILES,), (names.FILES, names.RECORD_INDEX)])
+
+    def meanwhile() -> None:
+        for partitions in additions:
+            build(table, *partitions)
+            return
+
+    with table.begin("upsert") as write:
+        commit = commit_with_retries(write, lambda: write.write(rows(5, 20)), look=meanwhile)
+    assert commit.retries == 2
+    assert table.config.metadata_partitions == (names.FILES, names.RECORD_INDEX)
+    assert_metadata_is_true(table)
+
+
+def assert_refused_and_removed_only_by_option(table: hudi.HudiTable, data: pa.Table, why: str) -> None:
+    """A write leaves everything as it was; with the option, it commits and says what it removed."""
+    before, listed = data_files(table), table.config.metadata_partitions
+    with pytest.raises(UnsupportedTableError, match=f"{why}.* pyhudi.metadata.remove_unkept=true"):
+        table.upsert(data)
+    assert data_files(table) == before
+    allowed = hudi.open_table(table.location, options={"pyhudi.metadata.remove_unkept": True})
+    assert ("pyhudi.metadata_table.removed", ",".join(listed)) in allowed.upsert(data).notes
+    assert not allowed.config.metadata_partitions
+
+
+def data_files(table: hudi.HudiTable) -> list[Path]:
+    return sorted(path for path in Path(table.location).rglob("*") if path.is_file())
 
 
 def files_below(table: hudi.HudiTable) -> set[str]:

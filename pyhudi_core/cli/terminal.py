@@ -1,4 +1,4 @@
-"""Shared parts of all subcommands: location and storage options, the console, and error handling.
+"""Input and output of all subcommands: location and storage options, the console, and the report of errors.
 
 Exit codes: 0 success, 1 findings, 2 the table cannot be opened or the command is wrong. Printed text contains no secrets.
 """
@@ -41,7 +41,7 @@ def at_location(command: F) -> F:
         multiple=True,
         callback=_pairs,
         metavar="KEY=VALUE",
-        help="What the storage needs (region, endpoint_url, ...); may be given several times.",
+        help="An option of the storage (region, endpoint_url, ...); can be repeated.",
     )
     return click.argument("location")(option(command))
 
@@ -59,7 +59,7 @@ def safe(text: str) -> str:
 
 
 @contextmanager
-def ending_well(context: click.Context) -> Iterator[None]:
+def reporting_errors(context: click.Context) -> Iterator[None]:
     """On an error of the package, print one line and exit with `CANNOT_OPEN`."""
     try:
         yield

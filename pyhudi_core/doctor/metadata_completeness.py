@@ -21,7 +21,7 @@ _AREA = Area.METADATA_TABLE
 
 
 def examine(exam: Examination, table: MetadataTable) -> bool:
-    """Examine all partitions except the list of files, which is read completely anyway. Returns whether all were examined and complete."""
+    """Examine all partitions except ``files``, which is read completely anyway. Returns whether all were examined and are complete."""
     bases, logs = _files(table, (name for name in table.partitions if name != FILES))
     if len(bases) + len(logs) > exam.limits.footers:
         what = f"Its indexes have {len(bases) + len(logs):,} files, more than the limit of {exam.limits.footers:,}; they were not examined"
@@ -34,9 +34,9 @@ def examine(exam: Examination, table: MetadataTable) -> bool:
     for path, why in damaged:
         exam.add(Kind.METADATA_TABLE_DAMAGED, why, path)
     if damaged:
-        exam.not_examined(_AREA, "Its indexes are damaged, so what they say was not compared", FOLDER)
+        exam.not_examined(_AREA, "Its indexes are damaged, so their entries were not compared", FOLDER)
     exam.counts["files of metadata indexes"] = len(bases) + len(logs)
-    exam.saw(_AREA, f"{exam.examined[_AREA]}, {len(bases) + len(logs):,} files of its indexes")
+    exam.add_summary(_AREA, f"{exam.examined[_AREA]}, {len(bases) + len(logs):,} files of its indexes")
     return not damaged
 
 
@@ -47,7 +47,7 @@ def _files(table: MetadataTable, partitions: Iterable[str]) -> tuple[list[str], 
 
 def _open(exam: Examination, path: str) -> tuple[str, str] | None:
     try:
-        with exam.looking(_AREA, path), exam.storage.open_input(path) as source:
+        with exam.recording_failures(_AREA, path), exam.storage.open_input(path) as source:
             HFileReader(source, path)
     except (CorruptionError, UnsupportedTableError) as error:
         return path, describe(error)
@@ -56,7 +56,7 @@ def _open(exam: Examination, path: str) -> tuple[str, str] | None:
 
 def _walk(exam: Examination, path: str) -> tuple[str, str] | None:
     try:
-        with exam.looking(_AREA, path), exam.storage.open_input(path) as source:
+        with exam.recording_failures(_AREA, path), exam.storage.open_input(path) as source:
             reader = LogReader(source, path)
             deque(reader.blocks(), maxlen=0)
             return next(((path, str(piece)) for piece in reader.damaged), None)

@@ -1,0 +1,112 @@
+"""The local engine beside deltalake and PyIceberg: Arrow data in one process, without Spark; and what the tables take on the disk.
+
+Everyone does each thing once to warm up, then they take turns. A load, an upsert and a delete of 10,000 rows, a read of all rows, and many commits of
+100 new rows into an empty table of its own, once. All tables have to hold the same number of rows in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from benchmarks import contestants, workload
+from benchmarks.contestants import Contestant, ContestantError
+from benchmarks.ratios import ratio, short
+
+Say = Callable[[str], None]
+Result = dict[str, Any]
+OURS = "pyhudi, local engine"
+UNSAFE = f"{OURS}, without fsync"
+ROWS_OF_A_COMMIT = 100
+VERBS = {
+    "load": "load",
+    "upsert": "upsert of 10,000",
+    "delete": "delete of 10,000",
+    "scan": "read of all rows",
+    "commits": "small commits",
+}
+WARM_UP = 1
+
+
+def local_peers(size: int, batch: int, rounds: int, commits: int, say: Say) -> Result:
+    """Seconds of each verb by contestant, and bytes on the disk after the load, at the end, and after the small commits."""
+    seconds: dict[str, dict[str, list[float]]] = {verb: {} for verb in VERBS}
+    result: Result = {"size": size, "batch": batch, "commits": commits, "seconds": seconds, "bytes": {}, "growth": {}}
+    with ExitStack() as stack:
+        runners = [stack.enter_context(each) for each in [contestants.pyhudi_local(), *contestants.local_peers()]]
+        for verb in ("load", "upsert", "delete", "scan"):
+            for number in range(rounds + WARM_UP):
+                for each in runners if number % 2 else runners[::-1]:
+                    taken = each.seconds(verb, table=_table(each), **_input(verb, size, batch, number))
+                    say(f"local {verb} {size:,} round {number}: {each.name} {taken:.2f} s")
+                    if number >= WARM_UP:
+                        seconds[verb].setdefault(each.name, []).append(taken)
+            _measure_disk(result, runners, "load" if verb == "load" else "upserts and deletes")
+        counts = {each.name: each.ask("count", table=_table(each))["rows"] for each in runners}
+        for name, each, storage in [(each.name, each, {}) for each in runners] + [
+            (UNSAFE, runners[0], {"fsync": "false"})
+        ]:
+            command = {"table": _table(each), "commits": commits, "rows": ROWS_OF_A_COMMIT, "storage": storage}
+            answer = each.ask("commits", **command)
+            say(f"local, {commits} commits: {name} {answer['seconds']:.2f} s")
+            seconds["commits"][name] = [answer["seconds"]]
+            result["growth"][name] = answer["last"] / answer["first"]
+        _measure_disk(result, runners, f"{commits} commits")
+        counts |= {f"{each.name}, commits": each.ask("count", table=_table(each))["rows"] for each in runners}
+    if len(set(counts.values())) != 2:
+        raise ContestantError(f"The contestants ended with different tables: {counts}")
+    return result
+
+
+def section(kept: dict[str, Result]) -> str:
+    """The tables of the page."""
+    result = kept.get("local_peers")
+    if result is None:
+        return ""
+    seconds, names = result["seconds"], list(result["growth"])
+    lines = [
+        "## Local engine beside deltalake and PyIceberg",
+        "",
+        f"{result['size']:,} rows as Arrow data in one process; all write zstd at level 1. Small commits: {result['commits']}, each with",
+        f"{ROWS_OF_A_COMMIT} new rows of one partition, into an empty table; {OURS} waits for the disk in each of them (fsync), the peers",
+        "do not. The last column compares the last tenth of them to the first.",
+        "",
+        f"| times {OURS} | {' | '.join(VERBS.values())} | last commits to first |",
+        f"|---{'|---' * (len(VERBS) + 1)}|",
+    ]
+    for name in names:
+        cells = [
+            str(ratio(seconds[verb][name], seconds[verb][OURS])) if name in seconds[verb] else "" for verb in VERBS
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} | {short(result['growth'][name])} |")
+    moments = list(result["bytes"])
+    lines += ["", f"| MB on the disk after | {' | '.join(moments)} |", f"|---{'|---' * len(moments)}|"]
+    for name in result["bytes"][moments[0]]:
+        sizes = [f"{result['bytes'][moment][name] / 1e6:.1f}" for moment in moments]
+        lines.append(f"| {name} | {' | '.join(sizes)} |")
+    return "\n".join([*lines, ""])
+
+
+def _input(verb: str, size: int, batch: int, number: int) -> dict[str, str]:
+    """What a verb reads in one round; the same for all contestants."""
+    if verb == "load":
+        return {"data": str(workload.load_file(size))}
+    if verb == "upsert":
+        return {"data": str(workload.upsert_file(size, number + 1, batch - batch // 10, batch // 10))}
+    if verb == "delete":
+        return {"data": str(workload.delete_file(size, number + 1, batch))}
+    return {}
+
+
+def _measure_disk(result: Result, runners: list[Contestant], moment: str) -> None:
+    result["bytes"][moment] = {
+        each.name: sum(path.stat().st_size for path in Path(_table(each)).rglob("*") if path.is_file())
+        for each in runners
+    }
+
+
+def _table(who: Contestant) -> str:
+    letters = "".join(letter if letter.isalnum() else "_" for letter in who.name.lower())
+    return str(workload.HOME / "tables" / f"local_{letters}")

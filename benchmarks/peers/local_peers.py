@@ -1,0 +1,117 @@
+"""Peers of the local engine: `python -m benchmarks.peers.local_peers deltalake|pyiceberg`, in the environment of requirements-peers.lock.
+
+Both get Arrow data, as the local engine does, and write zstd at level 1, as it does. Otherwise they run with their defaults.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks import workload
+from benchmarks.peers.serve import Verb, cleared, measured, serve
+
+MATCH = "t.id = s.id AND t.part = s.part"
+CODEC, LEVEL = "zstd", 1
+
+
+def small_commits(insert: Callable[[pa.Table], object], command: dict[str, Any]) -> dict[str, Any]:
+    """Commits of new rows of one partition, one after the other; the seconds of all, and of the first and the last tenth."""
+    count, each = command["commits"], command["rows"]
+    numbers = np.arange(count * each).reshape(count, each) * workload.PARTITIONS
+    batches = [workload.rows(chosen, 0) for chosen in numbers]
+    seconds = [measured(lambda rows=rows: insert(rows))["seconds"] for rows in batches]
+    tenth = max(1, count // 10)
+    return {"seconds": sum(seconds), "first": sum(seconds[:tenth]), "last": sum(seconds[-tenth:])}
+
+
+def start_deltalake() -> dict[str, Verb]:
+    """The verbs of deltalake."""
+    from deltalake import DeltaTable, WriterProperties, write_deltalake
+
+    properties = WriterProperties(compression=CODEC.upper(), compression_level=LEVEL)
+
+    def append(path: str, rows: pa.Table) -> None:
+        write_deltalake(path, rows, partition_by=[workload.PARTITION], mode="append", writer_properties=properties)
+
+    def merge(command: dict[str, Any]) -> Any:
+        rows = pq.read_table(command["data"])
+        table = DeltaTable(command["table"])
+        return table.merge(rows, MATCH, source_alias="s", target_alias="t", writer_properties=properties)
+
+    def load(command: dict[str, Any]) -> dict[str, Any]:
+        path = cleared(command["table"])
+        return measured(lambda: append(path, pq.read_table(command["data"])))
+
+    def upsert(command: dict[str, Any]) -> dict[str, Any]:
+        return measured(lambda: merge(command).when_matched_update_all().when_not_matched_insert_all().execute())
+
+    def commits(command: dict[str, Any]) -> dict[str, Any]:
+        path = cleared(command["table"])
+        return small_commits(lambda rows: append(path, rows), command)
+
+    return {
+        "load": load,
+        "upsert": upsert,
+        "delete": lambda command: measured(lambda: merge(command).when_matched_delete().execute()),
+        "scan": lambda command: measured(lambda: DeltaTable(command["table"]).to_pyarrow_table()),
+        "commits": commits,
+        "count": lambda command: {"rows": DeltaTable(command["table"]).to_pyarrow_table().num_rows},
+    }
+
+
+def start_pyiceberg() -> dict[str, Verb]:
+    """The verbs of PyIceberg, with a catalog in SQLite beside each table."""
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.expressions import In
+
+    name = "bench.rows"
+
+    def catalog(path: str) -> SqlCatalog:
+        return SqlCatalog("bench", uri=f"sqlite:///{path}/catalog.db", warehouse=f"file://{path}")
+
+    def create(path: str) -> Any:
+        Path(cleared(path)).mkdir(parents=True)
+        here = catalog(path)
+        here.create_namespace("bench")
+        codec = {"write.parquet.compression-codec": CODEC, "write.parquet.compression-level": str(LEVEL)}
+        table = here.create_table(name, workload.SCHEMA, properties=codec)
+        with table.update_spec() as spec:
+            spec.add_identity(workload.PARTITION)
+        return here.load_table(name)
+
+    def opened(command: dict[str, Any]) -> Any:
+        return catalog(command["table"]).load_table(name)
+
+    def load(command: dict[str, Any]) -> dict[str, Any]:
+        table = create(command["table"])
+        return measured(lambda: table.append(pq.read_table(command["data"])))
+
+    def upsert(command: dict[str, Any]) -> dict[str, Any]:
+        return measured(lambda: opened(command).upsert(pq.read_table(command["data"]), join_cols=[workload.KEY]))
+
+    def delete(command: dict[str, Any]) -> dict[str, Any]:
+        def work() -> None:
+            keys = pq.read_table(command["data"], columns=[workload.KEY]).column(0).to_pylist()
+            opened(command).delete(In(workload.KEY, keys))
+
+        return measured(work)
+
+    return {
+        "load": load,
+        "upsert": upsert,
+        "delete": delete,
+        "scan": lambda command: measured(lambda: opened(command).scan().to_arrow()),
+        "commits": lambda command: small_commits(create(command["table"]).append, command),
+        "count": lambda command: {"rows": opened(command).scan().to_arrow().num_rows},
+    }
+
+
+if __name__ == "__main__":
+    serve({"deltalake": start_deltalake, "pyiceberg": start_pyiceberg}[sys.argv[1]])

@@ -1,0 +1,65 @@
+"""``pyhudi metadata``: the metadata table of a table. Shows it, makes it, removes it, or makes it anew; ``--plan`` only says what would be done."""
+
+from __future__ import annotations
+
+import click
+
+from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
+from pyhudi_core.doctor.kinds import Area, Severity
+from pyhudi_core.opening import open_table
+from pyhudi_core.services.metadata_tables import MetadataTableOf
+from pyhudi_core.table import HudiTable
+
+_ACTIONS = ("show", "create", "drop", "rebuild", "repair")
+
+
+@click.command()
+@at_location
+@click.argument("action", type=click.Choice(_ACTIONS), default="show")
+@click.option(
+    "--index",
+    "indexes",
+    multiple=True,
+    help="A partition to make (column_stats, record_index, ...); may be given several times.",
+)
+@click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and change nothing.")
+@click.pass_context
+def metadata(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    action: str,
+    indexes: tuple[str, ...],
+    only_plan: bool,
+) -> None:
+    """Show, create, drop or rebuild a table's metadata table; repair rebuilds it if `pyhudi check` finds that it is stale or broken."""
+    with reporting_errors(context):
+        table = open_table(location, storage_options)
+        if action == "repair":
+            said = _repaired(table, only_plan=only_plan)
+        else:
+            said = _said(table.metadata_table, action, list(indexes) or None, only_plan=only_plan)
+        console().print(safe(said))
+
+
+def _repaired(table: HudiTable, *, only_plan: bool) -> str:
+    """Make the metadata table anew if the doctor has an error to report of it; returns what to print, a line for each finding."""
+    report = table.check()
+    wrong = [item for item in report.findings if item.area is Area.METADATA_TABLE and item.severity is Severity.ERROR]
+    if not wrong:
+        return "The metadata table needs no repair"
+    lines = [f"{item.kind}: {item.what}" for item in wrong]
+    end = "It would be removed and made anew" if only_plan else str(table.metadata_table.rebuild())
+    return "\n".join([*lines, end])
+
+
+def _said(found: MetadataTableOf, action: str, indexes: list[str] | None, *, only_plan: bool) -> str:
+    """Do it, unless only the plan is wanted; returns what to print."""
+    listed = ", ".join(found.partitions) or "none"
+    if action == "show":
+        return f"The table lists: {listed}"
+    if action == "create":
+        return str(found.plan(indexes) if only_plan else found.create(indexes))
+    if only_plan:
+        return f"Remove: {listed}" + (", and make them anew" if action == "rebuild" else "")
+    return str(found.drop() if action == "drop" else found.rebuild())

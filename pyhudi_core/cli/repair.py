@@ -1,0 +1,50 @@
+"""``pyhudi repair --duplicates``: show which surplus rows of a key would be removed; with ``--run``, remove them."""
+
+from __future__ import annotations
+
+import json
+
+import click
+from rich.table import Table
+
+from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
+from pyhudi_core.opening import open_table
+
+_SHOWN = 20
+
+
+@click.command()
+@at_location
+@click.option("--duplicates", is_flag=True, required=True, help="Keys that a partition has in several file groups.")
+@click.option("--run", "execute", is_flag=True, help="Remove the surplus rows. Without it, nothing is changed.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan, or the commit, as JSON.")
+@click.pass_context
+def repair(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    duplicates: bool,
+    execute: bool,
+    as_json: bool,
+) -> None:
+    """Repair what other writers left in a table. Shows the plan first; changes the table only with --run."""
+    assert duplicates
+    with reporting_errors(context):
+        service = open_table(location, storage_options).duplicates
+        plan = service.plan()
+        commit = service.run() if execute and plan else None
+    figures = dict(plan.figures)
+    if as_json:
+        done = {} if commit is None else {"instant": commit.instant, "rows_deleted": commit.stats.rows_deleted}
+        click.echo(json.dumps({**figures, "why_not": plan.why_not, **done}, indent=2))
+        return
+    console().print(safe(str(plan)))
+    if plan:
+        shown = Table("partition", "key", "removed from", "stays in")
+        for row in plan.surplus.slice(0, _SHOWN).to_pylist():
+            shown.add_row(*(safe(row[name]) for name in plan.surplus.column_names))
+        console().print(shown)
+    if commit is not None:
+        console().print(f"removed {commit.stats.rows_deleted:,} rows in the commit {commit.instant}")
+    elif plan:
+        console().print("Nothing was changed; --run removes these rows.")

@@ -1,0 +1,154 @@
+"""The bucket index: the hash of a key says which file group has it (specification, "Indexes", BUCKET with the engine SIMPLE).
+
+Each partition has at most one file group for each bucket, and the first eight characters of a file id are the number of its bucket. Nothing is looked
+up, so a tag does not say whether the key is there; and file groups neither split nor roll over.
+
+The hash is Java's, of the list of the values of the hash fields. A file group that a partition has not yet gets an id that every writer would give
+it, so two writers that make it at the same time are in conflict by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.engine.base import Dataset, TaskInfo
+from pyhudi_core.errors import CorruptionError, InvalidRecordKeyError, UnsupportedTableError
+from pyhudi_core.index.base import TAGS, Group, Tagged
+from pyhudi_core.metadata_table.names import java_hashes
+from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
+
+BUCKET_NUMBER = re.compile(r"0{4}[0-9]{4}-")
+"""What file ids of buckets look like, where nothing else is known of the table; a random id is like that once in a million."""
+
+_NUMBERED = re.compile(r"[0-9]{8}-")
+_DIGITS = 8
+_MADE = re.compile(r"([0-9]{8})-0000-0000-0000-([0-9]{12})-0")
+
+
+@dataclass(frozen=True, slots=True)
+class Hashing:
+    """Which bucket a key belongs to.
+
+    Attributes:
+        buckets: how many buckets a partition has.
+        keys: the columns of the record key.
+        fields: those of them that are hashed.
+    """
+
+    buckets: int
+    keys: tuple[str, ...]
+    fields: tuple[str, ...]
+
+    def of(self, keys: pa.Array) -> npt.NDArray[np.int64]:
+        """The bucket of each record key. Raises `InvalidRecordKeyError` for keys that Hudi would take apart in another way."""
+        values = [keys] if len(self.keys) == 1 else self._values(keys)
+        for value in values:
+            if pc.any(pc.match_substring(value, ":")).as_py():
+                raise InvalidRecordKeyError(
+                    "A record key has a colon in a value, and Hudi's bucket index takes keys apart at colons",
+                    hint="Hudi's releases hash such keys in different ways; use another index, or keys without colons.",
+                )
+        found = np.ones(len(keys), np.uint32)
+        for value in values:
+            found = found * np.uint32(31) + java_hashes(value)
+        return (found & np.uint32(0x7FFFFFFF)).astype(np.int64) % self.buckets
+
+    def _values(self, keys: pa.Array) -> list[pa.Array]:
+        """The values of the hash fields in keys of several columns, which are texts ``name:value,name:value``."""
+        parts = pc.split_pattern(keys, ",")
+        if pc.any(pc.not_equal(pc.list_value_length(parts), len(self.keys))).as_py():
+            raise InvalidRecordKeyError(
+                "A record key has a comma in a value, and Hudi's bucket index takes keys apart at commas",
+                hint="Use another index, or keys without commas.",
+            )
+        texts = {name: pc.list_element(parts, number) for number, name in enumerate(self.keys)}
+        return [pc.utf8_slice_codeunits(texts[name], len(name) + 1) for name in self.fields]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketIndex:
+    """Tags each row with the file group of its bucket, which may not be there yet.
+
+    Args:
+        hashing: which bucket a key belongs to.
+        file_ids: of the file groups of a partition.
+        replaced: file groups that are gone; their ids are not given again.
+        anew: the rows come into new file groups only, because the write replaces the others.
+    """
+
+    hashing: Hashing
+    file_ids: Callable[[str], Collection[str]]
+    replaced: Collection[Group]
+    anew: bool = False
+
+    def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
+        """As `Index.tag`.
+
+        Raises `UnsupportedTableError` if a partition has file groups that are no buckets, and `CorruptionError` for two of a bucket.
+        """
+        known = {partition: self._known(partition) for partition in partitions}
+        schema = pa.schema([*rows.schema, *TAGS])
+        return Tagged(rows.map(_Tag(self.hashing, known, schema), schema))
+
+    def _known(self, partition: str) -> dict[int, str]:
+        """The file ids of buckets, as far as they are not the first that a bucket gets."""
+        there: dict[int, str] = {}
+        for file_id in self.file_ids(partition):
+            if not _NUMBERED.match(file_id) or int(file_id[:_DIGITS]) >= self.hashing.buckets:
+                raise UnsupportedTableError(
+                    f"The partition has a file group that is none of {self.hashing.buckets} buckets: {file_id}",
+                    path=partition or None,
+                    hint="Set hoodie.bucket.index.num.buckets to the number that the table was made with, or use the index that it was written with.",
+                )
+            bucket = int(file_id[:_DIGITS])
+            if bucket in there:
+                raise CorruptionError(
+                    f"The partition has two file groups of bucket {bucket}: {there[bucket]} and {file_id}",
+                    path=partition or None,
+                    hint="Two writers without a common lock made them. Delete one of them by Hudi's repair, or rewrite the partition.",
+                )
+            there[bucket] = file_id
+        gone = [file_id for path, file_id in self.replaced if path == partition]
+        used = [*gone, *there.values()] if self.anew else gone
+        after: dict[int, int] = {}
+        for made in filter(None, map(_MADE.fullmatch, used)):
+            after[int(made[1])] = max(after.get(int(made[1]), 0), int(made[2]) + 1)
+        named = {bucket: file_id_of(bucket, generation) for bucket, generation in after.items()}
+        return named if self.anew else {**named, **there}
+
+
+def file_id_of(bucket: int, generation: int = 0) -> str:
+    """The file id that a new file group of a bucket gets: the first one, or one after others were replaced."""
+    return f"{bucket:0{_DIGITS}d}-0000-0000-0000-{generation:012d}-0"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tag:
+    """Task function: adds `TAGS`. Texts are made for different file groups only."""
+
+    hashing: Hashing
+    known: Mapping[str, Mapping[int, str]]
+    schema: pa.Schema
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        buckets = self.hashing.buckets
+        for batch in batches:
+            own = batch.column(PARTITION_PATH)
+            paths = own.dictionary_encode()
+            pairs = paths.indices.to_numpy().astype(np.int64) * buckets + self.hashing.of(batch.column(RECORD_KEY))
+            different, inverse = np.unique(pairs, return_inverse=True)
+            names = paths.dictionary.to_pylist()
+            file_ids = [
+                self.known.get(names[pair // buckets], {}).get(pair % buckets) or file_id_of(pair % buckets)
+                for pair in different.tolist()
+            ]
+            tagged = pa.array(file_ids, pa.string()).take(pa.array(inverse))
+            columns = [*batch.columns, own, tagged, pa.nulls(len(batch), pa.int64())]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)

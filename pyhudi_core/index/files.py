@@ -1,0 +1,125 @@
+"""The indexes that read files: simple and bloom, in the row's own partition (specification, "Indexes").
+
+Rows are brought together by partition (and by a hash of the key, for parallelism), so that each file's keys are read once a slot. How a file is
+looked into is said in `key_files`. A task knows the files of its own slots only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
+from pyhudi_core.engine.grouping import runs
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.formats.key_hash import hash_keys
+from pyhudi_core.index.base import NOT_FOUND, TAGS, Tagged
+from pyhudi_core.index.key_files import FileLookUp, IndexedFiles, LogsOf, no_logs
+from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
+from pyhudi_core.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedPartition:
+    """A partition to look into: file ids, and the files of each."""
+
+    path: str
+    file_ids: tuple[str, ...]
+    files: tuple[IndexedFiles, ...]
+
+    @classmethod
+    def of(cls, partition: str, slices: tuple[FileSlice, ...], logs: LogsOf = no_logs) -> IndexedPartition:
+        """From the newest slices of the partition."""
+        files = (IndexedFiles.of(piece, logs) for piece in slices)
+        return cls(partition, tuple(piece.file_id for piece in slices), tuple(files))
+
+
+@dataclass(frozen=True, slots=True)
+class FilesIndex:
+    """Finds keys in the files of the row's own partition.
+
+    Args:
+        slices: the newest slices of a partition; asked for the partitions of the batch only.
+        open_storage: opens the table's storage inside a task.
+        tasks: how many tasks to use.
+        look_up: how files are looked into.
+        logs: the logs of a slice that may hold keys which its base file does not hold.
+    """
+
+    slices: Callable[[str], tuple[FileSlice, ...]]
+    open_storage: Callable[[], Storage]
+    tasks: int
+    look_up: FileLookUp = FileLookUp()
+    logs: LogsOf = no_logs
+
+    def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
+        """As `Index.tag`. A partition with one file group needs no look-up, unless the answer has to be exact."""
+        whole: dict[str, str] = {}
+        searched: list[IndexedPartition] = []
+        for partition in sorted(partitions):
+            found = self.slices(partition)
+            if len(found) == 1 and partition not in exact:
+                whole[partition] = found[0].file_id
+            elif found:
+                searched.append(IndexedPartition.of(partition, found, self.logs))
+        return Tagged(self._search(rows, searched) if searched else rows, whole)
+
+    def _search(self, rows: Dataset, searched: list[IndexedPartition]) -> Dataset:
+        spread = max(1, -(-self.tasks // len(searched)))
+        numbers = {partition.path: number for number, partition in enumerate(searched)}
+        slotted = pa.schema([*rows.schema, (TASK, pa.int32()), (SORT, pa.int64())])
+        tagged = pa.schema([*rows.schema, *TAGS])
+        payloads: list[dict[int, IndexedPartition]] = [{} for _ in range(self.tasks)]
+        for number, partition in enumerate(searched):
+            for share in range(spread):
+                payloads[(number * spread + share) % self.tasks][number] = partition
+        shuffled = rows.map(_Slot(numbers, self.tasks, spread), slotted).shuffle(TASK, self.tasks, SORT)
+        return shuffled.map(_Find(self.open_storage, tagged, self.look_up), tagged, payloads)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Task function: chooses the task of each row. Rows of partitions without files are spread evenly, with the sort value -1."""
+
+    numbers: Mapping[str, int]
+    tasks: int
+    spread: int
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            codes = batch.column(PARTITION_PATH).dictionary_encode()
+            known = [self.numbers.get(value, NOT_FOUND) for value in codes.dictionary.to_pylist()]
+            sort = np.array(known, np.int64)[codes.indices.to_numpy()]
+            hashes = hash_keys(batch.column(RECORD_KEY)).astype(np.int64)
+            slots = np.where(sort < 0, hashes, sort * self.spread + hashes % self.spread) % self.tasks
+            columns = [*batch.columns, pa.array(slots.astype(np.int32)), pa.array(sort)]
+            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, TASK, SORT])
+
+
+@dataclass(frozen=True, slots=True)
+class _Find:
+    """Task function: adds `TAGS`. The payload has the task's partitions by their numbers."""
+
+    open_storage: Callable[[], Storage]
+    schema: pa.Schema
+    look_up: FileLookUp
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        storage = self.open_storage()
+        for number, run in runs(batches, SORT):
+            rows = run.drop_columns([TASK, SORT])
+            if number == NOT_FOUND:
+                tags = [pa.nulls(len(rows), field.type) for field in TAGS]
+            else:
+                tags = self._tags(storage, task.payload[number], rows.column(RECORD_KEY))
+            yield from pa.Table.from_arrays([*rows.columns, *tags], schema=self.schema).combine_chunks().to_batches()
+
+    def _tags(self, storage: Storage, partition: IndexedPartition, keys: pa.ChunkedArray) -> list[pa.Array]:
+        found, positions = self.look_up.find(storage, partition.files, keys)
+        places = pa.array(found, mask=found == NOT_FOUND)
+        own = pa.array([partition.path]).take(pa.array(np.zeros(len(found), np.int32), mask=found == NOT_FOUND))
+        file_ids = pa.array(partition.file_ids, pa.string()).take(places)
+        return [own, file_ids, pa.array(positions, pa.int64(), mask=positions == NOT_FOUND)]

@@ -1,0 +1,177 @@
+"""Which files of a list hold a key: look into the key columns of base files, and into logs (specification, "Indexes").
+
+The footer of a base file tells its key range, and its bloom filter tells most keys that the file does not have. A file of which neither leaves a
+key is not read further. What is left is looked up in the key column, so the answer is exact, whatever a filter says.
+
+In merge-on-read tables a key is in the base file of its file group, because inserts go to base files. Other writers (Flink) may insert into logs;
+logs whose commits say so are read too. A key that logs deleted is still found, so that it comes back into the same file group. If it came back into
+another file group (through an index that knows what logs deleted), it is found there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import CorruptLogBlockError
+from pyhudi_core.file_groups.slice import FileSlice, LogFile
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.index.base import NOT_FOUND
+from pyhudi_core.merge.log_scan import LogColumns, LogScan
+from pyhudi_core.merge.merged_slice import LivingRows
+from pyhudi_core.model.commit import WriteStat
+from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
+from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.storage.base import Storage
+
+Numbers = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
+LogsOf = Callable[[FileSlice], tuple[LogFile, ...]]
+"""The logs of a slice that may hold keys which its base file does not hold."""
+
+
+def no_logs(_piece: FileSlice) -> tuple[LogFile, ...]:
+    """No log of a slice holds new keys."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFiles:
+    """The files of one file group that hold its keys: the base file, and the logs that may hold new keys.
+
+    ``piece`` is the slice if it has logs, which may have deleted keys of the base file.
+    """
+
+    base: str | None
+    logs: tuple[LogFile, ...] = ()
+    piece: FileSlice | None = None
+
+    @classmethod
+    def of(cls, piece: FileSlice, logs: LogsOf) -> IndexedFiles:
+        """Of the newest slice of a file group."""
+        base = None if piece.base is None else piece.base.path
+        return cls(base, logs(piece), piece if piece.logs else None)
+
+
+@dataclass(slots=True)
+class _Search:
+    """The keys that are looked for, each once, and for each of them the number of the files that hold it, and its position.
+
+    ``again`` has what was found in further files: their number, the places of keys, and positions.
+    """
+
+    keys: pa.Array
+    found: Numbers
+    positions: Ints
+    again: list[tuple[int, Ints, Ints]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, keys: pa.Array) -> _Search:
+        return cls(keys, np.full(len(keys), NOT_FOUND, np.int32), np.full(len(keys), NOT_FOUND, np.int64))
+
+    def note(self, number: int, places: Ints, positions: Ints) -> None:
+        """Keys are in the files of this number."""
+        new = (self.found[places] == NOT_FOUND) | (self.found[places] == number)
+        self.found[places[new]] = number
+        self.positions[places[new]] = positions[new]
+        if not new.all():
+            self.again.append((number, places[~new], positions[~new]))
+
+
+@dataclass(frozen=True, slots=True)
+class FileLookUp:
+    """How files are looked into.
+
+    Attributes:
+        by_filter: bloom filters of base files are asked before their keys are read.
+        living: reads the rows of a slice; needed where logs may have deleted keys.
+    """
+
+    by_filter: bool = False
+    living: LivingRows | None = None
+
+    def find(self, storage: Storage, files: tuple[IndexedFiles, ...], keys: pa.ChunkedArray) -> tuple[Numbers, Ints]:
+        """For each key the number of the files that hold it and its position in the base file; `NOT_FOUND` for what is not there."""
+        encoded = keys.combine_chunks().dictionary_encode()
+        search = _Search.of(encoded.dictionary)
+        for number, own in enumerate(files):
+            if own.base is not None:
+                _look_into_base(storage, own.base, search, number, by_filter=self.by_filter)
+            if own.logs:
+                known = pc.is_in(search.keys, value_set=keys_in_logs(storage, own.logs))
+                places = np.flatnonzero(known.to_numpy(zero_copy_only=False))
+                places = places[search.found[places] != number]
+                search.note(number, places, np.full(len(places), NOT_FOUND, np.int64))
+        for number, places, positions in search.again:
+            gone = self._gone(storage, files, search.found[places], search.keys.take(pa.array(places)))
+            search.found[places[gone]] = number
+            search.positions[places[gone]] = positions[gone]
+        places = encoded.indices.to_numpy()
+        return search.found[places], search.positions[places]
+
+    def _gone(
+        self, storage: Storage, files: tuple[IndexedFiles, ...], numbers: Numbers, keys: pa.Array
+    ) -> npt.NDArray[np.bool_]:
+        """Which keys are in their base file only, because its logs have deleted them."""
+        gone = np.zeros(len(keys), bool)
+        for number in np.unique(numbers).tolist():
+            piece = files[number].piece
+            if piece is not None and self.living is not None:
+                here = np.flatnonzero(numbers == number)
+                asked = keys.take(pa.array(here))
+                there = self.living.with_keys(storage, piece, asked, ()).column(RECORD_KEY).combine_chunks()
+                gone[here] = ~pc.is_in(asked, value_set=there).to_numpy(zero_copy_only=False)
+        return gone
+
+
+def _look_into_base(storage: Storage, path: str, search: _Search, number: int, *, by_filter: bool) -> None:
+    if not len(search.keys):
+        return
+    low, high = pc.min_max(search.keys).as_py().values()
+    with storage.open_input(path) as source:
+        reader = BaseFileReader(source, path, columns=[RECORD_KEY])
+        footer = reader.footer()
+        lowest, highest = footer.sure_min_key, footer.sure_max_key
+        if (highest is not None and highest < low) or (lowest is not None and lowest > high):
+            return
+        bloom = footer.bloom() if by_filter else None
+        if bloom is not None and not bloom.might_contain(_within(search.keys, lowest, highest)).any():
+            return
+        first = 0
+        for batch in reader.iter_batches():
+            here = pc.index_in(batch.column(0), value_set=search.keys)
+            places = here.drop_null().to_numpy().astype(np.int64)
+            search.note(number, places, first + np.flatnonzero(here.is_valid().to_numpy(zero_copy_only=False)))
+            first += len(batch)
+
+
+def _within(keys: pa.Array, lowest: str | None, highest: str | None) -> pa.Array:
+    """The keys within a range."""
+    if lowest is not None:
+        keys = keys.filter(pc.greater_equal(keys, lowest))
+    return keys if highest is None else keys.filter(pc.less_equal(keys, highest))
+
+
+def keys_in_log(storage: Storage, stat: WriteStat) -> pa.Array:
+    """The keys of all rows in the log file of a write stat. Raises `CorruptionError` for a path that is no log's."""
+    name = parse_data_file(split(stat.path)[1])
+    if not isinstance(name, LogFileName):
+        raise CorruptLogBlockError("A write stat of a log names another file", path=stat.path)
+    return keys_in_logs(storage, (LogFile(stat.partition, name, stat.size),))
+
+
+def keys_in_logs(storage: Storage, logs: tuple[LogFile, ...]) -> pa.Array:
+    """The keys of all rows in the logs, also of those that are deleted there."""
+    times = frozenset(log.name.requested_time for log in logs)
+    columns = LogColumns(pa.schema([(RECORD_KEY, pa.string())]), (), lambda batch: batch.column(RECORD_KEY))
+    entries = LogScan(storage, logs, times.__contains__).entries(columns)
+    return (
+        pa.array([], pa.string())
+        if entries is None
+        else entries.keys.filter(pa.array(~entries.listed)).combine_chunks()
+    )

@@ -1,0 +1,121 @@
+"""Rows that move: their key is in another partition, and a global index lets it come into their own (specification, "Indexes", global indexes).
+
+Such a row is given twice: to the file group that holds its key, where it deletes the stored row (`TAG_LEAVES`), and without a tag, so that it is
+inserted in its own partition. One commit has both, so no reader sees the key twice or missing.
+
+The merge law decides before: a row that is older than the stored one does not move, and loses against it where that is. A row that says it is deleted
+deletes the stored row where that is. A key whose row is not there any more, because logs deleted it, is a new key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
+from pyhudi_core.engine.grouping import runs
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.formats.key_hash import hash_keys
+from pyhudi_core.index.base import NOT_FOUND, TAG_FILE_ID, TAG_LEAVES, TAG_PARTITION, TAGS
+from pyhudi_core.merge.law import Mask, Versions, mask, says_deleted
+from pyhudi_core.merge.merged_slice import LivingRows
+from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
+from pyhudi_core.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Decides which rows move.
+
+    Args:
+        open_storage: opens the table's storage inside a task.
+        living: reads stored rows.
+        inserts: no stored row may be replaced, so rows only find out whether their key is still there.
+        tasks: how many tasks to use.
+    """
+
+    open_storage: Callable[[], Storage]
+    living: LivingRows
+    inserts: bool
+    tasks: int
+
+    def of(self, tagged: Dataset, slices: Sequence[FileSlice]) -> Dataset:
+        """Tagged rows, with `TAG_LEAVES`. ``slices`` are those that hold keys of rows of other partitions."""
+        places = tuple(f"{piece.partition}/{piece.file_id}" for piece in slices)
+        slotted = pa.schema([*tagged.schema, (TASK, pa.int32()), (SORT, pa.int64())])
+        decided = pa.schema([*tagged.schema, (TAG_LEAVES, pa.bool_())])
+        payloads: list[dict[int, FileSlice]] = [{} for _ in range(self.tasks)]
+        for number, piece in enumerate(slices):
+            payloads[number % self.tasks][number] = piece
+        shuffled = tagged.map(_Slot(places, self.tasks), slotted).shuffle(TASK, self.tasks, SORT)
+        return shuffled.map(_Decide(self.open_storage, self.living, self.inserts, decided), decided, payloads)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Task function: brings rows to the file group of another partition that holds their key. Others are spread evenly, with the sort value -1."""
+
+    places: tuple[str, ...]
+    tasks: int
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        known = pa.array(self.places, pa.string())
+        for batch in batches:
+            place = pc.binary_join_element_wise(batch.column(TAG_PARTITION), batch.column(TAG_FILE_ID), "/")
+            number = pc.fill_null(pc.index_in(place, value_set=known, skip_nulls=True), NOT_FOUND).to_numpy()
+            other = mask(pc.fill_null(pc.not_equal(batch.column(TAG_PARTITION), batch.column(PARTITION_PATH)), False))
+            sort = np.where(other, number, NOT_FOUND).astype(np.int64)
+            spread = hash_keys(batch.column(RECORD_KEY)).astype(np.int64)
+            tasks = np.where(sort == NOT_FOUND, spread, sort) % self.tasks
+            columns = [*batch.columns, pa.array(tasks.astype(np.int32)), pa.array(sort)]
+            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, TASK, SORT])
+
+
+@dataclass(frozen=True, slots=True)
+class _Decide:
+    """Task function: adds `TAG_LEAVES`. The payload has the task's slices by their numbers."""
+
+    open_storage: Callable[[], Storage]
+    living: LivingRows
+    inserts: bool
+    schema: pa.Schema
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        storage = self.open_storage()
+        for number, run in runs(batches, SORT):
+            rows = run.drop_columns([TASK, SORT])
+            if number == NOT_FOUND:
+                yield from self._given(rows, np.zeros(len(rows), bool))
+                continue
+            there, moves = self._fates(storage, task.payload[number], rows)
+            tagged = rows.filter(pa.array(there))
+            yield from self._given(tagged, moves[there])
+            came = rows.filter(pa.array(moves | ~there))
+            for name in TAGS.names:
+                at = came.schema.get_field_index(name)
+                came = came.set_column(at, TAGS.field(name), pa.nulls(len(came), TAGS.field(name).type))
+            yield from self._given(came, np.zeros(len(came), bool))
+
+    def _fates(self, storage: Storage, piece: FileSlice, rows: pa.Table) -> tuple[Mask, Mask]:
+        """Which rows' keys are stored in the slice, and which of these rows move."""
+        ordering = self.living.merging.ordering
+        stays = says_deleted(rows) if not self.inserts else np.ones(len(rows), bool)
+        if not ordering and not piece.logs:
+            return np.ones(len(rows), bool), ~stays
+        stored = self.living.with_keys(storage, piece, rows.column(RECORD_KEY), ordering)
+        places = pc.index_in(rows.column(RECORD_KEY), value_set=stored.column(RECORD_KEY).combine_chunks())
+        there = mask(places.is_valid())
+        wins = there.copy()
+        if ordering:
+            newer = Versions.of_rows(rows.filter(pa.array(there)), ordering)
+            older = Versions.of_stored(stored.take(places.drop_null()), ordering)
+            wins[there] = self.living.merging.law().newer_wins(newer, older)
+        return there, wins & ~stays
+
+    def _given(self, rows: pa.Table, leaves: Mask) -> Iterator[pa.RecordBatch]:
+        whole = pa.Table.from_arrays([*rows.columns, pa.array(leaves)], schema=self.schema)
+        yield from whole.combine_chunks().to_batches()

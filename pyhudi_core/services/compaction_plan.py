@@ -1,0 +1,174 @@
+"""The plan of a compaction: which file slices become base files. A value, and the Avro record that Hudi keeps on the timeline.
+
+Specification, "Compaction"; the record is ``HoodieCompactionPlan`` as releases 1.0 to 1.2 write it: version 2, file names without folders, and the
+five metrics that Hudi's strategies compare (whole mebibytes, as Hudi divides).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi_core.errors import CorruptTimelineError, UnsafePathError
+from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
+from pyhudi_core.formats.avro.container import decode_record, encode_record
+from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.services.service import Figures
+
+RECORD = "HoodieCompactionPlan"
+VERSION = 2
+MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOperation:
+    """One file slice to rewrite, and how many bytes a new base file has if there is none yet."""
+
+    piece: FileSlice
+    default_bytes: int = 0
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """(partition, file id)."""
+        return self.piece.group
+
+    @property
+    def base_bytes(self) -> int:
+        """Bytes of the base file; 0 without one."""
+        return 0 if self.piece.base is None else self.piece.base.size
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the log files."""
+        return sum(log.size for log in self.piece.logs)
+
+    @property
+    def read_mb(self) -> int:
+        """Mebibytes that are read, rounded down."""
+        return (self.base_bytes + self.log_bytes) // MEBIBYTE
+
+    @property
+    def write_mb(self) -> int:
+        """Mebibytes that are written, as Hudi estimates them."""
+        return (self.base_bytes if self.piece.base is not None else self.default_bytes) // MEBIBYTE
+
+    def to_avro(self) -> dict[str, Any]:
+        """As ``HoodieCompactionOperation``."""
+        piece = self.piece
+        return {
+            "baseInstantTime": piece.requested_time,
+            "deltaFilePaths": [str(log.name) for log in piece.logs],
+            "dataFilePath": None if piece.base is None else str(piece.base.name),
+            "fileId": piece.file_id,
+            "partitionPath": piece.partition,
+            "metrics": {
+                "TOTAL_LOG_FILES": float(len(piece.logs)),
+                "TOTAL_IO_READ_MB": float(self.read_mb),
+                "TOTAL_LOG_FILES_SIZE": float(self.log_bytes),
+                "TOTAL_IO_WRITE_MB": float(self.write_mb),
+                "TOTAL_IO_MB": float(self.read_mb + self.write_mb),
+            },
+            "bootstrapFilePath": None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What a compaction would rewrite; false, with the reason, if it is nothing.
+
+    Attributes:
+        operations: the slices, in the order of the strategy.
+        why_not: why there is nothing, or what was left out.
+        trigger: what the trigger of the options says, such as ``3 of 5 delta commits``.
+        due: whether that trigger says that it is time.
+    """
+
+    operations: tuple[CompactionOperation, ...] = ()
+    why_not: str = ""
+    trigger: str = ""
+    due: bool = False
+
+    @property
+    def groups(self) -> frozenset[tuple[str, str]]:
+        """(partition, file id) of each slice."""
+        return frozenset(operation.group for operation in self.operations)
+
+    @property
+    def figures(self) -> Figures:
+        """File groups, log files, and bytes of logs and base files."""
+        return {
+            "file_groups": len(self.operations),
+            "log_files": sum(len(operation.piece.logs) for operation in self.operations),
+            "log_bytes": sum(operation.log_bytes for operation in self.operations),
+            "base_bytes": sum(operation.base_bytes for operation in self.operations),
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self.operations)
+
+    def __str__(self) -> str:
+        trigger = f" ({self.trigger})" if self.trigger else ""
+        if not self:
+            return f"Nothing to compact: {self.why_not}{trigger}"
+        figures = self.figures
+        left = f"; {self.why_not}" if self.why_not else ""
+        logs, size = figures["log_files"], figures["log_bytes"] + figures["base_bytes"]
+        return f"Compact {figures['file_groups']:,} file groups with {logs:,} log files, {size:,} bytes{left}{trigger}"
+
+    def encode(self, sync_marker: bytes) -> bytes:
+        """The bytes of the requested file."""
+        record = {
+            "operations": [operation.to_avro() for operation in self.operations],
+            "extraMetadata": {},
+            "version": VERSION,
+            "strategy": None,
+            "preserveHoodieMetadata": False,
+            "missingSchedulePartitions": [],
+        }
+        return encode_record(RECORD, record, sync_marker=sync_marker)
+
+
+def decode(data: bytes, path: str) -> tuple[FileSlice, ...]:
+    """The slices of a plan of ours or of Hudi's. Sizes are not in it, but for those of all logs together. Raises `CorruptTimelineError`."""
+    record = decode_record(data, RECORD, path=path) if data else {}
+    try:
+        return tuple(_slice(operation) for operation in record.get("operations") or ())
+    except (ValueError, TypeError, UnsafePathError) as error:
+        raise CorruptTimelineError(
+            f"A compaction plan cannot be executed: {error}",
+            path=path,
+            hint="Look at what wrote it; nothing was changed. Hudi's unschedule of the compaction removes the plan.",
+        ) from error
+
+
+def _slice(operation: Mapping[str, Any]) -> FileSlice:
+    partition = safe_relative_path(operation["partitionPath"]) if operation.get("partitionPath") else ""
+    if operation.get("bootstrapFilePath"):
+        raise ValueError("it has a bootstrap file, whose rows this release does not read")
+    metrics = operation.get("metrics") or {}
+    names = [_name(path, operation) for path in operation.get("deltaFilePaths") or ()]
+    logs = [name for name in names if isinstance(name, LogFileName)]
+    whole = int(metrics.get("TOTAL_LOG_FILES_SIZE") or 0)
+    sizes = _shares(whole, len(logs))
+    base = operation.get("dataFilePath")
+    name = _name(base, operation) if base else None
+    if len(logs) != len(names) or not (name is None or isinstance(name, BaseFileName)) or not (logs or name):
+        raise ValueError(f"it names other files of {operation.get('fileId')!r} than a base file and logs")
+    read = int(metrics.get("TOTAL_IO_READ_MB") or 0) * MEBIBYTE
+    found = None if name is None else BaseFile(partition, name, max(0, read - whole))
+    return FileSlice(found, None, tuple(LogFile(partition, log, size) for log, size in zip(logs, sizes, strict=True)))
+
+
+def _name(path: str, operation: Mapping[str, Any]) -> BaseFileName | LogFileName:
+    """A file of the operation's file group. Some releases write paths instead of names."""
+    name = parse_data_file(path.rpartition("/")[2])
+    if name is None or name.file_id != operation.get("fileId"):
+        raise ValueError(f"{path!r} is no file of the file group {operation.get('fileId')!r}")
+    return name
+
+
+def _shares(whole: int, count: int) -> Sequence[int]:
+    """Numbers that add up to the whole."""
+    return [whole // count + (number < whole % count) for number in range(count)] if count else []

@@ -1,0 +1,119 @@
+"""Plan a compaction from a state of the table, and check the plan under the lock before it goes on the timeline.
+
+A plan names the base file and the logs of each file group that it takes. The logs are those whose commits completed before the plan's requested time,
+and they are all of these: a log that completed before and is not named would be lost, and one that completed later belongs to the slice after the
+compaction (``file_groups/slicing.py``). The requested time is reserved above everything on the timeline, and the plan is made from what the
+reservation has read. So only a commit that was being published at this moment can be missing. `refuse_outdated` finds it under the lock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi_core.conflicts import concurrent
+from pyhudi_core.conflicts.concurrent import conflict_error, pending_plans, pending_restores
+from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group, Touched
+from pyhudi_core.conflicts.matrix import Verdict
+from pyhudi_core.errors import HudiError
+from pyhudi_core.merge.merged_slice import Merging
+from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.properties import TableType
+from pyhudi_core.services.compaction_plan import CompactionOperation, CompactionPlan
+from pyhudi_core.services.compaction_rules import chosen, trigger_of
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.write import metadata_update
+from pyhudi_core.write.states import load
+
+
+def plan_compaction(context: TableContext, timeline: Timeline, *, triggered: bool = False) -> CompactionPlan:
+    """What to compact in the state of a timeline. ``triggered``: nothing, unless the trigger of the options says that it is due.
+
+    Reads listings and pending plans; no data file. Raises nothing for tables that cannot be compacted: the plan says why.
+    """
+    if context.config.table_type is not TableType.MERGE_ON_READ:
+        return CompactionPlan(why_not="the table is copy-on-write, so it has no log files")
+    options = context.options.compaction
+    now = context.now()
+    trigger = trigger_of(timeline, options, now)
+    if triggered and not trigger.due:
+        return CompactionPlan(why_not=trigger.text)
+    if pending_restores(timeline):
+        return CompactionPlan(why_not="a restore is pending, so nobody can say what the table holds")
+    snapshot = load(context, timeline)
+    unfit = unfit_because(context, snapshot)
+    if unfit is not None:
+        return CompactionPlan(why_not=unfit)
+    found = _candidates(context, snapshot, timeline)
+    taken = tuple(chosen(found.free, options, now))
+    left = len(found.free) - len(taken)
+    reasons = [
+        "no file group has log files" if not found.free and not found.planned else "",
+        f"{found.planned} file groups with log files are in pending plans" if found.planned else "",
+        f"the strategy {options.strategy} leaves {left} file groups with log files out" if left else "",
+    ]
+    return CompactionPlan(taken, "; ".join(filter(None, reasons)), trigger.text, trigger.due)
+
+
+def unfit_because(context: TableContext, snapshot: Snapshot) -> str | None:
+    """Why this release cannot compact the table; None if it can."""
+    config = context.config
+    several = config.raw.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true"
+    if config.base_file_format != "PARQUET" or several:
+        return "its base files are not all Parquet files, and this release writes no others"
+    if not config.populate_meta_fields:
+        return "it has no meta columns (hoodie.populate.meta.fields=false)"
+    if snapshot.evolution is not None:
+        return "its columns are told apart by number (hoodie.schema.on.read.enable)"
+    try:
+        metadata_update.refuse_unkept(context)
+        Merging(config).law()
+    except HudiError as error:
+        return error.message
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The slices with logs that no plan has taken, and how many file groups with logs are in pending plans."""
+
+    free: list[CompactionOperation]
+    planned: int
+
+
+def _candidates(context: TableContext, snapshot: Snapshot, timeline: Timeline) -> _Candidates:
+    taken: frozenset[Group] = frozenset().union(*(groups for _, groups in pending_plans(context, timeline)))
+    with_logs = [piece for piece in snapshot.view.all_slices() if piece.logs]
+    size = context.options.files.max_size
+    free = [CompactionOperation(piece, size) for piece in with_logs if piece.group not in taken]
+    return _Candidates(free, len(with_logs) - len(free))
+
+
+def refuse_outdated(transaction: Transaction, plan: CompactionPlan, found: Timeline) -> None:
+    """Under the lock: raise `CommitConflictError` if the plan is not what would be planned now, at the same requested time."""
+    context, time = transaction.context, transaction.requested_time
+    seen = concurrent.since(context, transaction.start, found, time)
+    for instant, commit in seen.completed:
+        touched = Touched.by(commit)
+        before = (instant.completion_time or instant.requested_time) < time
+        _refuse(
+            transaction, instant, plan.groups & (touched.file_groups - (frozenset() if before else touched.appended))
+        )
+    for instant, groups in seen.plans:
+        _refuse(transaction, instant, plan.groups & groups, ConflictKind.PENDING_CLUSTERING)
+    for instant in seen.others:
+        if instant.action is Action.RESTORE:
+            conflict = Conflict(ConflictKind.OPERATION, instant, operation=OperationType.RESTORE, verdict=Verdict.ABORT)
+            raise conflict_error(context, conflict, time)
+
+
+def _refuse(
+    transaction: Transaction, instant: Instant, groups: frozenset[Group], kind: ConflictKind = ConflictKind.FILE_GROUP
+) -> None:
+    if groups:
+        places = tuple(sorted({partition for partition, _ in groups}))
+        conflict = Conflict(kind, instant, tuple(sorted(groups)), places, OperationType.of(instant.action))
+        raise conflict_error(transaction.context, conflict, transaction.requested_time)

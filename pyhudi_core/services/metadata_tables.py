@@ -1,0 +1,184 @@
+"""The metadata table of a table, for its owner: look at it, make it, remove it, make it anew (specification, "Metadata Table").
+
+Every commit keeps a metadata table that is listed. What is here changes which partitions are listed. Each change is one decision under the table's
+lock, beside other writers, and `MetadataTableOf.plan` says before what it would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyhudi_core.engine.choice import engine_for
+from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, InvalidOptionError
+from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.changes import KEPT
+from pyhudi_core.model.instant import Action
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.services.service import Figures
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import begin, layout, metadata_removal
+from pyhudi_core.transaction.begin import Transaction, completion_time_after
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide
+from pyhudi_core.transaction.home import reopened
+from pyhudi_core.transaction.record import Intent
+from pyhudi_core.write import metadata_build
+from pyhudi_core.write.metadata_build import Built
+from pyhudi_core.write.retrying import Retries, retry
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataPlan:
+    """Which partitions would be made, with their file groups, and which are listed now; true if there is something to make.
+
+    ``why_not`` says why nothing would be made, or why it cannot be.
+    """
+
+    make: dict[str, int]
+    listed: tuple[str, ...] = ()
+    why_not: str = ""
+
+    @property
+    def figures(self) -> Figures:
+        """Numbers of partitions and of file groups."""
+        return {"partitions": len(self.make), "file_groups": sum(self.make.values())}
+
+    def __bool__(self) -> bool:
+        return bool(self.make) and not self.why_not
+
+    def __str__(self) -> str:
+        if not self:
+            return f"Nothing to make: {self.why_not}"
+        return "Make " + ", ".join(f"{name} ({count} file groups)" for name, count in self.make.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Which partitions were removed; false if there was none."""
+
+    partitions: tuple[str, ...] = field(default=())
+
+    def __bool__(self) -> bool:
+        return bool(self.partitions)
+
+    def __str__(self) -> str:
+        return f"removed {', '.join(self.partitions)}" if self else "no metadata table is listed"
+
+
+class MetadataTableOf:
+    """The metadata table of one table."""
+
+    def __init__(self, context: TableContext) -> None:
+        self.context = context
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The partitions that the table lists: those that readers use and every commit writes. Empty if there is no metadata table."""
+        return self.context.config.metadata_partitions
+
+    def plan(self, partitions: Sequence[str] | None = None) -> MetadataPlan:
+        """What `create` would make now. Changes nothing."""
+        context = reopened(self.context)
+        listed = context.config.metadata_partitions
+        make = {name: count for name, count in self._groups(partitions).items() if name not in listed}
+        if not make:
+            return MetadataPlan({}, listed, f"the table lists {', '.join(listed)} already")
+        return MetadataPlan(make, listed, metadata_build.why_not(context, context.folder.load(), make))
+
+    def create(self, partitions: Sequence[str] | None = None, spark: Any = None) -> Built:
+        """Make the metadata table, or the partitions that are not listed yet; other writers may write meanwhile.
+
+        Args:
+            partitions: such as ``["column_stats", "record_index"]``; None for those that the options name.
+            spark: a session on which the keys for a record index are read; None reads them in this process.
+
+        Raises `UnsupportedTableError` if they could not be kept true or if another program is writing, and `DuplicateKeyError` if a record index is
+        asked for and the table has a key twice.
+        """
+        engine = engine_for(None, self.context.runtime.executor, spark)
+        return metadata_build.build_partitions(self.context, self._groups(partitions), engine)
+
+    def drop(self) -> Dropped:
+        """Remove the metadata table: first from the table's properties, then its files. Readers list folders from then on."""
+        with Retries(self.context) as retries:
+
+            def attempt() -> Dropped:
+                retries.began()
+                return _drop(reopened(self.context))
+
+            return retry(retries, attempt)
+
+    def rebuild(self, spark: Any = None) -> Built:
+        """Remove it, and make it anew with the partitions that it had, without those that this release does not keep.
+
+        Between the two readers list folders; if this process dies there, the table has no metadata table.
+        """
+        listed = reopened(self.context).config.metadata_partitions
+        kept = [name for name in listed if name in KEPT]
+        self.drop()
+        return self.create(kept or None, spark)
+
+    def _groups(self, partitions: Sequence[str] | None) -> dict[str, int]:
+        options, config = self.context.options.metadata, self.context.config
+        if partitions is None:
+            return metadata_build.wanted_partitions(config, options)
+        known = {
+            names.FILES: 1,
+            names.COLUMN_STATS: options.column_stats_groups,
+            names.PARTITION_STATS: 1,
+            names.RECORD_INDEX: options.record_index_least_groups,
+        }
+        unknown = [name for name in partitions if name not in known]
+        if isinstance(partitions, str) or unknown:
+            raise InvalidOptionError(
+                f"{partitions!r} is no list of partitions of a metadata table that this release makes",
+                table=self.context.table,
+                hint=f"Give a list of {', '.join(known)}.",
+            )
+        return {name: known[name] for name in (names.FILES, *(name for name in partitions if name != names.FILES))}
+
+
+def _drop(context: TableContext) -> Dropped:
+    """One decision that takes the metadata table off the list. Its reservation stands for it, as for a build (`write.metadata_build`)."""
+    listed = tuple(dict.fromkeys([*context.config.metadata_partitions, *context.config.metadata_partitions_inflight]))
+    if not listed:
+        return Dropped()
+    transaction = begin.reserve(context, Action.INDEXING)
+    terms = Terms("remove the metadata table", seems_alive=lambda: transaction.heartbeat.is_young(context))
+    try:
+        decide(context, lambda timeline: _removal(transaction, timeline), lambda _: None, terms)
+        if reopened(context).config.metadata_partitions:
+            raise CommitConflictError(
+                "Another process took this one for dead, or listed the metadata table again",
+                table=context.table,
+                hint="Try again.",
+            )
+    except OutcomeUnknown as unknown:
+        transaction.heartbeat.handle.cancel()
+        raise CommitStateUnknownError(
+            f"The storage failed while the metadata table was removed: {unknown.error.message}",
+            token=transaction.token,
+            table=context.table,
+            hint="table.metadata_table.partitions shows whether it was; drop it again if not.",
+        ) from unknown.error
+    except HudiError:
+        transaction.heartbeat.stop(context)
+        raise
+    transaction.heartbeat.stop(context)
+    return Dropped(listed)
+
+
+def _removal(transaction: Transaction, timeline: Timeline) -> StagedIntent | None:
+    """The removal, on this timeline; None if nothing is listed any more."""
+    context = transaction.context
+    config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
+    if not config.metadata_partitions and not config.metadata_partitions_inflight:
+        return None
+    time = completion_time_after(context, max(timeline.high_water_mark, transaction.requested_time))
+    beat = layout.heartbeat(transaction.requested_time)
+    action = str(Action.INDEXING)
+    intent = Intent(transaction.requested_time, time, action, beat, transaction.token, (metadata_removal.removal(),))
+    return StagedIntent(intent, {})

@@ -1,0 +1,282 @@
+"""Execute the plan of a table service: one process at a time, and a process that was taken for dead cannot complete it any more.
+
+A plan on the timeline keeps its requested time whoever executes it, so a requested file and an inflight file do not say who does. A process that
+wants to execute it first registers as its **executor**: with a numbered file below ``.hoodie/.aux/.pyhudi/executions/<requested time>``, created by a
+decision under the lock, together with the inflight file if there is none yet. From then on it keeps the heartbeat of the requested time. Nobody else
+registers while that is young. If it has expired, or was given back, the next executor registers with a higher number.
+
+The executor with the highest number is the fence: `refuse_overtaken` asks for it under the lock, just before the execution is decided. Registrations
+are decided by swaps of the commit record, as all commits are. So either the older execution completes before the newer registration, and the newer
+process finds it completed; or it is refused.
+
+Two executions of one plan may write at the same time, if one of the processes only slept. Their files differ by the salt in the write token
+(`salt_of`), and each removes files of its own only. The files of a dead predecessor go when its successor has registered.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+
+from pyhudi_core.errors import CommitAbortedError, ObjectNotFoundError
+from pyhudi_core.model.file_names import parse_data_file, split
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import heartbeat, layout, markers
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide
+from pyhudi_core.transaction.record import Intent, Publication
+
+_DIGITS = 6
+_SALT_DIGITS = 7
+
+PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
+"""Actions whose requested file is a plan, which any process executes later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """A process that registered to execute a plan; the one with the highest number may complete it."""
+
+    number: int
+    nonce: str
+    process: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a plan is not executed by this process, as a part of a sentence."""
+
+    why_not: str
+
+
+def salt_of(nonce: str) -> int:
+    """The number in the write tokens of the files of an execution."""
+    return int(nonce[:_SALT_DIGITS], 16)
+
+
+def newest_executor(context: TableContext, requested_time: str) -> Executor | None:
+    """The executor that counts; None if nobody has registered."""
+    paths = sorted(info.path for info in context.root.list(f"{layout.executions(requested_time)}/"))
+    if not paths:
+        return None
+    try:
+        found = json.loads(context.root.get(paths[-1]))
+        return Executor(int(paths[-1].rpartition("/")[2]), str(found["nonce"]), str(found["process"]))
+    except ObjectNotFoundError:
+        return None  # the execution has ended between the two calls
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return Executor(int(paths[-1].rpartition("/")[2]), "", "")
+
+
+def begin_execution(context: TableContext, plan: Instant, *, by_name: bool = False) -> Transaction | Refusal:
+    """Register as the executor of a pending plan, and remove what a dead predecessor left. From here on no predecessor can complete it.
+
+    Args:
+        plan: the pending instant.
+        by_name: the caller named this plan. An execution that nobody registered for and that has no heartbeat (Hudi's) is followed only then, and
+            only if its inflight file is older than a heartbeat may be.
+
+    Raises `LockError`, and `StorageError` if it is not known whether the process is registered; then its heartbeat expires.
+    """
+    registering = _Registering(
+        context, plan.requested_time, plan.action, by_name, context.runtime.ids.uuid().replace("-", "")
+    )
+    refusal = registering.look(context.folder.load())
+    if refusal is not None:
+        return Refusal(refusal)
+    registering.stage()
+    try:
+        decide(
+            context, registering.intent, lambda _timeline: None, Terms(f"execute {plan.action} {plan.requested_time}")
+        )
+    except OutcomeUnknown as unknown:
+        raise unknown.error from unknown  # if it was decided, the next process publishes it from the staged bytes
+    except BaseException:
+        registering.sweep()
+        raise
+    registering.sweep()
+    if registering.refusal:
+        return Refusal(registering.refusal)
+    beat = heartbeat.start(context, plan.requested_time, registering.body)
+    try:
+        if registering.follows:
+            _remove_all_of(context, plan.requested_time)
+        requested = Instant(plan.requested_time, plan.action, State.REQUESTED)
+        return Transaction(context, requested, registering.nonce, _before(context.folder.load(), plan), beat)
+    except BaseException:
+        beat.handle.cancel()
+        raise
+
+
+def is_free(context: TableContext, plan: Instant) -> bool:
+    """Whether a process may execute the pending plan without being named: no living or unknown process executes it. Changes nothing."""
+    return (
+        _Registering(context, plan.requested_time, plan.action, by_name=False, nonce="", changes=False).look(
+            Timeline((plan,))
+        )
+        is None
+    )
+
+
+def refuse_overtaken(transaction: Transaction) -> None:
+    """Under the lock: raise `CommitAbortedError` unless this transaction is that of the newest executor."""
+    executor = newest_executor(transaction.context, transaction.requested_time)
+    if executor is None or executor.nonce != transaction.nonce:
+        raise CommitAbortedError(
+            f"Another process took over the {transaction.requested.action}"
+            + (f": {executor.process}" if executor is not None and executor.process else ""),
+            table=transaction.context.table,
+            instant=transaction.requested_time,
+            hint="Nothing was published; that process completes it. If this one was alive, raise hoodie.client.heartbeat.interval_in_ms.",
+        )
+
+
+def give_up(transaction: Transaction) -> None:
+    """End an execution that was not decided: remove its files. The plan stays for others, at once if nobody has taken it over."""
+    context, time = transaction.context, transaction.requested_time
+    transaction.heartbeat.handle.cancel()
+    executor = newest_executor(context, time)
+    owned = executor is not None and executor.nonce == transaction.nonce
+    if owned:
+        markers.remove_at_companions(context, time)
+    for there in (context, *map(context.at, context.companions)):
+        own = markers.remove_leaks(there, time, (), partial(is_own, transaction))
+        markers.remove_some(there.storage, time, own)
+    context.root.delete_many(info.path for info in context.root.list(layout.staged(time, transaction.nonce)))
+    if owned and _beats_for(context, time, transaction.nonce):
+        context.root.delete(layout.heartbeat(time))
+
+
+def is_own(transaction: Transaction, path: str) -> bool:
+    """Whether a data file of the plan's instant was written by this execution."""
+    name = parse_data_file(split(path)[1])
+    return name is not None and name.write_token.split("-")[1:2] == [str(salt_of(transaction.nonce))]
+
+
+def forget(context: TableContext, requested_time: str) -> None:
+    """Remove the executors of a completed plan and what was staged for it; before its heartbeat, by which the next writer finds what is left."""
+    context.root.delete_many(info.path for info in context.root.list(layout.staged(requested_time, "")))
+    context.root.delete_many(info.path for info in context.root.list(f"{layout.executions(requested_time)}/"))
+    context.root.remove_empty_folders(layout.executions(requested_time))
+
+
+@dataclass(slots=True)
+class _Registering:
+    """One attempt to register for a plan.
+
+    Attributes:
+        changes: the storage's clock may be asked, by writing an object.
+        refusal: why this process did not register.
+        follows: somebody else has begun to execute the plan before.
+    """
+
+    context: TableContext
+    time: str
+    action: Action
+    by_name: bool
+    nonce: str
+    changes: bool = True
+    refusal: str = ""
+    follows: bool = False
+
+    @property
+    def body(self) -> bytes:
+        return heartbeat.body(self.context, self.nonce)
+
+    @property
+    def staged(self) -> str:
+        return f"{layout.staged(self.time, self.nonce)}.executor"
+
+    @property
+    def staged_inflight(self) -> str:
+        return f"{layout.staged(self.time, self.nonce)}.inflight"
+
+    def stage(self) -> None:
+        """Write the bytes from which any process can publish the registration."""
+        self.context.root.put(self.staged, self.body)
+        self.context.root.put(self.staged_inflight, b"")
+
+    def sweep(self) -> None:
+        """Remove the staged bytes."""
+        self.context.root.delete_many([self.staged, self.staged_inflight])
+
+    def look(self, timeline: Timeline) -> str | None:
+        """Why this process may not execute the plan now; None if it may."""
+        found = timeline.find(self.time, self.action)
+        if found is None:
+            return f"no {self.action} {self.time} is on the timeline"
+        if found.is_completed:
+            return f"the {self.action} {self.time} is completed"
+        executor = newest_executor(self.context, self.time)
+        self.follows = found.state is State.INFLIGHT
+        if executor is not None and executor.nonce == self.nonce:
+            return None
+        beats = self.context.root.head(layout.heartbeat(self.time)) is not None
+        dead = beats and heartbeat.is_dead(self.context, found, ask_storage=self.changes)
+        if executor is not None and beats and not dead:
+            who = executor.process or "another process"
+            return f"{who} executes the {self.action} {self.time}"
+        if executor is None and found.state is State.INFLIGHT and not dead:
+            return self._foreign(found, beats)
+        return None
+
+    def _foreign(self, inflight: Instant, beats: bool) -> str | None:
+        """An execution that nobody registered for: Hudi's, which does not show whether it is alive."""
+        info = self.context.storage.head(self.context.folder.file(inflight))
+        age_ms = self.context.runtime.clock.now_ms() - info.modified_ms if info is not None else 0
+        if self.by_name and not beats and age_ms > self.context.options.heartbeat.expires_after_ms:
+            return None
+        return (
+            f"the {self.action} {self.time} was begun by a program that does not register (Hudi); "
+            f"if that program has ended, name the instant to execute it here"
+        )
+
+    def intent(self, timeline: Timeline) -> StagedIntent | None:
+        """The decision to register; None if somebody else executes the plan, or it was made before."""
+        context = self.context
+        self.refusal = self.look(timeline) or ""
+        executor = newest_executor(context, self.time)
+        if self.refusal or (executor is not None and executor.nonce == self.nonce):
+            return None
+        # First, so that nobody ever sees an executor without its heartbeat.
+        context.root.put(layout.heartbeat(self.time), self.body)
+        number = 1 if executor is None else executor.number + 1
+        path = f"{layout.executions(self.time)}/{number:0{_DIGITS}d}"
+        publications = [Publication(path, self.staged)]
+        bodies = {path: self.body}
+        if not self.follows:
+            inflight = context.folder.file(Instant(self.time, self.action, State.INFLIGHT))
+            publications.append(Publication(context.place.from_root(inflight), self.staged_inflight))
+            bodies[publications[-1].path] = b""
+        requested = context.folder.file(Instant(self.time, self.action, State.REQUESTED))
+        intent = Intent(
+            self.time,
+            "",
+            str(self.action),
+            context.place.from_root(requested),
+            f"{self.time}-{self.nonce}",
+            tuple(publications),
+        )
+        return StagedIntent(intent, bodies)
+
+
+def _beats_for(context: TableContext, requested_time: str, nonce: str) -> bool:
+    """Whether the heartbeat file is that of an execution."""
+    return nonce.encode() in heartbeat.read(context, requested_time)
+
+
+def _remove_all_of(context: TableContext, requested_time: str) -> None:
+    """Remove what predecessors have written; they cannot complete the plan any more."""
+    markers.remove_at_companions(context, requested_time)
+    markers.remove_leaks(context, requested_time)
+    markers.remove(context.storage, requested_time)
+    context.root.delete_many(info.path for info in context.root.list(layout.staged(requested_time, "")))
+
+
+def _before(timeline: Timeline, plan: Instant) -> Timeline:
+    """The timeline that the plan was made from: what completed before its time, and what is pending."""
+    kept = (i for i in timeline if not i.is_completed or (i.completion_time or i.requested_time) < plan.requested_time)
+    return Timeline(tuple(kept), timeline.has_history)

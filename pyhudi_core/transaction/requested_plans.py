@@ -1,0 +1,101 @@
+"""Put the plan of a table service on the timeline: its requested file, by a decision under the lock.
+
+The requested time is reserved first, and the plan is made from the timeline that the reservation has read. A plan names the files that exist before
+its time: what completes later is not part of it, and belongs to the file slice after it. Two facts make this safe. Under the lock, ``check`` sees
+every commit that completed since the plan was made. And every commit that is decided later sees the requested file, so its completion time is above
+the plan's time.
+
+The decision's intent names the reservation (the heartbeat file) where that of a commit names its inflight file: without it the plan is void. A
+process that dies between the decision and the file leaves both behind, and whoever finds the dead reservation publishes the plan
+(``rollback.repair``).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from pyhudi_core.errors import CommitAbortedError
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import heartbeat, layout
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.decision import Check, OutcomeUnknown, StagedIntent, Terms, decide
+from pyhudi_core.transaction.record import Intent, Publication
+
+
+def put_plan(transaction: Transaction, body: bytes, check: Check) -> Instant:
+    """Publish the plan of a reserved transaction as its requested file, and give the reservation back. Returns the pending instant.
+
+    Args:
+        body: the bytes of the requested file.
+        check: raises `CommitError` if the plan may not stand on the timeline that was found under the lock.
+
+    Raises what ``check`` raises, `LockError` and `CommitAbortedError`: then nothing was published, and nothing of the attempt is left.
+    """
+    context, time = transaction.context, transaction.requested_time
+    staging = _Staging(transaction, body)
+    try:
+        context.root.put(staging.staged, body)
+        terms = Terms(
+            f"plan {transaction.requested.action} {time}", seems_alive=lambda: transaction.heartbeat.is_young(context)
+        )
+        decide(context, staging.intent, check, terms)
+    except OutcomeUnknown as unknown:
+        transaction.heartbeat.handle.cancel()  # whoever finds the dead reservation publishes the plan, or sweeps it
+        raise unknown.error from unknown
+    except BaseException:
+        give_back(transaction, staging.staged)
+        raise
+    give_back(transaction, staging.staged)
+    return transaction.requested
+
+
+def give_back(transaction: Transaction, *staged: str) -> None:
+    """End the reservation, and remove the staged bytes. If an executor of the plan has taken the heartbeat file over, it stays."""
+    context = transaction.context
+    transaction.heartbeat.handle.cancel()
+    context.root.delete_many(staged)
+    if _is_reserved(transaction):
+        context.root.delete(layout.heartbeat(transaction.requested_time))
+
+
+def _is_reserved(transaction: Transaction) -> bool:
+    """Whether the reservation is still ours."""
+    try:
+        body = json.loads(heartbeat.read(transaction.context, transaction.requested_time) or b"{}")
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(body, dict) and body.get("nonce") == transaction.nonce
+
+
+@dataclass(frozen=True, slots=True)
+class _Staging:
+    """A plan on its way to the timeline."""
+
+    transaction: Transaction
+    body: bytes
+
+    @property
+    def staged(self) -> str:
+        """Where the bytes wait, from which any process can publish them."""
+        return layout.staged(self.transaction.requested_time, self.transaction.nonce)
+
+    def intent(self, timeline: Timeline) -> StagedIntent | None:
+        """The decision to publish the plan; None if it is there: the answer to an earlier swap was lost. Raises `CommitAbortedError`."""
+        transaction = self.transaction
+        context, requested = transaction.context, transaction.requested
+        if timeline.find(requested.requested_time, requested.action) is not None:
+            return None
+        if not _is_reserved(transaction):
+            raise CommitAbortedError(
+                f"The reservation of this {requested.action} was taken for that of a dead process",
+                table=context.table,
+                instant=requested.requested_time,
+                hint="Nothing was planned; plan again. If the process was alive, raise hoodie.client.heartbeat.interval_in_ms.",
+            )
+        path = context.place.from_root(context.folder.file(requested))
+        reservation = layout.heartbeat(requested.requested_time)
+        plans = (Publication(path, self.staged),)
+        intent = Intent(requested.requested_time, "", str(requested.action), reservation, transaction.token, plans)
+        return StagedIntent(intent, {path: self.body})

@@ -1,0 +1,138 @@
+"""The index of one write: chosen by the options, the table and the batch (`index.choice`), and made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.file_groups.slice import FileSlice, LogFile
+from pyhudi_core.index.base import Index
+from pyhudi_core.index.bucket import BUCKET_NUMBER, BucketIndex, Hashing
+from pyhudi_core.index.choice import Facts, IndexChoice, IndexType, choose
+from pyhudi_core.index.elsewhere import OneRowAKey
+from pyhudi_core.index.files import FilesIndex
+from pyhudi_core.index.key_files import FileLookUp
+from pyhudi_core.index.record_index import RecordIndex
+from pyhudi_core.index.table_files import TableFilesIndex
+from pyhudi_core.merge.merged_slice import LivingRows
+from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.slices import MetadataSlices
+from pyhudi_core.model.operation import OVERWRITING, OperationType
+from pyhudi_core.options import IndexOptions
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.write import metadata_update
+from pyhudi_core.write.plan import Volume
+
+
+@dataclass(frozen=True, slots=True)
+class Indexing:
+    """The choice, and the record index as of the write's start, if the table has one that can be used."""
+
+    choice: IndexChoice
+    record_index: MetadataSlices | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tagging:
+    """What an index needs to run.
+
+    Attributes:
+        open_storage: opens the table's storage inside a task.
+        tasks: how many tasks to use.
+        one_row: makes one row of several with one key, if keys are unique in the table.
+        living: reads stored rows.
+        options: the index's own.
+        anew: all rows come into new file groups.
+    """
+
+    open_storage: Callable[[], Storage]
+    tasks: int
+    one_row: OneRowAKey
+    living: LivingRows
+    options: IndexOptions
+    anew: bool = False
+
+    @property
+    def hashing(self) -> Hashing:
+        """How keys come to buckets. Raises `InvalidOptionError` for hash fields that are no key columns."""
+        keys = self.living.merging.config.record_key_fields
+        given = self.options.hash_fields
+        fields = keys if given is None else tuple(name.strip() for name in given.split(","))
+        strange = [name for name in fields if name not in keys]
+        if strange:
+            raise InvalidOptionError(
+                f"hoodie.bucket.index.hash.field names {strange[0]!r}, which is no column of the record key",
+                hint=f"Give some of {', '.join(keys)}, or omit the option.",
+            )
+        return Hashing(self.options.buckets or 1, keys, fields)
+
+
+def is_bucketed(snapshot: Snapshot) -> bool | None:
+    """Whether the file groups of the table are those of a bucket index; None if it has none.
+
+    Its newest commit with files says it. If every such commit is archived, the file groups of the first partition that has some do.
+    """
+    for instant in reversed(snapshot.visibility.commits):
+        stats = snapshot.visibility.read_commit(instant).stats
+        if stats:
+            return all(BUCKET_NUMBER.match(stat.file_id) for stat in stats)
+    if not snapshot.timeline.has_history:
+        return None  # nothing is archived: a new table is not listed
+    found = (snapshot.view.slices(partition) for partition in snapshot.view.partitions())
+    slices = next((slices for slices in found if slices), ())
+    return all(BUCKET_NUMBER.match(piece.file_id) for piece in slices) if slices else None
+
+
+def asks_index(context: TableContext, operation: OperationType, snapshot: Snapshot) -> bool:
+    """Whether the rows of the operation are placed by an index. Overwriting looks up no key, but rows of buckets have their places."""
+    named = context.options.index.type == IndexType.BUCKET
+    return operation not in OVERWRITING or named or bool(is_bucketed(snapshot))
+
+
+def choose_index(context: TableContext, snapshot: Snapshot, volumes: Mapping[str, Volume]) -> Indexing:
+    """Choose the index of a write. Raises `InvalidOptionError` for one that the table does not have."""
+    record_index = _record_index(context, snapshot)
+    facts = Facts(
+        table=context.table,
+        partitioned=snapshot.config.is_partitioned,
+        record_index=record_index is not None,
+        bucketed=is_bucketed(snapshot),
+        groups=sum(len(snapshot.view.slices(partition)) for partition in volumes),
+        rows=sum(volume.rows for volume in volumes.values()),
+    )
+    return Indexing(choose(context.options.index, facts), record_index)
+
+
+def index_of(indexing: Indexing, snapshot: Snapshot, how: Tagging) -> Index:
+    """The index that tags the rows of a write to this table."""
+    choice, slices, open_storage, tasks = indexing.choice, snapshot.view.slices, how.open_storage, how.tasks
+    if choice.type is IndexType.BUCKET:
+        ids = lambda path: [piece.file_id for piece in slices(path)]  # noqa: E731
+        return BucketIndex(how.hashing, ids, snapshot.visibility.replaced, how.anew)
+    if choice.type is IndexType.RECORD_INDEX:
+        assert indexing.record_index is not None
+        return RecordIndex(indexing.record_index, slices, open_storage, tasks, choice.elsewhere, how.one_row)
+
+    def with_new_keys(piece: FileSlice) -> tuple[LogFile, ...]:
+        """The logs whose commit says that rows were inserted, or is archived."""
+        stats = ((log, snapshot.view.visibility.stat(log.name.requested_time, log.path)) for log in piece.logs)
+        return tuple(log for log, stat in stats if stat is None or stat.inserts)
+
+    look_up = FileLookUp(choice.type in (IndexType.BLOOM, IndexType.GLOBAL_BLOOM), how.living)
+    if choice.is_global:
+        return TableFilesIndex(snapshot.view.all_slices, open_storage, tasks, how.one_row, look_up, with_new_keys)
+    return FilesIndex(slices, open_storage, tasks, look_up, with_new_keys)
+
+
+def _record_index(context: TableContext, snapshot: Snapshot) -> MetadataSlices | None:
+    """The record index, if this release keeps it, it has one place for each key of the table, and it knows every commit."""
+    if not metadata_update.needs_keys(snapshot.config):
+        return None
+    metadata = snapshot.metadata
+    found = metadata.slices if metadata else MetadataSlices.load(context.root, snapshot.timeline).of_state()
+    if not found.knows(snapshot.timeline.commits) or not metadata_update.has_known_groups(found, names.RECORD_INDEX):
+        return None
+    return found

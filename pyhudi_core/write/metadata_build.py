@@ -1,0 +1,375 @@
+"""Make a metadata table for a table that has none, or another partition of one that it has (specification, "Metadata Table").
+
+Nothing of it is below ``.hoodie/metadata`` before it is decided. Its files are made from one state of the table, and staged. Then one decision
+publishes them together with the list in the table's properties, and any process can finish that. If anything completed since that state, the
+decision is refused, and the build begins again. So readers see a whole metadata table or none. A process that dies leaves staged bytes only; the
+next writer removes them.
+
+The build has no instant on the table's timeline; Hudi's has none either. Its reservation (the heartbeat) stands for it: the decision counts as long
+as that file is there. A write of ours that runs at the same time is planned again by its own commit, because it does not know the new partitions. A
+pending write of another program would not do that, so nothing is built beside one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, UnsupportedTableError, at_table
+from pyhudi_core.file_groups.listing import StorageListing
+from pyhudi_core.file_groups.row_counts import rows_of_slices
+from pyhudi_core.metadata_table import column_statistics, names, new_metadata_table
+from pyhudi_core.metadata_table.changes import records_of
+from pyhudi_core.metadata_table.first_records import ExistingTable
+from pyhudi_core.metadata_table.index_definitions import with_statistics
+from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
+from pyhudi_core.metadata_table.records import Records
+from pyhudi_core.metadata_table.slices import MetadataSlices
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, State
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.options.write_options import MetadataOptions
+from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import begin, heartbeat, layout, metadata_removal
+from pyhudi_core.transaction.begin import Transaction, completion_time_after
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide
+from pyhudi_core.transaction.home import reopened
+from pyhudi_core.transaction.metadata_removal import LISTED
+from pyhudi_core.transaction.publication import digest
+from pyhudi_core.transaction.record import Intent, Publication, PublicationKind
+from pyhudi_core.transaction.rollback import repair_by_policy
+from pyhudi_core.write import checks, metadata_update
+from pyhudi_core.write.metadata_staging import Moved, StagedBuild, Staging
+from pyhudi_core.write.record_index_build import built_index
+from pyhudi_core.write.retrying import Retries, retry
+
+_log = logging.getLogger(__name__)
+_SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.INDEXING})
+
+_DEFINITIONS = "hoodie.table.index.defs.path"
+_MOST_GROUPS, _ROOM, _ENTRY_BYTES = 10_000, 2, 48
+
+Groups = Mapping[str, int]
+"""Numbers of file groups by partition of the metadata table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a build did: the partitions that it made (none: all were there already), and how many file groups each has."""
+
+    partitions: Mapping[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.partitions)
+
+    def __str__(self) -> str:
+        return f"built {', '.join(self.partitions)}" if self else "all of it was there already"
+
+
+def wanted_partitions(config: TableConfig, options: MetadataOptions) -> dict[str, int]:
+    """The partitions that a new metadata table gets by the options, and the least number of file groups of each."""
+    found = {names.FILES: 1}
+    if options.column_stats:
+        found[names.COLUMN_STATS] = options.column_stats_groups
+    if options.partition_stats and config.is_partitioned:
+        found[names.PARTITION_STATS] = 1
+    if options.record_index:
+        found[names.RECORD_INDEX] = options.record_index_least_groups
+    return found
+
+
+def make_if_due(context: TableContext, engine: Engine) -> bool:
+    """Make the metadata table that the options ask for, before a write, if the table has none. Returns whether one was made.
+
+    While another program writes there cannot be one; then the write goes on without, and the next write tries again. A
+    metadata table that is there gets no other partition, so an option that asks for one is warned about. Raises as `build_partitions`.
+    """
+    options, listed = context.options.metadata, context.config.metadata_partitions
+    if listed and options.record_index and names.RECORD_INDEX not in listed:
+        _log.warning(
+            "%s gets no record index by hoodie.metadata.record.index.enable, because it has a metadata table already;"
+            " `pyhudi metadata LOCATION create --index record_index` adds one",
+            context.table,
+        )
+    if not options.enable or listed:
+        return False
+    foreign = foreign_writes(context, context.folder.load())
+    if foreign:
+        _log.warning(
+            "%s gets no metadata table yet: another program is writing (%s)", context.table, ", ".join(foreign)
+        )
+        return False
+    return bool(build_partitions(context, wanted_partitions(context.config, options), engine))
+
+
+def build_partitions(context: TableContext, groups: Groups, engine: Engine) -> Built:
+    """Make the partitions that the table does not list yet; ``files`` is always one of them. Other writers may write meanwhile.
+
+    Raises `UnsupportedTableError` if one could not be kept true, or if another program is writing; `DuplicateKeyError` if a record index is asked for
+    and a key is in the table twice; `CommitConflictError` if others commit faster than this builds. Then the table is as before.
+    """
+    with Retries(context) as retries:
+
+        def attempt() -> Built:
+            retries.began()
+            return _attempt(reopened(context), groups, engine)
+
+        return retry(retries, attempt)
+
+
+def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:
+    """Why the partitions cannot be made now; empty if they can."""
+    config = context.config
+    wanted = {*config.metadata_partitions, *groups, names.FILES}
+    why = metadata_update.why_unkept(config, wanted)
+    if why:
+        return f"with them, this release could not keep the metadata table true: {why}"
+    foreign = foreign_writes(context, timeline)
+    return f"another program is writing ({', '.join(foreign)})" if foreign else ""
+
+
+def _attempt(context: TableContext, groups: Groups, engine: Engine) -> Built:
+    metadata_update.refuse_unkept(context, may_remove=False)
+    wanted = (names.FILES, *(name for name in groups if name != names.FILES))
+    missing = {name: groups.get(name, 1) for name in wanted if name not in context.config.metadata_partitions}
+    if not missing:
+        return Built()
+    repair_by_policy(context)
+    transaction = begin.reserve(context, Action.INDEXING)
+    try:
+        with at_table(context.table):
+            snapshot = build(
+                context.storage, context.folder, context.config, transaction.start, executor=context.runtime.executor
+            )
+            checks.refuse_unwritable(context, snapshot)
+            why = why_not(context, transaction.start, missing)
+            if why:
+                raise refusal(context, why)
+            if names.RECORD_INDEX in missing:
+                missing[names.RECORD_INDEX] = max(missing[names.RECORD_INDEX], _index_groups(context, snapshot))
+            _Build(transaction, snapshot, missing, engine).run()
+    except CommitStateUnknownError:
+        transaction.heartbeat.handle.cancel()  # decided perhaps: who comes later publishes it, and sweeps up
+        raise
+    except BaseException:
+        _sweep(transaction, done=False)
+        raise
+    _sweep(transaction, done=True)
+    return Built(missing)
+
+
+def _index_groups(context: TableContext, snapshot: Snapshot) -> int:
+    """How many file groups a record index needs for the keys of this state, as Hudi counts: one for each GB, with room for as many keys again."""
+    rows = rows_of_slices(context, snapshot.view.all_slices()) or 0
+    return min(_MOST_GROUPS, -(-rows * _ROOM * _ENTRY_BYTES // (1 << 30)))
+
+
+def _sweep(transaction: Transaction, *, done: bool) -> None:
+    """Remove the staged bytes and the reservation. What stays behind if this fails is harmless.
+
+    The reservation goes last, because by it the next writer finds what a crash here leaves. But it goes first if the build is given up: without it
+    nobody publishes the decision any more, if there is one, so nobody misses the bytes.
+    """
+    context = transaction.context
+    transaction.heartbeat.handle.cancel()
+    try:
+        if not done:
+            transaction.heartbeat.stop(context)
+        context.root.delete_many(
+            info.path for info in context.root.list(f"{layout.STAGED}/{transaction.requested_time}-")
+        )
+        if done:
+            transaction.heartbeat.stop(context)
+    except HudiError as error:
+        _log.warning("could not sweep up after a build of the metadata table of %s: %s", context.table, error)
+
+
+def foreign_writes(context: TableContext, timeline: Timeline) -> list[str]:
+    """Pending writes of other programs. A plan of a table service is none before somebody executes it."""
+    return [
+        instant.requested_time
+        for instant in timeline.pending
+        if (instant.action in DATA_ACTIONS or (instant.action in _SERVICES and instant.state is State.INFLIGHT))
+        and not heartbeat.is_ours(context, instant)
+    ]
+
+
+def refusal(context: TableContext, why: str) -> UnsupportedTableError:
+    """The error for partitions that cannot be made."""
+    return UnsupportedTableError(
+        f"The metadata table's partitions cannot be made: {why}",
+        table=context.table,
+        path=names.FOLDER,
+        hint="Nothing was changed. Ask for other partitions, or try again when the other program has ended.",
+    )
+
+
+@dataclass(slots=True)
+class _Build:
+    """One attempt: ``missing`` are the partitions to make, of the state that ``snapshot`` shows."""
+
+    transaction: Transaction
+    snapshot: Snapshot
+    missing: Groups
+    engine: Engine
+
+    def run(self) -> None:
+        """Stage the files, and publish them by one decision. Raises `CommitConflictError` if something completed since the snapshot."""
+        context, transaction = self.transaction.context, self.transaction
+        first = self._first_number()
+        staging = Staging(transaction)
+        records = self._records()
+        builds = [
+            self._staged(staging, FirstBuild(name, number, self.missing[name]), records)
+            for number, name in enumerate(self.missing, first)
+        ]
+        listed = context.config.metadata_partitions
+        table_files = [] if listed else [staging.put(*new_metadata_table.properties_file(context.config.name))]
+        definitions = self._definitions(staging) if names.COLUMN_STATS in self.missing else None
+        deciding = _Deciding(transaction, tuple(builds), tuple(table_files), definitions)
+        terms = Terms("make the metadata table", seems_alive=lambda: transaction.heartbeat.is_young(context))
+        try:
+            decide(context, deciding.intent, lambda _: None, terms)
+        except OutcomeUnknown as unknown:
+            raise _unknown(transaction, unknown) from unknown.error
+        deciding.refuse_unpublished()
+
+    def _definitions(self, staging: Staging) -> Publication:
+        """The change of the index definitions."""
+        known = _definitions_now(self.transaction.context)
+        columns = column_statistics.indexed_columns(self.snapshot.schema)
+        staged = staging.kept(with_statistics(known, columns))
+        path = self.transaction.context.config.index_defs_path
+        return Publication(path, staged, PublicationKind.REPLACE, digest(known))
+
+    def _first_number(self) -> int:
+        """The number of the first build: above those of all builds before."""
+        context = self.transaction.context
+        if not context.config.metadata_partitions:
+            return 0
+        slices = MetadataSlices.load(context.root, self.snapshot.timeline)
+        if not slices.knows(self.snapshot.timeline.commits):
+            raise refusal(context, "the metadata table that is there is out of date; rebuild it")
+        numbers = [int(i.requested_time) for i in slices.own if i.requested_time.startswith(names.INITIAL_INSTANTS)]
+        return max(numbers, default=-1) + 1
+
+    def _records(self) -> Mapping[str, Records]:
+        """What the state holds, for all partitions but the record index."""
+        context = self.transaction.context
+        of_files = [name for name in self.missing if name != names.RECORD_INDEX]
+        if not of_files:
+            return {}
+        executor = context.runtime.executor
+        listing = StorageListing(context.storage, context.config.is_partitioned, executor)
+        snapshot = self.snapshot
+        known = ExistingTable(context.storage, listing, snapshot.visibility, snapshot.schema, executor).changes()
+        return {name: records_of(known, name) for name in of_files}
+
+    def _staged(self, staging: Staging, first: FirstBuild, records: Mapping[str, Records]) -> StagedBuild:
+        if first.partition == names.RECORD_INDEX:
+            base = built_index(self.transaction, self.snapshot, first, self.engine, staging.prefix)
+        else:
+            base = [file.at(staging.kept(file.data)) for file in first.base_files(records[first.partition])]
+        log, nothing = staging.kept(first.first_log()), staging.kept(b"")
+        files = [
+            *(Moved(file.path, file.staged) for file in base),
+            staging.put(*first.metafile()),
+            *(Moved(path, log) for path in first.log_paths()),
+            *(Moved(path, nothing) for path in first.pending_paths()),
+        ]
+        return StagedBuild(first, tuple(files), staging.kept(first.completed_body(base)))
+
+
+@dataclass(slots=True)
+class _Deciding:
+    """The intent of a build."""
+
+    transaction: Transaction
+    builds: tuple[StagedBuild, ...]
+    table_files: tuple[Moved, ...]
+    definitions: Publication | None
+
+    @property
+    def target(self) -> str:
+        """The list of partitions after it."""
+        listed = self.transaction.context.config.metadata_partitions
+        return ",".join(sorted({*listed, *(staged.first.partition for staged in self.builds)}))
+
+    def intent(self, timeline: Timeline) -> StagedIntent | None:
+        """What is to be decided on this timeline; None if it is done. Raises `CommitConflictError` if the table is not as it was any more."""
+        context = self.transaction.context
+        config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
+        if ",".join(config.metadata_partitions) == self.target:
+            return None
+        if (
+            set(timeline.completed) != set(self.transaction.start.completed)
+            or config.metadata_partitions != context.config.metadata_partitions
+            or config.metadata_partitions_inflight
+            or (self.definitions is not None and digest(_definitions_now(context)) != self.definitions.replaces)
+        ):
+            raise self._conflict(
+                "Another writer completed an instant, or changed the list of the metadata table's partitions"
+            )
+        foreign = foreign_writes(context, timeline)
+        if foreign:
+            raise refusal(context, f"another program is writing ({', '.join(foreign)})")
+        if not config.metadata_partitions:
+            metadata_removal.remove_folder(
+                context.root
+            )  # what nobody lists is nobody's: of a build that Hudi gave up, for example
+        publications = [moved.publication for moved in self.table_files]
+        time = self._first_time(timeline)
+        for staged in self.builds:
+            publications += staged.publications(time)
+            time = completion_time_after(context, time)
+        changes = {LISTED: self.target}
+        if self.definitions is not None:
+            publications.append(self.definitions)
+            changes[_DEFINITIONS] = config.index_defs_path
+        listing = tuple(sorted(changes.items()))
+        publications.append(Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=listing))
+        requested_time = self.transaction.requested_time
+        beat = layout.heartbeat(requested_time)
+        found = Intent(requested_time, time, str(Action.INDEXING), beat, self.transaction.token, tuple(publications))
+        return StagedIntent(found, {})
+
+    def refuse_unpublished(self) -> None:
+        """Raise `CommitConflictError` if the decision was overtaken before it was published: its reservation was swept."""
+        context = self.transaction.context
+        listed = reopened(context).config.metadata_partitions
+        if not {staged.first.partition for staged in self.builds} <= {*listed}:
+            raise self._conflict("Another process took this one for dead")
+
+    def _first_time(self, timeline: Timeline) -> str:
+        marks = [place.folder.load().high_water_mark for place in self.transaction.context.companions]
+        return completion_time_after(
+            self.transaction.context, max([timeline.high_water_mark, self.transaction.requested_time, *marks])
+        )
+
+    def _conflict(self, what: str) -> CommitConflictError:
+        return CommitConflictError(
+            f"{what} while the metadata table was built",
+            table=self.transaction.context.table,
+            instant=self.transaction.requested_time,
+            hint="Nothing was published; build again.",
+        )
+
+
+def _definitions_now(context: TableContext) -> bytes | None:
+    """The index definitions as they are; None if there are none."""
+    path = context.config.index_defs_path
+    return None if context.storage.head(path) is None else context.storage.get(path)
+
+
+def _unknown(transaction: Transaction, unknown: OutcomeUnknown) -> CommitStateUnknownError:
+    return CommitStateUnknownError(
+        f"The storage failed while the metadata table was decided: {unknown.error.message}",
+        token=transaction.token,
+        table=transaction.context.table,
+        instant=transaction.requested_time,
+        hint="The next writer publishes it if it was decided; table.config.metadata_partitions shows it then.",
+    )

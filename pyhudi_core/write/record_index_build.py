@@ -1,0 +1,141 @@
+"""The first files of a record index: where each key of an existing table is, written by tasks (specification, "Metadata Table").
+
+Keys are never collected: tasks read them from the table's file slices, sort them into the file groups of the index, and stage a base file for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.engine.base import Engine, TaskInfo
+from pyhudi_core.engine.grouping import runs
+from pyhudi_core.errors import DuplicateKeyError
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.merge.merged_slice import Merging, merged_batches
+from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.new_metadata_table import FirstBuild, FirstFile
+from pyhudi_core.metadata_table.records import locations
+from pyhudi_core.model.instant import epoch_ms
+from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY, with_meta_fields
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.write.handles.base import OpenRuntime, runtime_opener
+from pyhudi_core.write.handles.new_file import new_token
+
+_GROUP, _TASK = "_pyhudi_group", "_pyhudi_index_task"
+_PLACES = pa.schema(
+    [
+        ("key", pa.string()),
+        ("partition", pa.string()),
+        ("file_id", pa.string()),
+        ("instant_ms", pa.int64()),
+        (_GROUP, pa.int64()),
+        (_TASK, pa.int32()),
+    ]
+)
+_STAGED = pa.schema([("path", pa.string()), ("records", pa.int64()), ("staged", pa.string()), ("size", pa.int64())])
+_SHOWN = 3
+
+
+def built_index(
+    transaction: Transaction, snapshot: Snapshot, build: FirstBuild, engine: Engine, prefix: str
+) -> list[FirstFile]:
+    """Stage the base files of a record index of this state of the table, below paths that begin with ``prefix``.
+
+    Raises `DuplicateKeyError` if a key is in the table twice: the index has one place for each.
+    """
+    context = transaction.context
+    slices = snapshot.view.all_slices()
+    if not slices:
+        return []
+    open_runtime = runtime_opener(engine, context.storage, context.runtime)
+    tasks = max(1, min(len(slices), engine.cores))
+    payloads = [tuple(slices[number::tasks]) for number in range(tasks)]
+    merging = Merging(snapshot.config, snapshot.evolution)
+    schema = with_meta_fields(snapshot.schema)
+    writers = min(build.groups, engine.cores)
+    reading = _Keys(open_runtime, merging, schema, build.groups, writers, context.utc)
+    writing = _Files(open_runtime, build, prefix)
+    found = (
+        engine.run(reading, _PLACES, payloads).shuffle(_TASK, writers, _GROUP, "key").map(writing, _STAGED).collect()
+    )
+    rows = sorted(found.to_pylist(), key=lambda row: str(row["path"]))
+    return [FirstFile(row["path"], row["records"], b"", row["staged"], row["size"]) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Task function: the keys of the slices of its payload, each with its place, and the file group of the index that it goes to."""
+
+    open_runtime: OpenRuntime
+    merging: Merging
+    schema: pa.Schema
+    groups: int
+    tasks: int
+    utc: bool
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        storage = self.open_runtime().storage
+        wanted = pa.schema([self.schema.field(name) for name in (COMMIT_TIME, RECORD_KEY)])
+        for piece in task.payload:
+            for batch in merged_batches(storage, piece, self.merging, wanted, self.schema):
+                yield self._placed(piece, batch)
+
+    def _placed(self, piece: FileSlice, batch: pa.RecordBatch) -> pa.RecordBatch:
+        keys = batch.column(RECORD_KEY).cast(pa.string())
+        count = len(keys)
+        groups = names.file_groups_of_texts(keys, self.groups)
+        columns = [
+            keys,
+            pa.repeat(piece.partition, count),
+            pa.repeat(piece.file_id, count),
+            self._instants(batch.column(COMMIT_TIME)),
+            pa.array(groups),
+            pa.array((groups % self.tasks).astype(np.int32)),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=_PLACES)
+
+    def _instants(self, times: pa.Array) -> pa.Array:
+        """Requested times as milliseconds; a file has few different ones."""
+        known = times.dictionary_encode()
+        numbers = pa.array(
+            [epoch_ms(str(time), utc=self.utc) or 0 for time in known.dictionary.to_pylist()], pa.int64()
+        )
+        return numbers.take(known.indices)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Task function: the places of some file groups of the index, sorted, to their staged base files."""
+
+    open_runtime: OpenRuntime
+    build: FirstBuild
+    prefix: str
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        runtime = self.open_runtime()
+        for group, places in runs(batches, _GROUP):
+            self._refuse_twice(places)
+            # Sorted by the bytes of the key, as an HFile needs it.
+            whole = places.combine_chunks().sort_by("key")
+            columns = (whole.column(name).combine_chunks() for name in ("key", "partition", "file_id", "instant_ms"))
+            file = self.build.base_file(group, locations(*columns))
+            staged = f"{self.prefix}.{new_token(task.number, runtime.ids)}.{group}"
+            runtime.storage.put(staged, file.data)
+            row = {"path": file.path, "records": file.records, "staged": staged, "size": len(file.data)}
+            yield pa.RecordBatch.from_pylist([row], _STAGED)
+
+    def _refuse_twice(self, places: pa.Table) -> None:
+        counts = pc.value_counts(places.column("key"))
+        twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+        if len(twice):
+            shown = ", ".join(repr(key) for key in twice.slice(0, _SHOWN).to_pylist())
+            raise DuplicateKeyError(
+                f"{len(twice)} record keys are in the table more than once, for example {shown}, and a record index has one place for each",
+                hint="Nothing was changed. Remove the duplicates, or make the metadata table without a record index.",
+            )

@@ -1,0 +1,90 @@
+"""The sink for `foreachBatch`: each batch of a stream once, whatever is repeated. (Spark's own part is in tests/spark.)"""
+
+from __future__ import annotations
+
+import pytest
+from support.tables import FAST, make, orders, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError
+from pyhudi_core.spark import StreamSink, last_batch
+
+
+@pytest.mark.row("D8")
+def test_a_repeated_batch_is_written_once(location: str) -> None:
+    table = make(location)
+    sink = StreamSink(location, "orders", storage_options=FAST)
+    assert last_batch(table, "orders") is None
+    first = sink.write(orders((1, "a", 1.0)), 0)
+    assert first is not None
+    assert sink.write(orders((1, "a", 9.0)), 0) is None
+    assert sink.write(orders((2, "a", 2.0)), 1)
+    assert sink.write(orders((1, "a", 9.0)), 0) is None
+    assert rows(table, "id", "price") == [(1, 1.0), (2, 2.0)]
+    assert last_batch(table, "orders") == 1
+    assert len(table.timeline.commits) == 2
+
+
+def test_streams_of_other_names_have_batches_of_their_own(location: str) -> None:
+    make(location)
+    assert StreamSink(location, "orders", storage_options=FAST).write(orders((1,)), 3)
+    other = StreamSink(location, "order", storage_options=FAST)
+    assert last_batch(hudi.open_table(location), "order") is None
+    assert other.write(orders((2,)), 0)
+    assert last_batch(hudi.open_table(location), "orders") == 3
+
+
+def test_commits_of_others_between_batches_are_passed_over(location: str) -> None:
+    table = make(location)
+    sink = StreamSink(location, "orders", storage_options=FAST)
+    sink.write(orders((1, "a", 1.0)), 0)
+    table.upsert(orders((5, "b", 5.0)))
+    assert sink.write(orders((1, "a", 9.0)), 0) is None
+    assert sink.write(orders((2, "a", 2.0)), 1)
+
+
+@pytest.mark.row("D8")
+def test_two_drivers_with_one_checkpoint_write_a_batch_once(location: str) -> None:
+    """The other driver commits the batch while this one evaluates it: the requirement at the commit finds it."""
+    make(location)
+    sink = StreamSink(location, "orders", "insert", storage_options=FAST)
+    beside: list[hudi.Commit | None] = []
+
+    class Slow:
+        """Rows whose evaluation takes so long that the other driver is faster."""
+
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            if not beside:
+                beside.append(sink.write(orders((1, "b", 1.0)), 0))
+            return orders((1, "a", 9.0)).__arrow_c_stream__(requested_schema)
+
+    assert sink.write(Slow(), 0) is None
+    assert beside[0]
+    found = hudi.open_table(location)
+    assert rows(found, "id", "day", "price") == [(1, "b", 1.0)]
+    assert not found.timeline.pending
+
+
+def test_a_batch_that_changes_nothing_makes_no_commit(location: str) -> None:
+    table = make(location)
+    commit = StreamSink(location, "orders", storage_options=FAST).write(orders(), 0)
+    assert commit is not None
+    assert not commit
+    assert not table.timeline.commits
+
+
+def test_errors_of_the_rows_are_raised_and_nothing_is_noted(location: str) -> None:
+    table = make(location)
+    table.insert(orders((1,)))
+    sink = StreamSink(location, "orders", "insert", storage_options=FAST)
+    with pytest.raises(DuplicateKeyError):
+        sink.write(orders((1,)), 0)
+    assert last_batch(table, "orders") is None
+
+
+@pytest.mark.parametrize(
+    ("stream", "operation"), [("", "upsert"), (" ", "upsert"), ("a", "insert_overwrite"), ("a", "merge")]
+)
+def test_a_sink_without_a_name_or_with_another_operation_is_refused(stream: str, operation: str) -> None:
+    with pytest.raises(InvalidOptionError):
+        StreamSink("/nowhere", stream, operation)

@@ -1,0 +1,51 @@
+"""Keys of the COMPLEX generator over one column: releases of Hudi write `value` or `column:value`, and a table keeps the form that it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.disk import contents
+from support.tables import make, orders, reopen, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.write import checks
+
+DELETED = pa.table({"id": [2], "day": ["a"]})
+
+
+def complex_table(location: str, monkeypatch: pytest.MonkeyPatch, *, prefixed: bool) -> hudi.HudiTable:
+    """A table of a release of Hudi: 1.1 and newer write the prefix."""
+    make(location)
+    path = Path(location, ".hoodie/hoodie.properties")
+    path.write_text(path.read_text().replace("keygenerator.type=SIMPLE", "keygenerator.type=COMPLEX"))
+    with monkeypatch.context() as patched:
+        patched.setattr(checks, "has_prefixed_keys", lambda context, snapshot: prefixed)
+        hudi.open_table(location).upsert(orders((1, "a", 1.0), (2, "a", 2.0)))
+    return hudi.open_table(location)
+
+
+@pytest.mark.row("J7")
+@pytest.mark.parametrize(("prefixed", "keys"), [(True, ["id:1", "id:3"]), (False, ["1", "3"])])
+def test_a_table_keeps_the_form_of_its_keys(
+    location: str, monkeypatch: pytest.MonkeyPatch, keys: list[str], *, prefixed: bool
+) -> None:
+    table = complex_table(location, monkeypatch, prefixed=prefixed)
+    table.upsert(orders((1, "a", 9.0), (3, "a", 3.0)))
+    table.delete(DELETED)
+    assert rows(table, "id", "price") == [(1, 9.0), (3, 3.0)]
+    assert sorted(table.scan().to_arrow()["_hoodie_record_key"].to_pylist()) == keys
+    assert rows(table.lookup(pa.table({"id": [1], "day": ["a"]})), "price") == [(9.0,)]
+
+
+def test_a_table_with_keys_of_both_forms_is_not_written(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = complex_table(location, monkeypatch, prefixed=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(checks, "has_prefixed_keys", lambda context, snapshot: True)
+        table.upsert(orders((7, "a", 7.0)))
+    before = contents(location)
+    with pytest.raises(UnsupportedTableError, match="two forms"):
+        reopen(table).upsert(orders((1, "a", 9.0)))
+    assert contents(location) == before
