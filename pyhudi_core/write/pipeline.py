@@ -6,6 +6,7 @@ The second half of every operation that has rows. Nothing here touches the timel
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -73,26 +74,22 @@ class WriteJob:
         planner = self._planner(hashed=hashed)
         tagging = self._tagging(open_runtime)
         tagged = self._tag(planner, indexing, tagging)
-        kept: list[Dataset] = []
-        try:
+        with ExitStack() as kept:
             if tagged.has_tags:
                 # The tags are counted, and then used: the look-up runs once.
-                kept.append(tagged.rows.persist())
-                tagged = Tagged(kept[-1], tagged.whole)
+                tagged = _persisted(tagged.rows, tagged, kept)
             profile = Profile.of(tagged, self.prepared.volumes)
             if profile.elsewhere and self._may_move(indexing):
-                kept.append(self._moved(tagged, profile, tagging).persist())
-                tagged = Tagged(kept[-1], tagged.whole)
+                tagged = _persisted(self._moved(tagged, profile, tagging), tagged, kept)
                 profile = Profile.of(tagged, self.prepared.volumes)
             if self.operation in INSERTING and not hashed:
                 self._refuse_existing(profile)
             settings = self._settings(hashed=hashed)
             written = self._write(tagged, self._plan(planner, profile), open_runtime, settings)
             written.index = None if indexing is None else indexing.choice
+            if self.key_changes:
+                written.kept.push(kept.pop_all())
             return written
-        finally:
-            for rows in kept:
-                rows.release()
 
     def _indexing(self) -> Indexing | None:
         """The choice of the index; None if no key is looked up, or the rows have their tags already."""
@@ -260,6 +257,13 @@ class WriteJob:
         schema = self.prepared.schema
         texts = any(pa.types.is_string(schema.field(name).type) for name in ordering_of(self.snapshot.config))
         return BlockFormat(self.options.files.log_block_format or (BlockFormat.AVRO if texts else BlockFormat.PARQUET))
+
+
+def _persisted(rows: Dataset, tagged: Tagged, kept: ExitStack) -> Tagged:
+    """The answer of an index with these rows, which are computed once. ``kept`` gives them back."""
+    persisted = rows.persist()
+    kept.callback(persisted.release)
+    return Tagged(persisted, tagged.whole)
 
 
 @dataclass(frozen=True, slots=True)

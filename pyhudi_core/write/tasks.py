@@ -13,7 +13,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -233,6 +234,7 @@ class Written:
         stats: one for each file, sorted by path.
         ranges: one row for each file: its path, and for each column of a plain type a struct of ``min``, ``max`` and ``nulls``. Null where unknown.
         key_changes: rows of `KEY_CHANGES`, if the write was asked for them. Call `release` when they are no longer needed.
+        kept: gives back what `key_changes` is computed from. Spark needs it until then, even where nothing is computed again.
         index: the index that found the keys; None if none was asked.
         holders: file groups that hold some of the changed keys, although no file of them was written.
     """
@@ -240,30 +242,30 @@ class Written:
     stats: tuple[WriteStat, ...]
     ranges: pa.Table
     key_changes: Dataset | None = None
-    kept: Dataset | None = None
+    kept: ExitStack = field(default_factory=ExitStack)
     index: IndexChoice | None = None
     holders: frozenset[str] = frozenset()
 
     @classmethod
     def collect(cls, output: Dataset, schema: pa.Schema, *, key_changes: bool) -> Written:
         """Run the tasks. ``schema`` is that of the files."""
-        kept = output.persist() if key_changes else None
-        try:
-            table = output.collect() if kept is None else kept.map(_only_files, WRITTEN).collect()
-        except BaseException:
-            if kept is not None:
-                kept.release()
-            raise
-        columns = [table.column(name).to_pylist() for name in _STAT.names]
-        stats = (_stat(dict(zip(_STAT.names, values, strict=True))) for values in zip(*columns, strict=True))
-        blobs = [blob for blob in table.column("ranges").to_pylist() if blob is not None]
-        ranges = [pa.ipc.open_stream(pa.py_buffer(blob)).read_all() for blob in blobs]
-        return cls(
-            tuple(sorted(stats, key=lambda stat: stat.path)),
-            pa.concat_tables(ranges) if ranges else range_schema(schema).empty_table(),
-            kept.map(_only_changes, KEY_CHANGES) if kept is not None else None,
-            kept,
-        )
+        with ExitStack() as kept:
+            files = output
+            if key_changes:
+                output = output.persist()
+                kept.callback(output.release)
+                files = output.map(_only_files, WRITTEN)
+            table = files.collect()
+            columns = [table.column(name).to_pylist() for name in _STAT.names]
+            stats = (_stat(dict(zip(_STAT.names, values, strict=True))) for values in zip(*columns, strict=True))
+            blobs = [blob for blob in table.column("ranges").to_pylist() if blob is not None]
+            ranges = [pa.ipc.open_stream(pa.py_buffer(blob)).read_all() for blob in blobs]
+            return cls(
+                tuple(sorted(stats, key=lambda stat: stat.path)),
+                pa.concat_tables(ranges) if ranges else range_schema(schema).empty_table(),
+                output.map(_only_changes, KEY_CHANGES) if key_changes else None,
+                kept.pop_all(),
+            )
 
     @classmethod
     def nothing(cls, schema: pa.Schema) -> Written:
@@ -272,8 +274,7 @@ class Written:
 
     def release(self) -> None:
         """Give back what `key_changes` keeps."""
-        if self.kept is not None:
-            self.kept.release()
+        self.kept.close()
 
 
 def _stat(fields: dict[str, Any]) -> WriteStat:
