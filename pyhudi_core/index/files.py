@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
-from pyhudi_core.engine.grouping import runs
+from pyhudi_core.engine.grouping import runs, slotted, with_slots, without_slots
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import NOT_FOUND, TAGS, Tagged
@@ -70,13 +70,13 @@ class FilesIndex:
     def _search(self, rows: Dataset, searched: list[IndexedPartition]) -> Dataset:
         spread = max(1, -(-self.tasks // len(searched)))
         numbers = {partition.path: number for number, partition in enumerate(searched)}
-        slotted = pa.schema([*rows.schema, (TASK, pa.int32()), (SORT, pa.int64())])
         tagged = pa.schema([*rows.schema, *TAGS])
         payloads: list[dict[int, IndexedPartition]] = [{} for _ in range(self.tasks)]
         for number, partition in enumerate(searched):
             for share in range(spread):
                 payloads[(number * spread + share) % self.tasks][number] = partition
-        shuffled = rows.map(_Slot(numbers, self.tasks, spread), slotted).shuffle(TASK, self.tasks, SORT)
+        slot = _Slot(numbers, self.tasks, spread)
+        shuffled = rows.map(slot, slotted(rows.schema)).shuffle(TASK, self.tasks, SORT)
         return shuffled.map(_Find(self.open_storage, tagged, self.look_up), tagged, payloads)
 
 
@@ -94,9 +94,8 @@ class _Slot:
             known = [self.numbers.get(value, NOT_FOUND) for value in codes.dictionary.to_pylist()]
             sort = np.array(known, np.int64)[codes.indices.to_numpy()]
             hashes = hash_keys(batch.column(RECORD_KEY)).astype(np.int64)
-            slots = np.where(sort < 0, hashes, sort * self.spread + hashes % self.spread) % self.tasks
-            columns = [*batch.columns, pa.array(slots.astype(np.int32)), pa.array(sort)]
-            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, TASK, SORT])
+            tasks = np.where(sort == NOT_FOUND, hashes, sort * self.spread + hashes % self.spread) % self.tasks
+            yield with_slots(batch, tasks, sort)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ class _Find:
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         storage = self.open_storage()
         for number, run in runs(batches, SORT):
-            rows = run.drop_columns([TASK, SORT])
+            rows = without_slots(run)
             if number == NOT_FOUND:
                 tags = [pa.nulls(len(rows), field.type) for field in TAGS]
             else:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
-from pyhudi_core.engine.grouping import runs
+from pyhudi_core.engine.grouping import dealt, runs, slotted, with_slots, without_slots
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import NOT_FOUND, TAG_FILE_ID, TAG_LEAVES, TAG_PARTITION, TAGS
@@ -46,13 +46,10 @@ class Moves:
     def of(self, tagged: Dataset, slices: Sequence[FileSlice]) -> Dataset:
         """Tagged rows, with `TAG_LEAVES`. ``slices`` are those that hold keys of rows of other partitions."""
         places = tuple(f"{piece.partition}/{piece.file_id}" for piece in slices)
-        slotted = pa.schema([*tagged.schema, (TASK, pa.int32()), (SORT, pa.int64())])
         decided = pa.schema([*tagged.schema, (TAG_LEAVES, pa.bool_())])
-        payloads: list[dict[int, FileSlice]] = [{} for _ in range(self.tasks)]
-        for number, piece in enumerate(slices):
-            payloads[number % self.tasks][number] = piece
-        shuffled = tagged.map(_Slot(places, self.tasks), slotted).shuffle(TASK, self.tasks, SORT)
-        return shuffled.map(_Decide(self.open_storage, self.living, self.inserts, decided), decided, payloads)
+        shuffled = tagged.map(_Slot(places, self.tasks), slotted(tagged.schema)).shuffle(TASK, self.tasks, SORT)
+        decide = _Decide(self.open_storage, self.living, self.inserts, decided)
+        return shuffled.map(decide, decided, dealt(slices, self.tasks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +67,7 @@ class _Slot:
             other = mask(pc.fill_null(pc.not_equal(batch.column(TAG_PARTITION), batch.column(PARTITION_PATH)), False))
             sort = np.where(other, number, NOT_FOUND).astype(np.int64)
             spread = hash_keys(batch.column(RECORD_KEY)).astype(np.int64)
-            tasks = np.where(sort == NOT_FOUND, spread, sort) % self.tasks
-            columns = [*batch.columns, pa.array(tasks.astype(np.int32)), pa.array(sort)]
-            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, TASK, SORT])
+            yield with_slots(batch, np.where(sort == NOT_FOUND, spread, sort) % self.tasks, sort)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +82,7 @@ class _Decide:
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         storage = self.open_storage()
         for number, run in runs(batches, SORT):
-            rows = run.drop_columns([TASK, SORT])
+            rows = without_slots(run)
             if number == NOT_FOUND:
                 yield from self._given(rows, np.zeros(len(rows), bool))
                 continue

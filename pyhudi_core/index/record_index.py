@@ -1,10 +1,10 @@
 """The record index: find the file group of a key in the metadata table (specification, "Indexes", RECORD_INDEX).
 
-Each key is in one file group of the record index, which the text of the key tells. Rows are brought together by these file groups, and a task reads
-only those HFile blocks that can hold one of its keys. So the cost of a look-up grows with the batch, not with the table.
+The text of a key decides which file group of the record index has it. Rows are brought together by these file groups, and a task reads only the
+HFile blocks that can hold one of its keys. So the cost of a look-up grows with the batch, not with the table.
 
-The index is global: it has one place for a key of the whole table. What that means for a row whose key is in another partition is said by
-`Elsewhere`. Invariant: the index is read as of the state that the write started from (`MetadataSlices.of_state`).
+The index is global: a key has one location in the table. `Elsewhere` says what happens to a row whose key is in another partition.
+Invariant: the index is read as of the state that the write started from (`MetadataSlices.of_state`).
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
-from pyhudi_core.engine.grouping import runs
+from pyhudi_core.engine.grouping import dealt, runs, slotted, without_slots
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.file_groups.slicing import Piece
 from pyhudi_core.index.base import TAGS, Tagged
 from pyhudi_core.index.elsewhere import Elsewhere, OneRowAKey
 from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.file_groups import ByFileGroup
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
@@ -60,28 +59,11 @@ class RecordIndex:
                 return Tagged(rows, whole)
         pieces = self.index.pieces(names.RECORD_INDEX)
         tasks = max(1, min(len(pieces), self.tasks))
-        slotted = pa.schema([*rows.schema, (TASK, pa.int32()), (SORT, pa.int64())])
         tagged = pa.schema([*rows.schema, *TAGS])
-        payloads: list[dict[int, Piece]] = [{} for _ in range(tasks)]
-        for number, piece in enumerate(pieces):
-            payloads[number % tasks][number] = piece
-        shuffled = rows.map(_Slot(len(pieces), tasks), slotted).shuffle(TASK, tasks, SORT)
+        by_group = ByFileGroup(RECORD_KEY, len(pieces), tasks)
+        shuffled = rows.map(by_group, slotted(rows.schema)).shuffle(TASK, tasks, SORT)
         find = _Find(self.open_storage, self.index.own, self.index.data, tagged, self.elsewhere, self.one_row)
-        return Tagged(shuffled.map(find, tagged, payloads), whole)
-
-
-@dataclass(frozen=True, slots=True)
-class _Slot:
-    """Task function: says which file group of the record index a row's key belongs to, and which task reads it."""
-
-    groups: int
-    tasks: int
-
-    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            group = names.file_groups_of_texts(batch.column(RECORD_KEY), self.groups)
-            columns = [*batch.columns, pa.array((group % self.tasks).astype(np.int32)), pa.array(group)]
-            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, TASK, SORT])
+        return Tagged(shuffled.map(find, tagged, dealt(pieces, tasks)), whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +80,7 @@ class _Find:
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         index = MetadataTable(MetadataSlices(self.open_storage(), self.own, self.data), (names.RECORD_INDEX,))
         for number, run in runs(batches, SORT):
-            rows = run.drop_columns([TASK, SORT])
+            rows = without_slots(run)
             if self.elsewhere is not Elsewhere.IGNORED:
                 rows = self.one_row.of(rows)
             keys = rows.column(RECORD_KEY).combine_chunks()

@@ -9,10 +9,13 @@ A base file has no bloom filter: one block of the file answers as fast, and all 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi_core.engine.base import TaskInfo
+from pyhudi_core.engine.grouping import with_slots
 from pyhudi_core.formats.hfile import HFileWriter
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.formats.log.deletes import Deletes
@@ -33,6 +36,32 @@ def family(partition: str) -> str:
 def file_id(partition: str, number: int) -> str:
     """The file id of a file group: ``col-stats-0001-0``."""
     return f"{family(partition)}-{number:04d}-0"
+
+
+@dataclass(frozen=True, slots=True)
+class ByFileGroup:
+    """Task function: adds the file group of a partition that each row's key belongs to (`SORT`), and the task of the file group (`TASK`).
+
+    File groups are dealt out to tasks as by `dealt`.
+
+    Attributes:
+        key: the column of the key.
+        groups: how many file groups the partition has.
+        tasks: how many tasks share them.
+    """
+
+    key: str
+    groups: int
+    tasks: int
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield self.of(batch)
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the two columns."""
+        groups = names.file_groups_of_texts(batch.column(self.key), self.groups)
+        return with_slots(batch, groups % self.tasks, groups)
 
 
 def split(records: Records, groups: int) -> Iterator[tuple[int, Records]]:

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import Engine, TaskInfo
-from pyhudi_core.engine.grouping import runs
+from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo
+from pyhudi_core.engine.grouping import runs, slotted
 from pyhudi_core.errors import DuplicateKeyError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
-from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.file_groups import ByFileGroup
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild, FirstFile
 from pyhudi_core.metadata_table.records import locations
 from pyhudi_core.model.instant import epoch_ms
@@ -27,16 +26,8 @@ from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.write.handles.base import OpenRuntime, runtime_opener
 from pyhudi_core.write.handles.new_file import new_token
 
-_GROUP, _TASK = "_pyhudi_group", "_pyhudi_index_task"
 _PLACES = pa.schema(
-    [
-        ("key", pa.string()),
-        ("partition", pa.string()),
-        ("file_id", pa.string()),
-        ("instant_ms", pa.int64()),
-        (_GROUP, pa.int64()),
-        (_TASK, pa.int32()),
-    ]
+    [("key", pa.string()), ("partition", pa.string()), ("file_id", pa.string()), ("instant_ms", pa.int64())]
 )
 _STAGED = pa.schema([("path", pa.string()), ("records", pa.int64()), ("staged", pa.string()), ("size", pa.int64())])
 _SHOWN = 3
@@ -59,11 +50,10 @@ def built_index(
     merging = Merging(snapshot.config, snapshot.evolution)
     schema = with_meta_fields(snapshot.schema)
     writers = min(build.groups, engine.cores)
-    reading = _Keys(open_runtime, merging, schema, build.groups, writers, context.utc)
+    reading = _Keys(open_runtime, merging, schema, ByFileGroup("key", build.groups, writers), context.utc)
     writing = _Files(open_runtime, build, prefix)
-    found = (
-        engine.run(reading, _PLACES, payloads).shuffle(_TASK, writers, _GROUP, "key").map(writing, _STAGED).collect()
-    )
+    places = engine.run(reading, slotted(_PLACES), payloads)
+    found = places.shuffle(TASK, writers, SORT, "key").map(writing, _STAGED).collect()
     rows = sorted(found.to_pylist(), key=lambda row: str(row["path"]))
     return [FirstFile(row["path"], row["records"], b"", row["staged"], row["size"]) for row in rows]
 
@@ -75,8 +65,7 @@ class _Keys:
     open_runtime: OpenRuntime
     merging: Merging
     schema: pa.Schema
-    groups: int
-    tasks: int
+    by_group: ByFileGroup
     utc: bool
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -89,16 +78,13 @@ class _Keys:
     def _placed(self, piece: FileSlice, batch: pa.RecordBatch) -> pa.RecordBatch:
         keys = batch.column(RECORD_KEY).cast(pa.string())
         count = len(keys)
-        groups = names.file_groups_of_texts(keys, self.groups)
         columns = [
             keys,
             pa.repeat(piece.partition, count),
             pa.repeat(piece.file_id, count),
             self._instants(batch.column(COMMIT_TIME)),
-            pa.array(groups),
-            pa.array((groups % self.tasks).astype(np.int32)),
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=_PLACES)
+        return self.by_group.of(pa.RecordBatch.from_arrays(columns, schema=_PLACES))
 
     def _instants(self, times: pa.Array) -> pa.Array:
         """Requested times as milliseconds; a file has few different ones."""
@@ -119,7 +105,7 @@ class _Files:
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         runtime = self.open_runtime()
-        for group, places in runs(batches, _GROUP):
+        for group, places in runs(batches, SORT):
             self._refuse_twice(places)
             # Sorted by the bytes of the key, as an HFile needs it.
             whole = places.combine_chunks().sort_by("key")

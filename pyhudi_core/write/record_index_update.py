@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
-from pyhudi_core.engine.grouping import runs
+from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo
+from pyhudi_core.engine.grouping import runs, slotted
 from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
@@ -35,7 +34,6 @@ from pyhudi_core.write.handles.base import OpenRuntime, runtime_opener
 from pyhudi_core.write.handles.new_file import new_token
 from pyhudi_core.write.tasks import Written
 
-_GROUP, _TASK = "_pyhudi_group", "_pyhudi_index_task"
 _STAT = pa.schema([("path", pa.string()), ("size", pa.int64()), ("writes", pa.int64()), ("deletes", pa.int64())])
 _SHOWN = 3
 _OF_REPLACED, _OF_WRITTEN = 1, 2
@@ -76,14 +74,15 @@ class RecordIndexUpdate:
             return stats
         context, tasks = self.transaction.context, min(groups, engine.cores)
         open_runtime = runtime_opener(engine, context.storage, context.runtime)
-        routed = changed.map(_ToGroups(groups, tasks), _routed(changed))
+        by_group = file_groups.ByFileGroup("key", groups, tasks)
+        routed = changed.map(by_group, slotted(changed.schema)).shuffle(TASK, tasks, SORT)
         replaced = frozenset(file_id for file_ids in self.replaced.values() for file_id in file_ids)
         written = frozenset(stat.file_id for stat in self.written.stats) | self.written.holders
         time, slices = self.transaction.requested_time, self.slices
         task = _IndexTask(
             open_runtime, self.place.prefix, time, self.instant_ms, slices.own, slices.data, replaced, written
         )
-        found = routed.shuffle(_TASK, tasks, _GROUP).map(task, _STAT).collect()
+        found = routed.map(task, _STAT).collect()
         return stats + [file_stat(**row) for row in found.to_pylist()]
 
     def _removals(self, gone: pa.Array, groups: int) -> Iterator[WriteStat]:
@@ -116,24 +115,6 @@ class RecordIndexUpdate:
         return pa.concat_arrays(found) if found else pa.array([], pa.string())
 
 
-def _routed(changes: Dataset) -> pa.Schema:
-    return changes.schema.append(pa.field(_GROUP, pa.int64())).append(pa.field(_TASK, pa.int32()))
-
-
-@dataclass(frozen=True, slots=True)
-class _ToGroups:
-    """Says to which file group of the record index a changed key goes, and to which task."""
-
-    groups: int
-    tasks: int
-
-    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            group = names.file_groups_of_texts(batch.column("key"), self.groups)
-            columns = [*batch.columns, pa.array(group), pa.array((group % self.tasks).astype(np.int32))]
-            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, _GROUP, _TASK])
-
-
 @dataclass(frozen=True, slots=True)
 class _IndexTask:
     """Writes the log files of some file groups of the record index.
@@ -162,7 +143,7 @@ class _IndexTask:
         index = MetadataTable(MetadataSlices(runtime.storage, self.own, self.data), (names.RECORD_INDEX,))
         storage = StorageBelow(runtime.storage, self.prefix)
         writing = LogWriting(storage, self.requested_time, new_token(task.number, runtime.ids))
-        for group, changes in runs(batches, _GROUP):
+        for group, changes in runs(batches, SORT):
             self._refuse_elsewhere(index, changes)
             stat = writing.write(names.RECORD_INDEX, group, _OF_WRITTEN, self._records(changes))
             row = {"path": stat.path, "size": stat.size, "writes": stat.rows, "deletes": stat.deletes}

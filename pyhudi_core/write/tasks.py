@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
-from pyhudi_core.engine.grouping import runs
+from pyhudi_core.engine.grouping import runs, slotted, without_slots
 from pyhudi_core.formats.base_file.range_table import range_schema, range_table
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import POSITION, TAG_FILE_ID, TAG_PARTITION, TAG_POSITION, TAGS, Group
@@ -66,8 +66,7 @@ def route(rows: Dataset, plan: Plan, cores: int) -> Routed:
     tasks = max(1, min(len(plan.buckets), cores))
     placed = balance(plan.buckets, tasks)
     dropped = set(TAGS.names) - ({TAG_POSITION} if any(bucket.appends for bucket in plan.buckets) else set())
-    kept = [field for field in rows.schema if field.name not in dropped]
-    schema = pa.schema([*kept, (TASK, pa.int32()), (SORT, pa.int64())])
+    schema = slotted(pa.schema([field for field in rows.schema if field.name not in dropped]))
     parts = np.array([bucket.parts for bucket in plan.buckets] or [1], np.int64)
     task_of = np.array([placed[number] for number in range(len(plan.buckets))] or [0], np.int32)
     own: list[dict[int, Bucket]] = [{} for _ in range(tasks)]
@@ -169,7 +168,7 @@ class WriteTask:
                     number = _bucket_of(sort)
                     handle = handle_for(context, task.payload[number])
                 assert handle is not None
-                handle.write(self._single(rows.drop_columns([SORT, TASK])))
+                handle.write(self._single(without_slots(rows)))
                 yield from _noted(context)
             if handle is not None:
                 files += handle.close()
