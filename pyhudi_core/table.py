@@ -26,17 +26,11 @@ from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.sizes import Partition, Size, TableSize
 from pyhudi_core.read.snapshots import snapshot, token_for
 from pyhudi_core.services import auto
-from pyhudi_core.services.archival import Archival
-from pyhudi_core.services.compaction import Compaction
-from pyhudi_core.services.duplicate_removal import Duplicates
-from pyhudi_core.services.failed_writes import FailedWrites
-from pyhudi_core.services.metadata_compaction import MetadataCompaction
-from pyhudi_core.services.metadata_tables import MetadataTableOf
-from pyhudi_core.services.registry import services_of
-from pyhudi_core.services.service import TableService
+from pyhudi_core.services.of_table import TableServices
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.commit_search import commits_holding
+from pyhudi_core.timeline.savepoints import Savepoint
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.requested_rollbacks import Rollback, roll_back_on_request
 from pyhudi_core.transaction.status import CommitStatus, commit_status
@@ -46,7 +40,7 @@ from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import WriteRequest
 
 
-class HudiTable:
+class HudiTable(TableServices):
     """A Hudi table of version 8, returned by `create_table` and `open_table`. Each call reads the latest state.
 
     ``data`` is a PySpark DataFrame (the write runs on its session) or any object with ``__arrow_c_stream__`` (the write runs in this
@@ -232,41 +226,6 @@ class HudiTable:
             request = WriteRequest(context, kind, extra, spark, requirements, allow_empty, partial)
             return auto.ServicedWrite(request, reads)
 
-    @property
-    def services(self) -> Mapping[str, TableService[Any]]:
-        """The table's services by name: each has ``plan``, ``schedule``, ``execute``, ``run`` and ``take_over``."""
-        return services_of(self._home.context())
-
-    @property
-    def metadata_table(self) -> MetadataTableOf:
-        """The table's metadata table: ``plan()``, ``create()``, ``drop()`` and ``rebuild()``. Every commit keeps one that is listed."""
-        return MetadataTableOf(self._home.context())
-
-    @property
-    def failed_writes(self) -> FailedWrites:
-        """The service that rolls back the instants of dead writers. Every write does this before it begins."""
-        return FailedWrites(self._home.context())
-
-    @property
-    def compaction(self) -> Compaction:
-        """The service that rewrites the log files of a merge-on-read table as base files: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
-        return Compaction(self._home.context())
-
-    @property
-    def duplicates(self) -> Duplicates:
-        """Record keys that a partition has in several file groups: ``plan()`` finds them, ``run()`` leaves one row of each."""
-        return Duplicates(self._home.context())
-
-    @property
-    def metadata_compaction(self) -> MetadataCompaction:
-        """The service that rewrites the log files of the metadata table as base files. Commits run it when it is due."""
-        return MetadataCompaction(self._home.context())
-
-    @property
-    def archival(self) -> Archival:
-        """The service that moves old instants to the archived timeline: ``plan()`` and ``run()``. Commits run it when it is due."""
-        return Archival(self._home.context())
-
     def rollback(self, instant: Instant | str) -> Rollback:
         """Roll back a pending write of any writer. The result is false, with a reason, if the instant is not pending.
 
@@ -275,6 +234,10 @@ class HudiTable:
         time = instant.requested_time if isinstance(instant, Instant) else instant
         with self._home.verb() as context:
             return roll_back_on_request(context, time)
+
+    def savepoint(self, instant: Instant | str | None = None, comment: str = "") -> Savepoint:
+        """Make a savepoint of a completed commit, the newest if none is given: its state stays readable, and `restore` can go back to it."""
+        return self.savepoints.create(instant, comment)
 
     def commit_status(self, token: str) -> CommitStatus:
         """Return whether the write with this token was committed or not, or is undecided (only this answer can change later)."""

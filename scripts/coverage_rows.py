@@ -55,7 +55,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "C6": Row("logcompaction, as Hudi writes it", "log compaction itself"),
         "C7": Row("indexing, as Hudi writes it", "indexing itself"),
         "C8": Row("rollback"),
-        "C9": Row("savepoint, as Hudi writes it", "made by this project"),
+        "C9": Row("savepoint, as Hudi writes it; made and deleted"),
         "C10": Row("restore, as Hudi writes it", "restoring itself"),
         "C11": Row("clustering, as Hudi writes it", "clustering itself"),
     },
@@ -230,7 +230,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "N12": Row("", "Expiry of partitions"),
         "N13": Row("", "Import of existing Parquet files"),
         "N14": Row("", "Validators before a commit"),
-        "N15": Row("", "Savepoint and restore as calls"),
+        "N15": Row("Savepoints as calls", "restore as a call"),
         "N16": Row("", "Services scheduled by the amount of changes"),
     },
     "Locks and strategies": {

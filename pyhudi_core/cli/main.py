@@ -8,6 +8,7 @@ from pyhudi_core.cli.check import check
 from pyhudi_core.cli.compact import compact
 from pyhudi_core.cli.metadata import metadata
 from pyhudi_core.cli.repair import repair
+from pyhudi_core.cli.savepoint import savepoint
 from pyhudi_core.cli.services import services
 from pyhudi_core.cli.status import status
 from pyhudi_core.cli.timeline import timeline
@@ -19,5 +20,5 @@ def main() -> None:
     """Examine Apache Hudi tables (version 8), and look after them."""
 
 
-for _command in (check, compact, metadata, repair, services, status, timeline):
+for _command in (check, compact, metadata, repair, savepoint, services, status, timeline):
     main.add_command(_command)

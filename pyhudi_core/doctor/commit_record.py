@@ -21,6 +21,8 @@ from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _AREA = Area.COMMIT_RECORD
 _METADATA_TABLE = f"{layout.METADATA_TABLE}/.hoodie/"
+_BY_RESERVATION = {*map(str, PLANNED), str(Action.INDEXING), str(Action.SAVEPOINT)}
+"""Whose intents name a reservation: plans, builds of a metadata table, savepoints."""
 _REPLACED = (properties_file.PATH, ".hoodie/.index_defs/index.json")
 
 
@@ -128,8 +130,8 @@ def _unsafe(context: TableContext, intent: Intent) -> str | None:
             return item.staged
         if not _may_be_made(item.path, context.folder.path, intent):
             return item.path
-    if intent.inflight == layout.heartbeat(intent.requested_time) and intent.action in {*PLANNED, str(Action.INDEXING)}:
-        return None  # a plan, or the build of a metadata table; it names its reservation
+    if intent.inflight == layout.heartbeat(intent.requested_time) and intent.action in _BY_RESERVATION:
+        return None
     # A rollback's intent names the file of the write that it ends, which may have no inflight file; that of an executor names the plan.
     any_state = intent.action == str(Action.ROLLBACK) or intent.action in PLANNED
     states = (State.REQUESTED, State.INFLIGHT) if any_state else (State.INFLIGHT,)
@@ -167,6 +169,8 @@ def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
     requested_time = intent.requested_time
     parent, _, name = path.rpartition("/")
     instant = parse_file_name(name)
+    if intent.action == str(Action.SAVEPOINT):
+        return parent == folder and instant is not None and instant.action is Action.SAVEPOINT
     if (
         instant is None
         or not instant.is_completed

@@ -1,0 +1,81 @@
+"""``pyhudi savepoint``: list, make and delete savepoints. Exit code 0: done; 1: there was nothing to delete; 2: it failed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import click
+from rich.table import Table
+
+from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.opening import open_table
+from pyhudi_core.timeline.savepoints import Savepoint
+
+_ACTIONS = ("list", "create", "delete")
+
+
+@click.command()
+@at_location
+@click.argument("action", type=click.Choice(_ACTIONS), default="list")
+@click.option("--instant", help="The requested time of the commit; without it, create takes the newest commit.")
+@click.option("--comment", default="", help="With create: why the state is kept.")
+@click.option("--by", "created_by", default="pyhudi", show_default=True, help="With create: who keeps it.")
+@click.option("--json", "as_json", is_flag=True, help="Print the savepoints as JSON.")
+@click.pass_context
+def savepoint(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    action: str,
+    instant: str | None,
+    comment: str,
+    created_by: str,
+    as_json: bool,
+) -> None:
+    """List, create or delete savepoints of the table at LOCATION. A savepoint keeps the state at a commit; `pyhudi restore` goes back to it."""
+    if action == "delete" and instant is None:
+        raise click.UsageError("delete takes --instant")
+    deleted = True
+    shown: tuple[Savepoint, ...] = ()
+    with reporting_errors(context):
+        found = open_table(location, storage_options).savepoints
+        if action == "create":
+            shown = (found.create(instant, comment, created_by),)
+        elif instant is not None and action == "delete":
+            deleted, shown = found.delete(instant), tuple(found)
+        else:
+            shown = tuple(one for one in found if instant in (None, one.instant))
+    if as_json:
+        click.echo(json.dumps([_of(one) for one in shown], indent=2))
+    else:
+        _show(shown)
+    if not deleted:
+        console(stderr=True).print(f"The commit {safe(str(instant))} has no savepoint")
+        context.exit(FOUND)
+
+
+def _of(one: Savepoint) -> dict[str, object]:
+    files = {partition: list(names) for partition, names in one.files.items()}
+    return {
+        "instant": one.instant,
+        "completed": one.completion_time,
+        "created_by": one.created_by,
+        "created_at": _time(one),
+        "comment": one.comment,
+        "files": files,
+    }
+
+
+def _show(savepoints: tuple[Savepoint, ...]) -> None:
+    table = Table("commit", "made at", "by", "files", "comment", box=None, pad_edge=False, header_style="bold")
+    for one in savepoints:
+        table.add_row(safe(one.instant), _time(one), safe(one.created_by), f"{len(one.paths):,}", safe(one.comment))
+    console().print(table)
+
+
+def _time(one: Savepoint) -> str:
+    try:
+        return datetime.fromtimestamp(one.created_ms / 1000, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return str(one.created_ms)  # no program makes such a time, but a file can hold it

@@ -1,0 +1,63 @@
+"""The table services of a table, as attributes of `HudiTable`. A new service is a property here and a line of the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyhudi_core.services.archival import Archival
+from pyhudi_core.services.compaction import Compaction
+from pyhudi_core.services.duplicate_removal import Duplicates
+from pyhudi_core.services.failed_writes import FailedWrites
+from pyhudi_core.services.metadata_compaction import MetadataCompaction
+from pyhudi_core.services.metadata_tables import MetadataTableOf
+from pyhudi_core.services.registry import services_of
+from pyhudi_core.services.savepoints import Savepoints
+from pyhudi_core.services.service import TableService
+from pyhudi_core.transaction.home import TableHome
+
+
+class TableServices:
+    """What looks after a table: services with ``plan()``, ``schedule()``, ``execute()`` and ``run()``, and calls that make or remove something."""
+
+    _home: TableHome
+
+    @property
+    def services(self) -> Mapping[str, TableService[Any]]:
+        """The table's services by name: each has ``plan``, ``schedule``, ``execute``, ``run`` and ``take_over``."""
+        return services_of(self._home.context())
+
+    @property
+    def metadata_table(self) -> MetadataTableOf:
+        """The table's metadata table: ``plan()``, ``create()``, ``drop()`` and ``rebuild()``. Every commit keeps one that is listed."""
+        return MetadataTableOf(self._home.context())
+
+    @property
+    def failed_writes(self) -> FailedWrites:
+        """The service that rolls back the instants of dead writers. Every write does this before it begins."""
+        return FailedWrites(self._home.context())
+
+    @property
+    def compaction(self) -> Compaction:
+        """The service that rewrites the log files of a merge-on-read table as base files: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
+        return Compaction(self._home.context())
+
+    @property
+    def duplicates(self) -> Duplicates:
+        """Record keys that a partition has in several file groups: ``plan()`` finds them, ``run()`` leaves one row of each."""
+        return Duplicates(self._home.context())
+
+    @property
+    def metadata_compaction(self) -> MetadataCompaction:
+        """The service that rewrites the log files of the metadata table as base files. Commits run it when it is due."""
+        return MetadataCompaction(self._home.context())
+
+    @property
+    def archival(self) -> Archival:
+        """The service that moves old instants to the archived timeline: ``plan()`` and ``run()``. Commits run it when it is due."""
+        return Archival(self._home.context())
+
+    @property
+    def savepoints(self) -> Savepoints:
+        """The savepoints: iterate over them, ``create(instant)``, ``delete(instant)``. Cleaning and archival keep the state of a savepoint."""
+        return Savepoints(self._home.context())

@@ -1,0 +1,96 @@
+"""Savepoints on a timeline, and the files that they keep (specification, "Timeline"; `HoodieSavepointMetadata`).
+
+A savepoint stands beside its commit: ``<requested time of the commit>_<completion time>.savepoint``, with an inflight file and no requested one. It
+names, by partition, the base files and log files that the table's state at its commit consists of. Cleaning keeps these files, archival keeps the
+commit, and a restore can always go back to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyhudi_core.errors import ObjectNotFoundError
+from pyhudi_core.formats.avro.container import decode_record
+from pyhudi_core.model.file_names import join
+from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.timeline.active import Timeline, TimelineFolder
+
+RECORD = "HoodieSavepointMetadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A completed savepoint.
+
+    Attributes:
+        instant: the requested time of its commit, by which it is known.
+        completion_time: when the savepoint was made, not its commit.
+        created_by, comment: what its maker said.
+        created_ms: milliseconds since 1970.
+        files: names of the files that it keeps, by partition path.
+    """
+
+    instant: str
+    completion_time: str
+    created_by: str = ""
+    comment: str = ""
+    created_ms: int = 0
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The same files, as paths relative to the table."""
+        return frozenset(join(partition, name) for partition, names in self.files.items() for name in names)
+
+    def __str__(self) -> str:
+        said = f", {self.comment!r}" if self.comment else ""
+        count = sum(len(names) for names in self.files.values())
+        return f"Savepoint of {self.instant}, {count} files, by {self.created_by or 'unknown'}{said}"
+
+    def to_avro(self) -> dict[str, object]:
+        """Hudi's record."""
+        return {
+            "savepointedBy": self.created_by,
+            "savepointedAt": self.created_ms,
+            "comments": self.comment,
+            "partitionMetadata": {
+                partition: {"partitionPath": partition, "savepointDataFile": list(names)}
+                for partition, names in self.files.items()
+            },
+            "version": 1,
+        }
+
+
+def read_savepoints(folder: TimelineFolder, timeline: Timeline) -> tuple[Savepoint, ...]:
+    """The completed savepoints of a timeline, the oldest commit first; without those that were deleted meanwhile.
+
+    Raises `CorruptionError` for one that cannot be read.
+    """
+    saved = (i for i in timeline.completed if i.action is Action.SAVEPOINT)
+    found = (_read(folder, instant) for instant in saved)
+    return tuple(savepoint for savepoint in found if savepoint is not None)
+
+
+def kept_files(folder: TimelineFolder, timeline: Timeline) -> frozenset[str]:
+    """The paths of all files that the savepoints of a timeline keep. Nothing may delete them. Raises as `read_savepoints`."""
+    return frozenset[str]().union(*(savepoint.paths for savepoint in read_savepoints(folder, timeline)))
+
+
+def _read(folder: TimelineFolder, instant: Instant) -> Savepoint | None:
+    path = folder.file(instant)
+    try:
+        record = decode_record(folder.storage.get(path), RECORD, path=path)
+    except ObjectNotFoundError:
+        return None
+    files = {
+        partition: tuple(entry["savepointDataFile"]) for partition, entry in sorted(record["partitionMetadata"].items())
+    }
+    return Savepoint(
+        instant.requested_time,
+        instant.completion_time or "",
+        record["savepointedBy"],
+        record["comments"],
+        record["savepointedAt"],
+        files,
+    )
