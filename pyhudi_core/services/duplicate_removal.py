@@ -152,5 +152,5 @@ def _with_places(written: Written, plan: DuplicatePlan, engine: Engine) -> Writt
     )
     stays = [places["key"], places["partition"], places["kept"], pa.repeat(False, len(places))]
     changes = pa.concat_tables([left, pa.table(stays, schema=KEY_CHANGES)])
-    holders = frozenset(surplus["kept"].to_pylist())
+    holders = frozenset(zip(places["partition"].to_pylist(), places["kept"].to_pylist(), strict=True))
     return replace(written, key_changes=engine.dataset(changes), holders=holders)

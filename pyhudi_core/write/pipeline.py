@@ -84,7 +84,7 @@ class WriteJob:
                 profile = Profile.of(tagged, self.prepared.volumes)
             if self.operation in INSERTING and not hashed:
                 self._refuse_existing(profile)
-            settings = self._settings(hashed=hashed)
+            settings = self._settings(indexing)
             written = self._write(tagged, self._plan(planner, profile), open_runtime, settings)
             written.index = None if indexing is None else indexing.choice
             if self.key_changes:
@@ -209,7 +209,8 @@ class WriteJob:
             return KnownKeys.UPDATE
         return KnownKeys.SKIP if self.options.rows.drop_duplicates else KnownKeys.REFUSE
 
-    def _settings(self, *, hashed: bool) -> HandleSettings:
+    def _settings(self, indexing: Indexing | None) -> HandleSettings:
+        index = None if indexing is None else indexing.choice.type
         files, config, schema = self.options.files, self.snapshot.config, self.prepared.schema
         deletes = self.operation is OperationType.DELETE
         return HandleSettings(
@@ -224,9 +225,9 @@ class WriteJob:
             ordering=() if deletes else ordering_of(config),
             deletes=deletes,
             salt=self.transaction.context.protections.salt,
-            logs=self._log_settings() if self._merges_on_read else None,
+            logs=self._log_settings(index) if self._merges_on_read else None,
             partial=self._partial_rows(),
-            known=self._known if hashed else KnownKeys.UPDATE,
+            known=self._known if index is IndexType.BUCKET else KnownKeys.UPDATE,
             changes=self._change_form(),
             early=early_check(self.transaction.context, self.transaction.start, self.transaction.requested_time),
         )
@@ -248,9 +249,10 @@ class WriteJob:
         text = to_avro(schema, config.name)
         return ChangeForm(config.cdc_mode, self.transaction.requested_time, schema, text)
 
-    def _log_settings(self) -> LogSettings:
+    def _log_settings(self, index: IndexType | None) -> LogSettings:
         merging = Merging(self.snapshot.config, self.snapshot.evolution)
-        return LogSettings(merging, self._block_format(), self.options.files.record_positions, self._known)
+        indexed = index is IndexType.RECORD_INDEX
+        return LogSettings(merging, self._block_format(), self.options.files.record_positions, self._known, indexed)
 
     def _block_format(self) -> BlockFormat:
         """Release 1.2.0 of Hudi compares ordering values that are texts wrongly, if they come from Parquet blocks."""

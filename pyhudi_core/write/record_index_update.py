@@ -16,6 +16,7 @@ from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo
 from pyhudi_core.engine.grouping import runs, slotted
 from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError
 from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.index.base import Group
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.metadata_table import file_groups, names
 from pyhudi_core.metadata_table.changes import CommitChanges, KeyPlaces, records_of
@@ -76,8 +77,8 @@ class RecordIndexUpdate:
         open_runtime = runtime_opener(engine, context.storage, context.runtime)
         by_group = file_groups.ByFileGroup("key", groups, tasks)
         routed = changed.map(by_group, slotted(changed.schema)).shuffle(TASK, tasks, SORT)
-        replaced = frozenset(file_id for file_ids in self.replaced.values() for file_id in file_ids)
-        written = frozenset(stat.file_id for stat in self.written.stats) | self.written.holders
+        replaced = frozenset((partition, file_id) for partition, ids in self.replaced.items() for file_id in ids)
+        written = frozenset((stat.partition, stat.file_id) for stat in self.written.stats) | self.written.holders
         time, slices = self.transaction.requested_time, self.slices
         task = _IndexTask(
             open_runtime, self.place.prefix, time, self.instant_ms, slices.own, slices.data, replaced, written
@@ -135,8 +136,8 @@ class _IndexTask:
     instant_ms: int
     own: Timeline
     data: Timeline
-    replaced: frozenset[str]
-    written: frozenset[str]
+    replaced: frozenset[Group]
+    written: frozenset[Group]
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         runtime = self.open_runtime()
@@ -154,7 +155,7 @@ class _IndexTask:
         came = changes.filter(pc.invert(changes.column("deleted")))
         if not came.num_rows:
             return
-        known_groups = pc.is_in(came.column("file_id"), pa.array(sorted(self.written), pa.string()))
+        known_groups = pc.is_in(_group_of(came), _groups(self.written))
         if not pc.all(known_groups).as_py():
             raise CommitAbortedError(
                 "Spark lost what the tasks of this write returned, and ran them again with other results",
@@ -165,13 +166,9 @@ class _IndexTask:
         refuse_repeated(came.column("key"))
         known = index.record_locations(came.column("key"))
         # A key that was deleted in the logs of its file group comes back to it.
-        own = came.column("file_id").take(
-            pc.index_in(known.column("key"), value_set=came.column("key").combine_chunks())
-        )
-        stays = pc.not_equal(known.column("file_id"), own)
-        stays = pc.and_(
-            stays, pc.invert(pc.is_in(known.column("file_id"), pa.array(sorted(self.replaced), pa.string())))
-        )
+        own = _group_of(came).take(pc.index_in(known.column("key"), value_set=came.column("key").combine_chunks()))
+        stays = pc.not_equal(_group_of(known), own)
+        stays = pc.and_(stays, pc.invert(pc.is_in(_group_of(known), _groups(self.replaced))))
         stays = pc.and_(stays, pc.invert(pc.is_in(known.column("key"), left.combine_chunks())))
         found = known.filter(stays)
         if found.num_rows:
@@ -193,6 +190,15 @@ class _IndexTask:
         keys, partitions, file_ids = (came.column(name).combine_chunks() for name in ("key", "partition", "file_id"))
         places = KeyPlaces(keys, partitions, file_ids, gone.unique())
         return records_of(CommitChanges((), pa.table({}), self.instant_ms, (), places), names.RECORD_INDEX)
+
+
+def _group_of(rows: pa.Table) -> pa.ChunkedArray:
+    """The file group of each row, as one text. A file id alone is not enough: buckets have the same file ids in each partition."""
+    return pc.binary_join_element_wise(rows.column("partition"), rows.column("file_id"), "/")
+
+
+def _groups(groups: frozenset[Group]) -> pa.Array:
+    return pa.array(sorted("/".join(group) for group in groups), pa.string())
 
 
 def refuse_repeated(keys: pa.ChunkedArray) -> None:

@@ -243,7 +243,7 @@ class Written:
     key_changes: Dataset | None = None
     kept: ExitStack = field(default_factory=ExitStack)
     index: IndexChoice | None = None
-    holders: frozenset[str] = frozenset()
+    holders: frozenset[Group] = frozenset()
 
     @classmethod
     def collect(cls, output: Dataset, schema: pa.Schema, *, key_changes: bool) -> Written:

@@ -19,7 +19,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.formats.log.deletes import Deletes
 from pyhudi_core.formats.log.writer import LogSchema, LogWriter
 from pyhudi_core.index.base import TAG_POSITION, leaving
@@ -53,6 +53,7 @@ class AppendHandle:
         self._logs: LogSettings = context.settings.logs
         self._bucket = bucket
         self._piece = piece
+        self._log: LogFile | None = None
         self._output: OutputFile | None = None
         self._written: list[WrittenFile] = []
 
@@ -60,20 +61,10 @@ class AppendHandle:
         """As `WriteHandle.write`; called once, for all rows of the bucket."""
         if self._context.settings.deletes:
             self._append(rows.slice(0, 0), self._deletes_of(rows))
-            return
-        if self._logs.known is not KnownKeys.UPDATE:
-            rows = self._without_known(rows)
-        leaves = leaving(rows)
-        gone = pa.array(says_deleted(rows) | leaves)
-        self._context.note_deleted(self._bucket.partition, self._bucket.file_id, rows.column(RECORD_KEY).filter(leaves))
-        ordering = list(self._context.settings.ordering)
-        if self._logs.known is KnownKeys.UPDATE and self._context.changes is not None:
-            flagged = pa.array(says_deleted(rows) & ~leaves)
-            self._note_update(rows.column(RECORD_KEY).filter(pc.invert(gone)), rows.filter(flagged))
-        deleted = rows.filter(gone)
-        deletes = self._deletes(deleted, deleted.select(ordering) if ordering else pa.table({}))
-        left = rows.filter(pc.invert(gone))
-        self._append(left if self._context.settings.partial is None else self._known_or_whole(left), deletes)
+        elif self._logs.known is KnownKeys.UPDATE:
+            self._upsert(rows)
+        else:
+            self._insert(rows)
 
     def close(self) -> list[WrittenFile]:
         """As `WriteHandle.close`."""
@@ -84,12 +75,33 @@ class AppendHandle:
         if self._output is not None:
             self._output.abort()
 
+    def _upsert(self, rows: pa.Table) -> None:
+        """New versions of rows. A row that takes its key to another partition is a delete here."""
+        leaves = leaving(rows)
+        flagged = says_deleted(rows) & ~leaves
+        kept = rows.filter(pa.array(~(leaves | flagged)))
+        if self._context.changes is not None:
+            left = rows.column(RECORD_KEY).filter(pa.array(leaves))
+            for keys in (left, self._deleted_by(rows.filter(pa.array(flagged)))):
+                self._context.note_deleted(self._bucket.partition, self._bucket.file_id, keys)
+        deletes = self._flagged_deletes(rows.filter(pa.array(leaves | flagged)))
+        self._append(kept if self._context.settings.partial is None else self._known_or_completed(kept), deletes)
+        self._note_visible(kept.column(RECORD_KEY))
+
+    def _insert(self, rows: pa.Table) -> None:
+        """Rows whose keys were deleted here. Raises `DuplicateKeyError` for the others, unless they are left out."""
+        rows = self._without_known(rows)
+        flagged = says_deleted(rows)
+        new = rows.filter(pa.array(~flagged))
+        self._append(new, self._flagged_deletes(rows.filter(pa.array(flagged))))
+        self._note_visible(new.column(RECORD_KEY))
+
     def _append(self, rows: pa.Table, deletes: Deletes) -> None:
         """Write the file: rows first, then deletes."""
         if not len(rows) and not len(deletes):
             return
         settings, bucket = self._context.settings, self._bucket
-        path = self._open()
+        name = self._open()
         assert self._output is not None
         base = None if self._piece.base is None else self._piece.base.name.requested_time
         partial = settings.partial is not None and settings.partial.in_logs
@@ -102,17 +114,17 @@ class AppendHandle:
             writer.write(whole, self._positions(rows))
         if len(deletes):
             writer.write_deletes(deletes)
-        size = self._output.close().size
+        self._log = LogFile(bucket.partition, name, self._output.close().size)
         self._output = None
         stat = WriteStat(
             file_id=bucket.file_id,
-            path=path,
+            path=self._log.path,
             partition=bucket.partition,
             prev_commit=settings.requested_time,  # as Hudi has it
             rows=len(rows),
             updates=len(rows),
             deletes=len(deletes),
-            size=size,
+            size=self._log.size,
         )
         stat = stat if settings.changes is None else self._with_slice(stat)
         self._written.append(WrittenFile(stat, writer.ranges))
@@ -123,16 +135,17 @@ class AppendHandle:
         name = "" if base is None else str(base.name)
         return replace(stat, prev_commit=self._piece.requested_time, base_file=name, log_files=logs)
 
-    def _open(self) -> str:
-        """Announce and open the log file; returns its path. Hudi's markers of logs say CREATE too, as each write makes its own logs."""
+    def _open(self) -> LogFileName:
+        """Announce and open the log file; returns its name. Hudi's markers of logs say CREATE too, as each write makes its own logs."""
         settings, runtime, bucket = self._context.settings, self._context.runtime, self._bucket
         token = new_token(self._context.task, runtime.ids, salt=settings.salt)
-        path = join(bucket.partition, str(LogFileName(bucket.file_id, settings.requested_time, 1, token)))
+        name = LogFileName(bucket.file_id, settings.requested_time, 1, token)
+        path = join(bucket.partition, str(name))
         markers.create(runtime.storage, settings.requested_time, path, "CREATE")
         if settings.early is not None:
             settings.early.refuse(runtime.storage, runtime.clock, bucket.partition, bucket.file_id)
         self._output = runtime.storage.open_output(path)
-        return path
+        return name
 
     def _positions(self, rows: pa.Table) -> pa.Array | None:
         """The positions of the old versions of rows; None unless the index knows all of them."""
@@ -143,6 +156,11 @@ class AppendHandle:
 
     def _deletes(self, rows: pa.Table, orderings: pa.Table) -> Deletes:
         return Deletes(rows.column(RECORD_KEY), self._bucket.partition, orderings, self._positions(rows))
+
+    def _flagged_deletes(self, rows: pa.Table) -> Deletes:
+        """The deletes of rows that come with their ordering values."""
+        ordering = list(self._context.settings.ordering)
+        return self._deletes(rows, rows.select(ordering) if ordering else pa.table({}))
 
     def _deletes_of(self, rows: pa.Table) -> Deletes:
         """The deletes of keys that are there, with the ordering values of their rows."""
@@ -156,7 +174,7 @@ class AppendHandle:
         self._context.note_deleted(self._bucket.partition, self._bucket.file_id, rows.column(RECORD_KEY))
         return self._deletes(rows, orderings)
 
-    def _known_or_whole(self, rows: pa.Table) -> pa.Table:
+    def _known_or_completed(self, rows: pa.Table) -> pa.Table:
         """Partial rows as they are logged: partial, or completed. The index found their keys, but the logs may have deleted them."""
         partial = self._context.settings.partial
         assert partial is not None
@@ -175,31 +193,36 @@ class AppendHandle:
         count = pc.sum(known).as_py() or 0
         if count and self._logs.known is KnownKeys.REFUSE:
             raise known_keys(count, self._piece.path)
-        new = rows.filter(pc.invert(known))
-        there = new.filter(pc.invert(pa.array(says_deleted(new)))).column(RECORD_KEY)
-        self._context.note_inserted(self._bucket.partition, self._bucket.file_id, there)
-        return new
+        return rows.filter(pc.invert(known))
 
-    def _note_update(self, kept: pa.ChunkedArray, deleted: pa.Table) -> None:
-        """Note what an upsert changes of the slice's keys.
+    def _deleted_by(self, rows: pa.Table) -> pa.ChunkedArray:
+        """The keys that rows which say that they are deleted really delete: a late delete loses against the stored row."""
+        if not len(rows):
+            return rows.column(RECORD_KEY)
+        living, ordering = self._living(rows.column(RECORD_KEY)), self._context.settings.ordering
+        found = pc.index_in(rows.column(RECORD_KEY), value_set=living.column(RECORD_KEY))
+        newer, older = rows.filter(found.is_valid()), living.take(found.drop_null())
+        wins = MergeLaw(ordering).newer_wins(Versions.of_rows(newer, ordering), Versions.of_stored(older, ordering))
+        return newer.filter(pa.array(wins)).column(RECORD_KEY)
 
-        A kept key may be new to a bucket, or come back, because a log has deleted it. A late delete deletes nothing.
-        Nobody looks here whether a key that comes back loses against the delete. Then an index has a key without a row, which no reader finds.
+    def _note_visible(self, keys: pa.ChunkedArray) -> None:
+        """Note which of the appended keys came into the slice: those that a log had deleted, and those that are new to a bucket.
+
+        With event-time ordering a late row loses against the delete of its key. Therefore the logs are read with the new one: a key came if they
+        show a row of it. (If they show none, but the base file does, then the key did not come: it was there before.)
         """
-        partition, file_id = self._bucket.partition, self._bucket.file_id
-        if self._piece.logs or self._bucket.hashed:
-            self._context.note_inserted(partition, file_id, kept)
-        if not len(deleted):
+        piece = self._piece
+        if self._context.changes is None or self._logs.indexed or not len(keys):
             return
-        living, ordering = self._living(deleted.column(RECORD_KEY)), self._context.settings.ordering
-        found = pc.index_in(deleted.column(RECORD_KEY), value_set=living.column(RECORD_KEY))
-        newer, older = deleted.filter(found.is_valid()), living.take(found.drop_null())
-        law = MergeLaw(ordering)
-        wins = law.newer_wins(Versions.of_rows(newer, ordering), Versions.of_stored(older, ordering))
-        self._context.note_deleted(partition, file_id, newer.filter(pa.array(wins)).column(RECORD_KEY))
+        if not piece.logs and not self._bucket.hashed:
+            return
+        if piece.logs and self._log is not None and self._logs.merging.ordering:
+            above = FileSlice(None, logs=(*piece.logs, self._log))
+            keys = self._living(keys, piece=above).column(RECORD_KEY)
+        self._context.note_inserted(self._bucket.partition, self._bucket.file_id, keys)
 
-    def _living(self, keys: pa.ChunkedArray, columns: Sequence[str] = ()) -> pa.Table:
-        """Key and ordering values (and ``columns``) of the slice's rows that have one of the keys, as readers see them now."""
+    def _living(self, keys: pa.ChunkedArray, columns: Sequence[str] = (), piece: FileSlice | None = None) -> pa.Table:
+        """Key and ordering values (and ``columns``) of the rows that have one of the keys and that readers see, in the slice or in another one."""
         living = LivingRows(self._logs.merging, self._context.settings.schema)
         names = (*self._logs.merging.ordering, *columns)
-        return living.with_keys(self._context.runtime.storage, self._piece, keys, names)
+        return living.with_keys(self._context.runtime.storage, piece or self._piece, keys, names)

@@ -76,12 +76,14 @@ class LogSettings:
         form: of data blocks.
         positions: blocks say where the old versions of rows are in the base file.
         known: what rows with a living key mean.
+        indexed: the record index found the file groups of the keys, so it has these keys already.
     """
 
     merging: Merging
     form: BlockFormat
     positions: bool
     known: KnownKeys = KnownKeys.UPDATE
+    indexed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
