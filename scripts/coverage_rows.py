@@ -140,7 +140,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "I1": Row("Partition `files`, read, made and kept"),
         "I2": Row("Partition `column_stats`, read, made and kept"),
         "I3": Row("Partition `partition_stats`, read, made and kept"),
-        "I4": Row("Partition `bloom_filters`", "written"),
+        "I4": Row("Partition `bloom_filters`, read, made and kept, also to find the keys of a write"),
         "I5": Row("Partition `record_index`, read, made and kept, also to find the keys of a write"),
         "I6": Row("Record index by partition (release 1.2)"),
         "I7": Row("Secondary indexes", "written"),

@@ -22,6 +22,7 @@ from pyhudi_core.errors import CorruptLogBlockError
 from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.index.base import NOT_FOUND
+from pyhudi_core.index.listed_filters import ListedFilters
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.merge.merged_slice import LivingRows
 from pyhudi_core.model.commit import WriteStat
@@ -89,19 +90,24 @@ class FileLookUp:
 
     Attributes:
         by_filter: bloom filters of base files are asked before their keys are read.
+        filters: the filters of the metadata table, which are asked before any file is opened; None if it has none.
         living: reads the rows of a slice; needed where logs may have deleted keys.
     """
 
     by_filter: bool = False
+    filters: ListedFilters | None = None
     living: LivingRows | None = None
 
     def find(self, storage: Storage, files: tuple[IndexedFiles, ...], keys: pa.ChunkedArray) -> tuple[Numbers, Ints]:
         """For each key the number of the files that hold it and its position in the base file; `NOT_FOUND` for what is not there."""
         encoded = keys.combine_chunks().dictionary_encode()
         search = _Search.of(encoded.dictionary)
+        bases = [own.base for own in files if own.base is not None]
+        listed = {} if self.filters is None else self.filters.might_contain(storage, bases, search.keys)
         for number, own in enumerate(files):
-            if own.base is not None:
-                _look_into_base(storage, own.base, search, number, by_filter=self.by_filter)
+            if own.base is not None and listed.get(own.base, True):
+                by_filter = self.by_filter and own.base not in listed
+                _look_into_base(storage, own.base, search, number, by_filter=by_filter)
             if own.logs:
                 known = pc.is_in(search.keys, value_set=keys_in_logs(storage, own.logs))
                 places = np.flatnonzero(known.to_numpy(zero_copy_only=False))

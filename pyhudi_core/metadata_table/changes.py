@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from pyhudi_core.metadata_table import column_statistics, names
+from pyhudi_core.metadata_table import bloom_filters, column_statistics, names
 from pyhudi_core.metadata_table.records import Records, file_lists, locations, partition_list, removals
 from pyhudi_core.model.commit import WriteStat
 
-KEPT = frozenset({names.FILES, names.COLUMN_STATS, names.PARTITION_STATS, names.RECORD_INDEX})
+KEPT = frozenset({names.FILES, names.COLUMN_STATS, names.PARTITION_STATS, names.RECORD_INDEX, names.BLOOM_FILTERS})
 """The partitions that this release keeps true."""
 
 
@@ -65,6 +65,11 @@ def _files(changes: CommitChanges) -> Records:
     return Records.together([partition_list(touched), file_lists(files, changes.removed)])
 
 
+def _bloom_filters(changes: CommitChanges) -> Records:
+    """Of removed files. Those of written files come from tasks that read their footers."""
+    return bloom_filters.tombstones(changes.removed)
+
+
 def _column_stats(changes: CommitChanges) -> Records:
     return column_statistics.column_stats(*_of_files(changes))
 
@@ -95,4 +100,5 @@ _MAKERS: Mapping[str, Callable[[CommitChanges], Records]] = {
     names.COLUMN_STATS: _column_stats,
     names.PARTITION_STATS: _partition_stats,
     names.RECORD_INDEX: _locations,
+    names.BLOOM_FILTERS: _bloom_filters,
 }

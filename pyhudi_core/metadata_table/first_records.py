@@ -42,13 +42,17 @@ class ExistingTable:
     schema: pa.Schema
     executor: Executor
 
-    def changes(self) -> CommitChanges:
-        """All files of the table, as if one commit had written them. Raises `CorruptBaseFileError`."""
-        columns = indexed_columns(self.schema)
+    def files(self) -> list[WriteStat]:
+        """All files of the table, as if one commit had written them. No file is read."""
         partitions = self.listing.partitions()
         self.listing.prepare(partitions)
         found = [(path, info) for path in partitions for info in self.listing.files(path)]
-        stats = {stat.path: stat for path, info in found if (stat := self._stat(path, info)) is not None}
+        return [stat for path, info in found if (stat := self._stat(path, info)) is not None]
+
+    def changes(self) -> CommitChanges:
+        """The same with the ranges of their columns. Raises `CorruptBaseFileError`."""
+        columns = indexed_columns(self.schema)
+        stats = {stat.path: stat for stat in self.files()}
         parquet = [path for path in stats if _has_ranges(path)]
         known = self.executor.map(lambda path: self._ranges(path, columns), parquet)
         rows = dict(zip(parquet, (count for count, _ in known), strict=True))

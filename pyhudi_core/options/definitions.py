@@ -233,6 +233,11 @@ WRITE_OPTIONS = (
            "Number of file groups of the column statistics, for ever.", minimum=1, maximum=1_000),
     Option("hoodie.metadata.record.index.min.filegroup.count", "metadata.record_index_least_groups", int, 10,
            "Least number of file groups of a record index. A large table gets more: one for each GB of entries.", minimum=1, maximum=10_000),
+    Option("hoodie.metadata.index.bloom.filter.enable", "metadata.bloom_filters", bool, False,
+           "A new metadata table has the bloom filter of each base file, so that BLOOM and look-ups by key open no footers. One that is there gets "
+           "them by `pyhudi metadata LOCATION create --index bloom_filters`; a write warns about it."),
+    Option("hoodie.metadata.index.bloom.filter.file.group.count", "metadata.bloom_filters_groups", int, 4,
+           "Number of file groups of the bloom filters, for ever.", minimum=1, maximum=1_000),
     Option("hoodie.metadata.compact.max.delta.commits", "metadata.compact_after", int, 10,
            "Number of delta commits of the metadata table after which a commit compacts it.", minimum=1),
     Option("pyhudi.metadata.remove_unkept", "metadata.remove_unkept", bool, False,

@@ -87,6 +87,8 @@ class MetadataOptions:
     record_index: bool
     column_stats_groups: int
     record_index_least_groups: int
+    bloom_filters: bool
+    bloom_filters_groups: int
     compact_after: int
 
 

@@ -130,6 +130,7 @@ class MetadataTableOf:
             names.COLUMN_STATS: options.column_stats_groups,
             names.PARTITION_STATS: 1,
             names.RECORD_INDEX: options.record_index_least_groups,
+            names.BLOOM_FILTERS: options.bloom_filters_groups,
         }
         unknown = [name for name in partitions if name not in known]
         if isinstance(partitions, str) or unknown:

@@ -13,6 +13,7 @@ from pyhudi_core.index.choice import Facts, IndexChoice, IndexType, choose
 from pyhudi_core.index.elsewhere import OneRowAKey
 from pyhudi_core.index.files import FilesIndex
 from pyhudi_core.index.key_files import FileLookUp
+from pyhudi_core.index.listed_filters import ListedFilters
 from pyhudi_core.index.record_index import RecordIndex
 from pyhudi_core.index.table_files import TableFilesIndex
 from pyhudi_core.merge.merged_slice import LivingRows
@@ -26,13 +27,16 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import metadata_update
 from pyhudi_core.write.plan import Volume
 
+_BY_FILTER = (IndexType.BLOOM, IndexType.GLOBAL_BLOOM)
+
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """The choice, and the record index as of the write's start, if the table has one that can be used."""
+    """The choice; the record index and the listed bloom filters as of the write's start, if the table has such that can be used."""
 
     choice: IndexChoice
     record_index: MetadataSlices | None
+    filters: MetadataSlices | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ def asks_index(context: TableContext, operation: OperationType, snapshot: Snapsh
 
 def choose_index(context: TableContext, snapshot: Snapshot, volumes: Mapping[str, Volume]) -> Indexing:
     """Choose the index of a write. Raises `InvalidOptionError` for one that the table does not have."""
-    record_index = _record_index(context, snapshot)
+    record_index = _listed(context, snapshot, names.RECORD_INDEX)
     facts = Facts(
         table=context.table,
         partitioned=snapshot.config.is_partitioned,
@@ -103,7 +107,9 @@ def choose_index(context: TableContext, snapshot: Snapshot, volumes: Mapping[str
         groups=sum(len(snapshot.view.slices(partition)) for partition in volumes),
         rows=sum(volume.rows for volume in volumes.values()),
     )
-    return Indexing(choose(context.options.index, facts), record_index)
+    choice = choose(context.options.index, facts)
+    by_filter = choice.type in _BY_FILTER
+    return Indexing(choice, record_index, _listed(context, snapshot, names.BLOOM_FILTERS) if by_filter else None)
 
 
 def index_of(indexing: Indexing, snapshot: Snapshot, how: Tagging) -> Index:
@@ -121,18 +127,19 @@ def index_of(indexing: Indexing, snapshot: Snapshot, how: Tagging) -> Index:
         stats = ((log, snapshot.view.visibility.stat(log.name.requested_time, log.path)) for log in piece.logs)
         return tuple(log for log, stat in stats if stat is None or stat.inserts)
 
-    look_up = FileLookUp(choice.type in (IndexType.BLOOM, IndexType.GLOBAL_BLOOM), how.living)
+    filters = None if indexing.filters is None else ListedFilters.of(indexing.filters)
+    look_up = FileLookUp(choice.type in _BY_FILTER, filters, how.living)
     if choice.is_global:
         return TableFilesIndex(snapshot.view.all_slices, open_storage, tasks, how.one_row, look_up, with_new_keys)
     return FilesIndex(slices, open_storage, tasks, look_up, with_new_keys)
 
 
-def _record_index(context: TableContext, snapshot: Snapshot) -> MetadataSlices | None:
-    """The record index, if this release keeps it, it has one place for each key of the table, and it knows every commit."""
-    if not metadata_update.needs_keys(snapshot.config):
+def _listed(context: TableContext, snapshot: Snapshot, partition: str) -> MetadataSlices | None:
+    """A partition of the metadata table that has one answer for the table, if this release keeps it and it knows every commit."""
+    if not metadata_update.keeps(snapshot.config) or partition not in snapshot.config.metadata_partitions:
         return None
     metadata = snapshot.metadata
     found = metadata.slices if metadata else MetadataSlices.load(context.root, snapshot.timeline).of_state()
-    if not found.knows(snapshot.timeline.commits) or not metadata_update.has_known_groups(found, names.RECORD_INDEX):
+    if not found.knows(snapshot.timeline.commits) or not metadata_update.has_known_groups(found, partition):
         return None
     return found

@@ -18,14 +18,10 @@ from dataclasses import dataclass, field
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, UnsupportedTableError, at_table
-from pyhudi_core.file_groups.listing import StorageListing
 from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.metadata_table import column_statistics, names, new_metadata_table
-from pyhudi_core.metadata_table.changes import records_of
-from pyhudi_core.metadata_table.first_records import ExistingTable
 from pyhudi_core.metadata_table.index_definitions import with_statistics
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
-from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, State
 from pyhudi_core.model.properties import TableConfig
@@ -43,8 +39,8 @@ from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Intent, Publication, PublicationKind
 from pyhudi_core.transaction.rollback import repair_by_policy
 from pyhudi_core.write import checks, metadata_update
+from pyhudi_core.write.metadata_first_files import FirstFiles
 from pyhudi_core.write.metadata_staging import Moved, StagedBuild, Staging
-from pyhudi_core.write.record_index_build import built_index
 from pyhudi_core.write.retrying import Retries, retry
 
 _log = logging.getLogger(__name__)
@@ -79,6 +75,8 @@ def wanted_partitions(config: TableConfig, options: MetadataOptions) -> dict[str
         found[names.PARTITION_STATS] = 1
     if options.record_index:
         found[names.RECORD_INDEX] = options.record_index_least_groups
+    if options.bloom_filters:
+        found[names.BLOOM_FILTERS] = options.bloom_filters_groups
     return found
 
 
@@ -89,12 +87,15 @@ def make_if_due(context: TableContext, engine: Engine) -> bool:
     metadata table that is there gets no other partition, so an option that asks for one is warned about. Raises as `build_partitions`.
     """
     options, listed = context.options.metadata, context.config.metadata_partitions
-    if listed and options.record_index and names.RECORD_INDEX not in listed:
-        _log.warning(
-            "%s gets no record index by hoodie.metadata.record.index.enable, because it has a metadata table already;"
-            " `pyhudi metadata LOCATION create --index record_index` adds one",
-            context.table,
-        )
+    for asked, name in ((options.record_index, names.RECORD_INDEX), (options.bloom_filters, names.BLOOM_FILTERS)):
+        if listed and asked and name not in listed:
+            _log.warning(
+                "%s gets no %s by an option, because it has a metadata table already;"
+                " `pyhudi metadata LOCATION create --index %s` adds it",
+                context.table,
+                name,
+                name,
+            )
     if not options.enable or listed:
         return False
     foreign = foreign_writes(context, context.folder.load())
@@ -222,9 +223,9 @@ class _Build:
         context, transaction = self.transaction.context, self.transaction
         first = self._first_number()
         staging = Staging(transaction)
-        records = self._records()
+        files = FirstFiles(transaction, self.snapshot, self.engine, staging)
         builds = [
-            self._staged(staging, FirstBuild(name, number, self.missing[name]), records)
+            files.staged(FirstBuild(name, number, self.missing[name]))
             for number, name in enumerate(self.missing, first)
         ]
         listed = context.config.metadata_partitions
@@ -256,32 +257,6 @@ class _Build:
             raise refusal(context, "the metadata table that is there is out of date; rebuild it")
         numbers = [int(i.requested_time) for i in slices.own if i.requested_time.startswith(names.INITIAL_INSTANTS)]
         return max(numbers, default=-1) + 1
-
-    def _records(self) -> Mapping[str, Records]:
-        """What the state holds, for all partitions but the record index."""
-        context = self.transaction.context
-        of_files = [name for name in self.missing if name != names.RECORD_INDEX]
-        if not of_files:
-            return {}
-        executor = context.runtime.executor
-        listing = StorageListing(context.storage, context.config.is_partitioned, executor)
-        snapshot = self.snapshot
-        known = ExistingTable(context.storage, listing, snapshot.visibility, snapshot.schema, executor).changes()
-        return {name: records_of(known, name) for name in of_files}
-
-    def _staged(self, staging: Staging, first: FirstBuild, records: Mapping[str, Records]) -> StagedBuild:
-        if first.partition == names.RECORD_INDEX:
-            base = built_index(self.transaction, self.snapshot, first, self.engine, staging.prefix)
-        else:
-            base = [file.at(staging.kept(file.data)) for file in first.base_files(records[first.partition])]
-        log, nothing = staging.kept(first.first_log()), staging.kept(b"")
-        files = [
-            *(Moved(file.path, file.staged) for file in base),
-            staging.put(*first.metafile()),
-            *(Moved(path, log) for path in first.log_paths()),
-            *(Moved(path, nothing) for path in first.pending_paths()),
-        ]
-        return StagedBuild(first, tuple(files), staging.kept(first.completed_body(base)))
 
 
 @dataclass(slots=True)

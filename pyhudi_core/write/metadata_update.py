@@ -13,10 +13,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pyhudi_core.engine.base import Engine
+from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import CommitConflictError, UnsupportedTableError, at_table
 from pyhudi_core.metadata_table import column_statistics, file_groups, names
+from pyhudi_core.metadata_table.bloom_filters import BloomFilterIndex
 from pyhudi_core.metadata_table.changes import KEPT, CommitChanges, records_of
 from pyhudi_core.metadata_table.commits import OPERATION, LogWriting, commit_of
+from pyhudi_core.metadata_table.file_entries import FileIndex
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import WriteStat
@@ -29,6 +32,7 @@ from pyhudi_core.transaction.companion import CompanionCommit, begin_companion
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.place import TablePlace
+from pyhudi_core.write.file_indexes import FileIndexUpdate, changes_of
 from pyhudi_core.write.handles.new_file import new_token
 from pyhudi_core.write.record_index_update import RecordIndexUpdate
 from pyhudi_core.write.tasks import Written
@@ -176,6 +180,8 @@ class _MetadataUpdate:
         for partition in partitions:
             if partition == names.RECORD_INDEX:
                 stats += self._index(place).write(self.engine)
+            elif partition == names.BLOOM_FILTERS:
+                stats += self._from_files(place, BloomFilterIndex())
             else:
                 stats += self._log(place, partition, records_of(changes, partition))
         companion.stage(commit_of(stats), keeps=frozenset(partitions))
@@ -185,6 +191,14 @@ class _MetadataUpdate:
         return RecordIndexUpdate(
             self.transaction, place, self.slices, self.snapshot, self.written, self.replaced, self._instant_ms
         )
+
+    def _from_files(self, place: TablePlace, index: FileIndex) -> list[WriteStat]:
+        """Write the log files of an index that is made from the written files."""
+        context = self.transaction.context
+        groups, salt = len(self.slices.pieces(index.partition)), execution.salt_of(self.transaction.nonce)
+        update = FileIndexUpdate(self.transaction, place.prefix, index, groups, salt)
+        changes = changes_of(self.snapshot, self.written.stats, self.replaced)
+        return update.write(self.engine or engine_for(None, context.runtime.executor), changes)
 
     def _changes(self) -> CommitChanges:
         ranges = column_statistics.with_unknown(self.written.ranges, [stat.path for stat in self.written.stats])

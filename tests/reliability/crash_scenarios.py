@@ -217,7 +217,7 @@ def archive(world: TableWorld) -> None:
 
 def make_metadata_table(world: TableWorld) -> None:
     """Build one of a table with rows."""
-    world.table().metadata_table.create(["column_stats", "record_index"])
+    world.table().metadata_table.create(["column_stats", "record_index", "bloom_filters"])
 
 
 def drop_metadata_table(world: TableWorld) -> None:
@@ -323,6 +323,7 @@ ARCHIVING = states.ARCHIVING
 LITTLE = {
     "hoodie.metadata.record.index.min.filegroup.count": 1,
     "hoodie.metadata.index.column.stats.file.group.count": 1,
+    "hoodie.metadata.index.bloom.filter.file.group.count": 1,
 }
 REMOVING = {"pyhudi.metadata.remove_unkept": True}
 ILL = ("metadata_table", "interrupted_properties", "damaged_properties", "clock_behind")

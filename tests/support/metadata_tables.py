@@ -9,12 +9,14 @@ import pyarrow.parquet as pq
 import pyhudi_core as hudi
 from pyhudi_core.engine import engine_for
 from pyhudi_core.file_groups.listing import StorageListing
+from pyhudi_core.formats.base_file import read_footer
+from pyhudi_core.formats.base_file.footer import BLOOM_FILTER, BLOOM_TYPE
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.changes import CommitChanges, KeyPlaces
 from pyhudi_core.metadata_table.first_records import ExistingTable
 from pyhudi_core.metadata_table.reader import MetadataListing, MetadataTable
 from pyhudi_core.metadata_table.statistics import trusted_stats
-from pyhudi_core.model.file_names import parse_data_file
+from pyhudi_core.model.file_names import BaseFileName, parse_data_file
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.storage.below import StorageBelow
 from pyhudi_core.write.metadata_build import build_partitions
@@ -84,6 +86,8 @@ def assert_metadata_is_true(table: hudi.HudiTable) -> None:
         _assert_partition_stats(table, metadata)
     if metadata.has(names.RECORD_INDEX):
         _assert_record_index(table, metadata)
+    if metadata.has(names.BLOOM_FILTERS):
+        _assert_bloom_filters(table, metadata)
 
 
 def _assert_files(table: hudi.HudiTable, metadata: MetadataTable) -> None:
@@ -148,3 +152,23 @@ def _assert_record_index(table: hudi.HudiTable, metadata: MetadataTable) -> None
     assert everything == set(keys), "the record index has keys that the table has not"
     found = metadata.record_locations([*keys, "no such key"])
     assert sorted(zip(*(found.column(n).to_pylist() for n in ("key", "partition", "file_id")), strict=True)) == expected
+
+
+def _assert_bloom_filters(table: hudi.HudiTable, metadata: MetadataTable) -> None:
+    """Each base file that a commit names has the filter of its own footer, and no other file has one."""
+    expected = {}
+    for partition, files in metadata.files(metadata.data_partitions()).items():
+        for name in files:
+            parsed = parse_data_file(name)
+            if isinstance(parsed, BaseFileName):
+                with table._home.storage.open_input(f"{partition}/{name}" if partition else name) as source:
+                    known = read_footer(source, name).key_value
+                found = (known[BLOOM_FILTER].encode(), known.get(BLOOM_TYPE, "SIMPLE"), parsed.requested_time)
+                expected[names.bloom_filter_key(partition, name)] = found
+    filters = {key: record["BloomFilterMetadata"] for key, record in metadata.scan(names.BLOOM_FILTERS).items()}
+    listed = {
+        key: (bytes(bloom["bloomFilter"]), bloom["type"], bloom["timestamp"])
+        for key, bloom in filters.items()
+        if not bloom["isDeleted"]
+    }
+    assert listed == expected

@@ -1,0 +1,65 @@
+"""Entries of indexes that are made from files of the data table after they were written: by tasks, a file group at a time.
+
+An index of this kind says what a change of one file group changes of it (`FileIndex.entries`), and what records such entries are
+(`FileIndex.records`). `write.file_indexes` runs it: for the files of a commit, or for a complete table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.metadata_table.records import KEY, Records
+from pyhudi_core.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """What happened to one file group.
+
+    Attributes:
+        partition: its partition path.
+        new: the files that were written, relative to the table; without change logs.
+        before: the newest slice before; None if there was none.
+        after: the newest slice after; None if the group is replaced.
+    """
+
+    partition: str
+    new: tuple[str, ...] = ()
+    before: FileSlice | None = None
+    after: FileSlice | None = None
+
+
+class FileIndex(Protocol):
+    """An index of the metadata table whose entries are made from files. A value that can be sent to tasks."""
+
+    @property
+    def partition(self) -> str:
+        """Of the metadata table."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of its entries. The column ``key`` is that of a record."""
+        ...
+
+    @property
+    def of_slices(self) -> bool:
+        """Whether it says something of the rows of slices, and not of single files. Services that keep all rows then change nothing of it."""
+        ...
+
+    def entries(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch]:
+        """What the change of a file group changes of the index. Raises `CorruptionError` and its kinds."""
+        ...
+
+    def records(self, entries: pa.Table) -> Records:
+        """The records of all entries of one file group of the index, sorted by key."""
+        ...
+
+
+KEY_FIELD = pa.field(KEY, pa.string())
+"""The field that entries of all kinds have."""

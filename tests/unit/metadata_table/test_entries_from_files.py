@@ -1,0 +1,71 @@
+"""Records of indexes that are made from the files of Hudi's tables are those that Hudi made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from support.golden import unpack
+from support.metadata_tables import metadata_of
+
+import pyhudi_core as hudi
+from pyhudi_core.formats.hfile import HFileReader
+from pyhudi_core.metadata_table import bloom_filters, file_groups, merging, names
+from pyhudi_core.metadata_table.bloom_filters import BloomFilterIndex
+from pyhudi_core.metadata_table.file_entries import FileIndex, GroupChange
+from pyhudi_core.metadata_table.reader import MetadataTable
+from pyhudi_core.metadata_table.records import Records
+from pyhudi_core.metadata_table.slices import Arrival
+
+INDEXED = ["hudi-1.0.2/cow_indexed", "hudi-1.0.2/mor_indexed", "hudi-1.2.0/cow_indexed", "hudi-1.2.0/mor_indexed"]
+
+
+@pytest.fixture(scope="module", params=INDEXED)
+def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> hudi.HudiTable:
+    return hudi.open_table(unpack(request.param, tmp_path_factory.mktemp("golden") / "table"))
+
+
+def base_files(metadata: MetadataTable) -> Iterator[tuple[str, str]]:
+    """Partition and path of each listed base file."""
+    for partition, files in metadata.files(metadata.data_partitions()).items():
+        yield from ((partition, f"{partition}/{name}") for name in files if name.endswith(".parquet"))
+
+
+def decoded(found: Records) -> dict[str, merging.Record]:
+    """What a reader finds in a base file of these records, which are sorted."""
+    reader = HFileReader(pa.BufferReader(file_groups.base_file("a.hfile", found)), "a.hfile")
+    return merging.records(Arrival(reader.schema or "", entries) for entries in reader.scan())
+
+
+def made(index: FileIndex, table: hudi.HudiTable, changes: list[GroupChange]) -> dict[str, merging.Record]:
+    """The records of all entries of these changes."""
+    storage = table._home.storage
+    batches = [batch for change in changes for batch in index.entries(storage, change)]
+    return decoded(index.records(pa.Table.from_batches(batches, index.schema)))
+
+
+def claims(record: merging.Record) -> dict[str, object]:
+    """The record without what depends on the file of the metadata table that has it."""
+    return {name: value for name, value in record.items() if not name.startswith("_hoodie_") and value is not None}
+
+
+@pytest.mark.row("I4")
+def test_bloom_filters_are_those_that_hudi_made(table: hudi.HudiTable) -> None:
+    metadata = metadata_of(table)
+    files = [GroupChange(partition, (path,)) for partition, path in base_files(metadata)]
+    ours = made(BloomFilterIndex(), table, files)
+    theirs = metadata.scan(names.BLOOM_FILTERS)
+    assert len(theirs) >= 10
+    assert {key: claims(record) for key, record in ours.items()} == {
+        key: claims(record) for key, record in theirs.items()
+    }
+
+
+@pytest.mark.row("I4")
+def test_the_filter_of_a_deleted_file_is_taken_away() -> None:
+    """As Hudi marks it: no type, no bytes. Logs have no filter."""
+    log = ".f-0_20260101000000000.log.1_0-0-0"
+    [record] = decoded(bloom_filters.tombstones({"p": ["f-0_1-0-1_20260101000000000.parquet", log]})).values()
+    bloom = record["BloomFilterMetadata"]
+    assert (bloom["type"], bloom["bloomFilter"], bloom["isDeleted"]) == ("", b"", True)
