@@ -1,36 +1,36 @@
 """Remove the rows that `duplicates` found: one commit, a delete that says for each key from which file group it goes.
 
-The commit is written and decided as every other one. It is planned anew if another writer changed one of the file groups meanwhile, those of the
-copies that stay included. The record index says afterwards where the copy that stays is.
+The commit is a write like every other one (`write/states.py`); its rows have their tags already. If another writer changed one of the file groups
+meanwhile, also those whose copies stay, the duplicates are searched again. The record index then names the file group of the copy that stays.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from pyhudi_core.conflicts.conflict import Touched
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.index.base import POSITION, TAG_FILE_ID, TAG_PARTITION, TAG_POSITION, TAGS
-from pyhudi_core.model.commit import DUPLICATES_REPAIR, REPAIR_KEY, CommitMetadata
+from pyhudi_core.model.commit import DUPLICATES_REPAIR, REPAIR_KEY
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.services.auto import ServicedWrite
 from pyhudi_core.services.duplicates import DuplicatePlan, find_duplicates
-from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
+from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.rollback import repair_by_policy
-from pyhudi_core.write import checks, metadata_update, states
-from pyhudi_core.write.attempt import Attempt, CommitCheck, extra_of, publish
-from pyhudi_core.write.pipeline import WriteJob
+from pyhudi_core.write import checks, states
+from pyhudi_core.write.batch import Batch, Found
+from pyhudi_core.write.operations import commit_with_retries
 from pyhudi_core.write.plan import Volume
 from pyhudi_core.write.prepare import Prepared, prepared_schema
-from pyhudi_core.write.result import Commit, CommitStats
-from pyhudi_core.write.retrying import Retries, retry
-from pyhudi_core.write.tasks import KEY_CHANGES, Written
+from pyhudi_core.write.result import Commit
+from pyhudi_core.write.tasks import KEY_CHANGES
 
 _OPERATION = OperationType.DELETE
 _KEY_BYTES = 32
@@ -48,78 +48,40 @@ class Duplicates:
 
     def run(self, spark: Any = None) -> Commit:
         """Remove the surplus rows in one commit; the result is false, and says why, if there are none. Raises `CommitError` as a write does."""
-        engine = engine_for(None, self.context.runtime.executor, spark)
         plan = self.plan()
         if not plan:
             return Commit.nothing(str(_OPERATION), plan.why_not, plan.snapshot.completion_time)
-        with Retries(self.context) as retries:
+        engine = engine_for(None, self.context.runtime.executor, spark)
+        extra = {REPAIR_KEY: DUPLICATES_REPAIR}
+        with ServicedWrite(states.WriteRequest(_without_first_build(self.context), _OPERATION, extra, spark)) as write:
+            return commit_with_retries(write, partial(write.write_found, engine, partial(self._batch, engine)))
 
-            def attempt() -> Commit:
-                retries.began()
-                return self._attempt(engine, retries)
-
-            return retry(retries, attempt)
-
-    def _loaded(self) -> Any:
+    def _loaded(self) -> Snapshot:
         snapshot = states.load(self.context)
         checks.refuse_unwritable(self.context, snapshot)
         if not snapshot.config.populate_meta_fields:
             raise UnsupportedTableError(
-                "The table has no meta columns, by which copies of a row are told apart",
+                "The table has no meta columns, by which the copies of a row are distinguished",
                 table=self.context.table,
-                hint="Write it anew without the duplicates (insert_overwrite).",
+                hint="Rewrite it without the duplicates (insert_overwrite).",
             )
         return snapshot
 
-    def _attempt(self, engine: Engine, retries: Retries) -> Commit:
-        context = self.context
-        metadata_update.refuse_unkept(context)
-        repair_by_policy(context, None)
-        action = _OPERATION.action_on(context.config.table_type)
-        transaction = begin_write(context, action, str(_OPERATION), None)
-        try:
-            plan = find_duplicates(states.load(context, transaction.start), context.storage)
-            if not plan:
-                withdraw(transaction)
-                return Commit.nothing(str(_OPERATION), plan.why_not, plan.snapshot.completion_time, retries.attempts)
-            check = CommitCheck.of(self._staged(transaction, plan, engine))
-            published = publish(check, retries)
-        except BaseException:
-            states.undo(context, transaction)
-            raise
-        finished = published.finished
-        return Commit(
-            instant=transaction.requested_time,
-            completion_time=finished.instant.completion_time or "",
-            token=transaction.token,
-            operation=str(_OPERATION),
-            retries=retries.attempts,
-            stats=CommitStats.of(check.attempt.metadata),
-            lock_wait=finished.lock_wait,
-            lock_held=finished.lock_held,
-            notes=published.notes,
-        )
+    def _batch(self, engine: Engine, snapshot: Snapshot) -> Batch:
+        """The keys to delete from this state of the table, tagged as by an index."""
+        plan = find_duplicates(snapshot, self.context.storage)
+        if not plan:
+            return Batch(engine=engine, found=Found(why_not=plan.why_not))
+        stays = plan.surplus.group_by(["partition", "kept"]).aggregate([])
+        groups = zip(stays["partition"].to_pylist(), stays["kept"].to_pylist(), strict=True)
+        return Batch(_prepared(plan, engine), engine, found=Found(frozenset(groups), _key_changes(plan)))
 
-    def _staged(self, transaction: Transaction, plan: DuplicatePlan, engine: Engine) -> Attempt:
-        """Write the files of an attempt, and the metadata table's part."""
-        snapshot, context = plan.snapshot, self.context
-        schema = snapshot.schema
-        kept = metadata_update.slices_to_keep(context, snapshot, schema)
-        needs_keys = metadata_update.needs_keys(snapshot.config)
-        job = WriteJob(_OPERATION, engine, _prepared(plan, engine), snapshot, transaction, needs_keys)
-        written = job.run()
-        if needs_keys:
-            written = _with_places(written, plan, engine)
-        extra = extra_of(transaction, {REPAIR_KEY: DUPLICATES_REPAIR}, snapshot, {}, schema)
-        metadata = CommitMetadata(str(_OPERATION), written.stats, extra)
-        stays = set(zip(plan.surplus["partition"].to_pylist(), plan.surplus["kept"].to_pylist(), strict=True))
-        touched = Touched.by(metadata)
-        # Nothing is written to a group whose copy stays. As for one that gets a log only, a planned compaction of it is not in the way.
-        unwritten = touched.appended | (stays - touched.file_groups)
-        groups = touched.file_groups | stays
-        touched = replace(touched, file_groups=groups, appended=unwritten, keys_of_table=needs_keys)
-        companions = metadata_update.stage(transaction, kept, snapshot, written, {}, schema, engine)
-        return Attempt(transaction, snapshot, metadata, touched, schema, companions=companions)
+
+def _without_first_build(context: TableContext) -> TableContext:
+    """The context without the option that makes a metadata table before a write: a record index cannot be built while there are duplicates."""
+    options = context.options
+    options = replace(options, metadata=replace(options.metadata, enable=False))
+    return replace(context, protocol=replace(context.protocol, options=options))
 
 
 def _prepared(plan: DuplicatePlan, engine: Engine) -> Prepared:
@@ -128,7 +90,7 @@ def _prepared(plan: DuplicatePlan, engine: Engine) -> Prepared:
     columns = {
         RECORD_KEY: surplus["key"],
         PARTITION_PATH: surplus["partition"],
-        POSITION: pa.array(range(count), pa.int64()),
+        POSITION: pa.array(np.arange(count)),
         TAG_PARTITION: surplus["partition"],
         TAG_FILE_ID: surplus["file_id"],
         TAG_POSITION: pa.nulls(count, pa.int64()),
@@ -140,17 +102,15 @@ def _prepared(plan: DuplicatePlan, engine: Engine) -> Prepared:
         partition: Volume(rows, rows * _KEY_BYTES)
         for partition, rows in zip(counted["partition"], counted["count_all"], strict=True)
     }
-    return Prepared(engine.dataset(rows).persist(), plan.snapshot.schema, volumes)
+    return Prepared(engine.dataset(rows), plan.snapshot.schema, volumes)
 
 
-def _with_places(written: Written, plan: DuplicatePlan, engine: Engine) -> Written:
-    """What happened to the keys: each left some file groups, and is in the one that has the copy that stays."""
+def _key_changes(plan: DuplicatePlan) -> pa.Table:
+    """What happens to the keys: each leaves some file groups, and is in the one that has the copy that stays."""
     surplus, count = plan.surplus, len(plan.surplus)
     places = surplus.select(["key", "partition", "kept"]).group_by(["key", "partition", "kept"]).aggregate([])
     left = pa.table(
         [surplus["key"], surplus["partition"], surplus["file_id"], pa.repeat(True, count)], schema=KEY_CHANGES
     )
     stays = [places["key"], places["partition"], places["kept"], pa.repeat(False, len(places))]
-    changes = pa.concat_tables([left, pa.table(stays, schema=KEY_CHANGES)])
-    holders = frozenset(zip(places["partition"].to_pylist(), places["kept"].to_pylist(), strict=True))
-    return replace(written, key_changes=engine.dataset(changes), holders=holders)
+    return pa.concat_tables([left, pa.table(stays, schema=KEY_CHANGES)])

@@ -1,8 +1,7 @@
-"""Find record keys that a partition has in several file groups, which other writers left: which copy stays, and which go.
+"""Find record keys that other writers left in several file groups of a partition, and choose the copy that stays.
 
 A partition is read in two passes. The first keeps a hash of four bytes for each key; the second reads the copies of the keys
-whose hash is there twice. The copy that stays is the one that the table's merge law would leave, if all copies were versions of one row in the
-order of their commits.
+whose hash occurs twice. The copies count as versions of one row, in the order of their commits. The copy that the table's merge law chooses stays.
 
 Only file groups of one partition are compared. Keys that one file has twice are counted, but they are not removed: a delete of the key would
 remove all its rows.
@@ -52,7 +51,7 @@ class DuplicatePlan:
     def why_not(self) -> str:
         """Why there is nothing to do, or what stays."""
         if self.in_one_file:
-            return f"{self.in_one_file:,} keys are in one file twice, which this command does not mend: rewrite their partitions"
+            return f"{self.in_one_file:,} keys are in one file twice, which this command does not repair: rewrite their partitions"
         return "" if self else "no partition has a record key in two file groups"
 
     @property
@@ -69,7 +68,7 @@ class DuplicatePlan:
         if not self:
             return f"nothing to remove: {self.why_not}"
         counts = self.figures
-        shown = ", ".join(map(repr, self.surplus["key"].unique().to_pylist()[:_SHOWN]))
+        shown = ", ".join(map(repr, self.surplus["key"].unique().slice(0, _SHOWN).to_pylist()))
         more = " and others" if counts["keys"] > _SHOWN else ""
         text = f"{counts['rows']:,} surplus rows of {counts['keys']:,} keys ({shown}{more}) in {counts['file_groups']:,} file groups"
         return f"{text}; {self.why_not}" if self.why_not else text
@@ -115,13 +114,13 @@ class _Partition:
         return pa.table(columns, schema=SURPLUS), len(inside.unique())
 
     def _suspects(self) -> np.ndarray:
-        """Hashes of keys that are there more than once, or seem to be."""
+        """The hashes that occur more than once; different keys can have the same hash."""
         hashes = [hash_keys(batch.column(RECORD_KEY)) for piece in self.pieces for batch in self._read(piece, ())]
         values, counts = np.unique(np.concatenate(hashes or [np.zeros(0, np.uint32)]), return_counts=True)
         return values[counts > 1]
 
     def _copies(self, suspects: np.ndarray) -> pa.Table:
-        """All rows of the keys with these hashes that are there more than once, in the order of their commits."""
+        """All rows of the keys with these hashes that occur more than once, in the order of their commits."""
         columns = (COMMIT_TIME, COMMIT_SEQNO, *ordering_of(self.snapshot.config))
         parts = []
         for number, piece in enumerate(self.pieces):

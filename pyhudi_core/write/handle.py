@@ -7,7 +7,7 @@ retries (``write/retrying.py``); what a call does, and whether it is allowed, is
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -27,9 +27,10 @@ from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import checks, states
 from pyhudi_core.write.attempt import Basis
+from pyhudi_core.write.batch import Batch
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.retrying import Retries
-from pyhudi_core.write.states import Batch, Committed, Draft, Unchanged, WriteRequest, WriteState
+from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteRequest, WriteState
 
 _log = logging.getLogger(__name__)
 
@@ -146,6 +147,13 @@ class Write:
             return self._attempt(snapshot.timeline)
         self._state = states.nothing_to_change(draft, snapshot)
         return self
+
+    def write_found(self, engine: Engine, find: Callable[[Snapshot], Batch]) -> Self:
+        """Write the rows that ``find`` returns for the state from which the attempt starts. Each attempt finds them again."""
+        draft = self._state.draft()
+        snapshot = self._loaded(draft)
+        self._state = replace(draft, batch=Batch(engine=engine, find=find))
+        return self._attempt(snapshot.timeline)
 
     def drop(self, partitions: Sequence[str], missing_ok: bool = False) -> Self:
         """Remove whole partitions (paths). Raises `PartitionNotFoundError` for one that does not exist, unless ``missing_ok``."""

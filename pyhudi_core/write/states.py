@@ -30,12 +30,11 @@ import pyarrow as pa
 from pyhudi_core.conflicts.explain import SideAndCommit
 from pyhudi_core.conflicts.requirement import CommitRequirement
 from pyhudi_core.engine import engine_for
-from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import UnsupportedTableError, at_table
 from pyhudi_core.index.choice import INDEX_KEY, IndexType
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.model.operation import INSERTING, OperationType
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
@@ -46,6 +45,7 @@ from pyhudi_core.transaction.locking import WholeWrite, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
 from pyhudi_core.write import checks, metadata_update
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, extra_of, publish, replaced_by, touched_by
+from pyhudi_core.write.batch import Batch
 from pyhudi_core.write.metadata_build import make_if_due
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
@@ -79,20 +79,6 @@ class WriteRequest:
     @property
     def table(self) -> str:
         return self.context.table
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What a write brings: rows (prepared, on an engine), or paths of partitions to drop, or nothing. Rows are evaluated once for all attempts."""
-
-    prepared: Prepared | None = None
-    engine: Engine | None = None
-    partitions: tuple[str, ...] = ()
-
-    @property
-    def total(self) -> int:
-        """How many rows."""
-        return self.prepared.total if self.prepared is not None else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,8 +279,8 @@ def begin(draft: Draft, seen: Timeline | None = None) -> Begun:
 def stage(begun: Begun) -> Staged | Unchanged:
     """Write the files of an attempt from the state that it began with. If there is nothing to change, the instant is taken back."""
     request, context, transaction = begun.request, begun.context, begun.transaction
-    batch = begun.batch or Batch()
     snapshot = load(context, transaction.start)
+    batch = (begun.batch or Batch()).of(snapshot)
     deletes = request.operation is OperationType.DELETE
     after = snapshot.schema if deletes or batch.prepared is None else batch.prepared.schema
     try:
@@ -309,7 +295,7 @@ def stage(begun: Begun) -> Staged | Unchanged:
     empty = not stats and not replaced
     if empty and not request.allow_empty:
         withdraw(transaction)
-        return nothing_to_change(begun, snapshot)
+        return nothing_to_change(replace(begun, batch=batch), snapshot)
     schema = snapshot.schema if empty or prepared is None else prepared.schema
     index = written.index if written is not None else None
     found_by = {} if index is None else {INDEX_KEY: str(index)}
@@ -318,7 +304,7 @@ def stage(begun: Begun) -> Staged | Unchanged:
     touched = touched_by(metadata, request.operation, prepared, batch.partitions)
     keys_of_table = metadata_update.needs_keys(snapshot.config) or (index is not None and index.is_global)
     hashed = index is not None and index.type is IndexType.BUCKET
-    touched = replace(touched, keys_of_table=keys_of_table, hashed=hashed)
+    touched = batch.found.touched(replace(touched, keys_of_table=keys_of_table, hashed=hashed))
     companions = metadata_update.stage(transaction, kept, snapshot, written, replaced, schema, batch.engine)
     attempt = Attempt(transaction, snapshot, metadata, touched, schema, begun.basis, request.requirements, companions)
     return Staged(request=request, batch=batch, basis=begun.basis, lock=begun.lock, check=CommitCheck.of(attempt))
@@ -326,7 +312,8 @@ def stage(begun: Begun) -> Staged | Unchanged:
 
 def nothing_to_change(state: WriteState, snapshot: Snapshot) -> Unchanged:
     """The end of an attempt that has nothing to change in this state of the table."""
-    reason = _reason(state.request.operation, state.batch or Batch(), by_condition=state.basis is not None)
+    batch = state.batch or Batch()
+    reason = batch.why_unchanged(state.request.operation, by_condition=state.basis is not None)
     return Unchanged(
         request=state.request, batch=state.batch, basis=state.basis, lock=state.lock, snapshot=snapshot, reason=reason
     )
@@ -372,18 +359,5 @@ def _written(begun: Begun, batch: Batch, snapshot: Snapshot) -> tuple[Prepared |
     prepared = checks.fitted(prepared, operation, snapshot.schema, table)
     with at_table(table):
         keys = metadata_update.needs_keys(snapshot.config)
-        return prepared, WriteJob(operation, engine, prepared, snapshot, begun.transaction, keys).run()
-
-
-def _reason(operation: OperationType, batch: Batch, *, by_condition: bool) -> str:
-    """Why a write has nothing to change."""
-    if batch.prepared is None:
-        return "the table has none of these partitions"
-    total = batch.total
-    if not total:
-        return "no row matches the condition" if by_condition else "the batch has no rows"
-    if operation is OperationType.DELETE:
-        return f"none of the {total:,} keys is in the table"
-    if operation in INSERTING:
-        return f"each of the {total:,} rows has a key that the table has already, or says that it is deleted"
-    return f"each of the {total:,} rows is older than the table's row, or says that a row is deleted that is not there"
+        written = WriteJob(operation, engine, prepared, snapshot, begun.transaction, keys).run()
+        return prepared, batch.found.written(written, engine)

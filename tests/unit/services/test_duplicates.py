@@ -138,6 +138,16 @@ def test_the_record_index_names_the_copy_that_stays(location: str) -> None:
     assert_metadata_is_true(table)
 
 
+def test_a_table_that_wants_a_record_index_can_be_repaired_first(location: str) -> None:
+    """The index cannot be built while keys are there twice; the next write builds it."""
+    table = twice(location)
+    wants = {"hoodie.metadata.enable": True, "hoodie.metadata.record.index.enable": True}
+    table = hudi.open_table(location, storage_options={"fsync": "false"}, options=wants)
+    assert table.duplicates.run().stats.rows_deleted == 4
+    table.upsert(orders((1, "a", 9.0, 99)))
+    assert_metadata_is_true(hudi.open_table(location))
+
+
 def test_a_writer_that_changes_a_copy_meanwhile_makes_it_plan_again(location: str) -> None:
     table = twice(location)
     service = table.duplicates
@@ -154,14 +164,14 @@ def test_a_writer_that_changes_a_copy_meanwhile_makes_it_plan_again(location: st
 def test_a_delete_of_the_copy_that_stays_is_a_conflict_with_an_open_repair(location: str, kind: str) -> None:
     table = twice(location, kind, **{"pyhudi.commit.retries": "0"})
     service = table.duplicates
-    staged = service._staged
+    found = service._batch
 
     def beside(*arguments: Any) -> Any:
-        attempt = staged(*arguments)
+        batch = found(*arguments)
         hudi.open_table(location, storage_options={"fsync": "false"}).upsert(orders((2, "a", 0.0, 99)))
-        return attempt
+        return batch
 
-    service._staged = beside  # type: ignore[method-assign]
+    service._batch = beside  # type: ignore[method-assign]
     with pytest.raises(CommitConflictError):
         service.run()
     assert not table.timeline.pending
