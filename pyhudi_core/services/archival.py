@@ -10,11 +10,11 @@ between other writers get the lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
@@ -43,6 +43,7 @@ from pyhudi_core.transaction.decision import Terms, decide
 from pyhudi_core.transaction.layout import METADATA_TABLE
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.rollback import sweep_late_bytes
+from pyhudi_core.write.retrying import Retries
 
 AT_ONCE = 100
 """So many instants are archived while the lock is held, which bounds the time that writers wait, and the memory."""
@@ -101,14 +102,12 @@ class Archival(TableService[ArchivalResult]):
         """None: Hudi knows no scheduled archival. Use `run`, from any process."""
         return
 
-    def _run(
-        self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None, mine: list[Instant]
-    ) -> ArchivalResult:
+    def _run(self, how: Execution, retries: Retries) -> ArchivalResult:
         """Archive down to ``hoodie.keep.min.commits``, whether or not there are more than ``hoodie.keep.max.commits``.
 
         The gate is asked each time before the lock is taken. Nothing of an archival holds extra metadata, and no task runs on Spark.
         """
-        return archive(self.context, rules_of(self.context, triggered=False), gate)
+        return retries.until_done(lambda: archive(self.context, rules_of(self.context, triggered=False), how.gate))
 
     def take_over(self) -> ArchivalResult:
         """Finish a run that died: move the pointer, delete the files of what is archived. Archives nothing more."""

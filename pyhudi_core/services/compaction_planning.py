@@ -14,18 +14,16 @@ from pyhudi_core.conflicts import concurrent
 from pyhudi_core.conflicts.concurrent import conflict_error, pending_plans, pending_restores
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group, Touched
 from pyhudi_core.conflicts.matrix import Verdict
-from pyhudi_core.errors import HudiError
-from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.services.compaction_plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.compaction_rules import chosen, trigger_of
+from pyhudi_core.services.rewriting import unfit_because
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write import metadata_update
 from pyhudi_core.write.states import load
 
 
@@ -56,24 +54,6 @@ def plan_compaction(context: TableContext, timeline: Timeline, *, triggered: boo
         f"the strategy {options.strategy} leaves {left} file groups with log files out" if left else "",
     ]
     return CompactionPlan(taken, "; ".join(filter(None, reasons)), trigger.text, trigger.due)
-
-
-def unfit_because(context: TableContext, snapshot: Snapshot) -> str | None:
-    """Why this release cannot compact the table; None if it can."""
-    config = context.config
-    several = config.raw.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true"
-    if config.base_file_format != "PARQUET" or several:
-        return "its base files are not all Parquet files, and this release writes no others"
-    if not config.populate_meta_fields:
-        return "it has no meta columns (hoodie.populate.meta.fields=false)"
-    if snapshot.evolution is not None:
-        return "its columns are told apart by number (hoodie.schema.on.read.enable)"
-    try:
-        metadata_update.refuse_unkept(context)
-        Merging(config).law()
-    except HudiError as error:
-        return error.message
-    return None
 
 
 @dataclass(frozen=True, slots=True)

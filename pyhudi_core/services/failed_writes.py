@@ -9,14 +9,14 @@ A rollback that was scheduled and that nobody executes within the heartbeat's li
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
 from pyhudi_core.transaction import heartbeat, requested_rollbacks, rollback
 from pyhudi_core.transaction.commit import Gate, ask_gate
+from pyhudi_core.write.retrying import Retries
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,11 @@ class FailedWrites(TableService[FailedWritesResult]):
                 return scheduled
         return None
 
-    def _run(
-        self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None, mine: list[Instant]
-    ) -> FailedWritesResult:
+    def _run(self, how: Execution, retries: Retries) -> FailedWritesResult:
         """Roll back all that dead writers left, and remove what they had not announced yet."""
+        return retries.until_done(lambda: self._roll_back(how.gate))
+
+    def _roll_back(self, gate: Gate | None) -> FailedWritesResult:
         planned = self.plan()
         ask_gate(gate, self.context, "to roll failed writes back")
         rollback.repair(self.context)

@@ -16,7 +16,6 @@ from functools import partial
 
 from pyhudi_core.conflicts.concurrent import pending_restores
 from pyhudi_core.engine.base import Engine
-from pyhudi_core.errors import CommitStateUnknownError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.file_groups.slicing import Piece
 from pyhudi_core.formats.avro.container import encode_record
@@ -31,6 +30,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.compaction import Compaction, CompactionResult
 from pyhudi_core.services.compaction_plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.compaction_rules import trigger_of
+from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution, markers
@@ -39,7 +39,6 @@ from pyhudi_core.transaction.commit import Finished, finish
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.place import TablePlace
-from pyhudi_core.write.checks import checked_extra
 from pyhudi_core.write.handles.new_file import new_token
 
 _NONE = "the table has no metadata table"
@@ -65,12 +64,8 @@ class MetadataCompaction(Compaction):
     def after_commit(self, engine: Engine | None) -> None:
         """Execute what nobody executes, and compact if the metadata table has so many delta commits."""
         timeline = self.context.folder.latest or self.context.folder.load() if self.exists else Timeline()
-        if not self._is_due(timeline):
-            return
-        self._execute_all([i for i in self._pending() if execution.is_free(self.context, i)], "", engine)
-        scheduled = self.schedule(triggered=True)
-        if scheduled is not None:
-            self._execute_all([scheduled], "", engine)
+        if self._is_due(timeline):
+            self._inline(engine)
 
     def _pending(self) -> list[Instant]:
         return super()._pending() if self.exists else []
@@ -87,7 +82,6 @@ class MetadataCompaction(Compaction):
         return found.due, found.text
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan:
-        """What to compact now."""
         if not self.exists:
             return CompactionPlan(why_not=_NONE)
         due, text = self._trigger(timeline, self.data.options.metadata.compact_after)
@@ -108,9 +102,8 @@ class MetadataCompaction(Compaction):
         ]
         return CompactionPlan(tuple(found), "" if found else "no file group has log files", text, due)
 
-    def _run_plan(self, transaction: Transaction, slices: tuple[FileSlice, ...], how: Execution) -> CompactionResult:
-        run = _Run(self.data, transaction, slices, replace(how, extra_metadata=checked_extra(how.extra_metadata)))
-        finished, commit = run.run()
+    def _run_plan(self, transaction: Transaction, work: tuple[FileSlice, ...], how: Execution) -> CompactionResult:
+        finished, commit = _Run(transaction, work, how, self.data).run()
         return CompactionResult.of(finished, commit, transaction.token)
 
 
@@ -135,37 +128,25 @@ def _file_slice(partition: str, piece: Piece) -> FileSlice:
     return FileSlice(base, None, tuple(replace(log, partition=partition) for log in piece.logs))
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One execution of a plan."""
+@dataclass(slots=True)
+class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
+    """One execution of a plan; ``data`` is the table that the metadata table belongs to."""
 
     data: TableContext
-    transaction: Transaction
-    slices: tuple[FileSlice, ...]
-    how: Execution
 
-    def run(self) -> tuple[Finished, CommitMetadata]:
-        """Write the base files and commit. After an error nothing of this execution is left. Raises as `transaction.commit.finish`."""
+    def _carry_out(self) -> tuple[Finished, CommitMetadata]:
         transaction = self.transaction
         context = transaction.context
-        try:
-            own, data = context.folder.load(), self.data.folder.load()
-            reader = MetadataSlices(context.root, own, data)
-            written = context.runtime.executor.map(partial(self._rewrite, reader), list(self.slices))
-            stats = tuple(stat for stat in written if stat is not None)
-            extra = {**self.how.extra_metadata, SCHEMA_KEY: PLAIN_SCHEMA, TOKEN_KEY: transaction.token}
-            commit = CommitMetadata(str(OperationType.COMPACT), stats, extra)
-            record = commit.to_avro(Action.COMMIT)
-            body = encode_record("HoodieCommitMetadata", record, sync_marker=transaction.sync_marker)
-            execution.refuse_overtaken(transaction)
-            finished = finish(transaction, lambda _notes: body, self._check, self.how.gate)
-        except CommitStateUnknownError:
-            transaction.heartbeat.handle.cancel()
-            raise
-        except BaseException:
-            execution.give_up(transaction)
-            raise
-        return finished, commit
+        own, data = context.folder.load(), self.data.folder.load()
+        reader = MetadataSlices(context.root, own, data)
+        written = context.runtime.executor.map(partial(self._rewrite, reader), list(self.work))
+        stats = tuple(stat for stat in written if stat is not None)
+        extra = {**self.how.extra_metadata, SCHEMA_KEY: PLAIN_SCHEMA, TOKEN_KEY: transaction.token}
+        commit = CommitMetadata(str(OperationType.COMPACT), stats, extra)
+        record = commit.to_avro(Action.COMMIT)
+        body = encode_record("HoodieCommitMetadata", record, sync_marker=transaction.sync_marker)
+        execution.refuse_overtaken(transaction)
+        return finish(transaction, lambda _notes: body, self._check, self.how.gate), commit
 
     def _check(self, found: Timeline) -> None:
         execution.refuse_overtaken(self.transaction)

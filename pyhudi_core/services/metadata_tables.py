@@ -27,7 +27,7 @@ from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.record import Intent
 from pyhudi_core.write import metadata_build
 from pyhudi_core.write.metadata_build import Built
-from pyhudi_core.write.retrying import Retries, retry
+from pyhudi_core.write.retrying import Retries
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +104,7 @@ class MetadataTableOf:
     def drop(self) -> Dropped:
         """Remove the metadata table: first from the table's properties, then its files. Readers list folders from then on."""
         with Retries(self.context) as retries:
-
-            def attempt() -> Dropped:
-                retries.began()
-                return _drop(reopened(self.context))
-
-            return retry(retries, attempt)
+            return retries.until_done(lambda: _drop(reopened(self.context)))
 
     def rebuild(self, spark: Any = None) -> Built:
         """Remove it, and make it anew with the partitions that it had, without those that this release does not keep.

@@ -12,7 +12,8 @@ state of its own, so any process may do any step.
 - `take_over` finishes what processes left that are known to be dead.
 - `after_commit` is called after each commit of this process, on the engine that wrote it. The commit stands whatever happens there.
 
-A service whose plans are not on the timeline (archival: Hudi has no instant for it) returns None from `schedule`, and `execute` plans anew.
+A service whose plans are not on the timeline (archival: Hudi has no instant for it) returns None from `schedule`, and `execute` plans anew. What the
+others share is in ``services/planned.py``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, is_time
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write.retrying import Retries, retry
+from pyhudi_core.write.retrying import Retries
 
 Figures = Mapping[str, int | float]
 """Counts, bytes and seconds by name, for events, tables and JSON."""
@@ -136,32 +137,26 @@ class TableService(ABC, Generic[R]):
         extra_metadata: Mapping[str, str] | None = None,
     ) -> R:
         """Execute a scheduled plan of any process: the one of ``instant``, or the oldest. ``spark`` is the session to run on."""
-        runtime = self.context.runtime
-        engine = engine_for(None, runtime.executor, spark)
-        return self._execute(self._time_of(instant), Execution(engine, gate, extra_metadata or {}))
+        return self._execute(self._time_of(instant), self._how(spark, gate, extra_metadata))
 
     def run(self, spark: Any = None, gate: Gate | None = None, extra_metadata: Mapping[str, str] | None = None) -> R:
         """Schedule a plan and execute it; if another commit comes first, try again, as often as the table's options say.
 
         A plan that is on the timeline stays there, and is what the next attempt executes. ``gate`` and ``extra_metadata`` as in `Execution`.
         """
-        mine: list[Instant] = []
+        how = self._how(spark, gate, extra_metadata)
         with Retries(self.context) as retries:
+            return self._run(how, retries)
 
-            def attempt() -> R:
-                retries.began()
-                return self._run(spark, gate, extra_metadata, mine)
-
-            return retry(retries, attempt)
-
-    def _run(self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None, mine: list[Instant]) -> R:
-        """One attempt of `run`. If it ends with a conflict, only its plan is left, in ``mine`` for the next attempt."""
-        if not mine:
-            scheduled = self.schedule()
-            mine.extend([] if scheduled is None else [scheduled])
-        if not mine and self.action is not None:
+    def _run(self, how: Execution, retries: Retries) -> R:
+        """`run`, in the retry loop."""
+        scheduled = retries.until_done(self.schedule)
+        if scheduled is None and self.action is not None:
             return self._nothing(self.plan().why_not)
-        return self.execute(mine[0] if mine else None, spark, gate, extra_metadata)
+        return retries.until_done(lambda: self._execute(self._time_of(scheduled), how))
+
+    def _how(self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None) -> Execution:
+        return Execution(engine_for(None, self.context.runtime.executor, spark), gate, extra_metadata or {})
 
     @abstractmethod
     def take_over(self) -> R:

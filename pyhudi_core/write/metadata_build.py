@@ -41,7 +41,7 @@ from pyhudi_core.transaction.rollback import repair_by_policy
 from pyhudi_core.write import checks, metadata_update
 from pyhudi_core.write.metadata_first_files import FirstFiles
 from pyhudi_core.write.metadata_staging import Moved, StagedBuild, Staging
-from pyhudi_core.write.retrying import Retries, retry
+from pyhudi_core.write.retrying import Retries
 
 _log = logging.getLogger(__name__)
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.INDEXING})
@@ -114,12 +114,7 @@ def build_partitions(context: TableContext, groups: Groups, engine: Engine) -> B
     and a key is in the table twice; `CommitConflictError` if others commit faster than this builds. Then the table is as before.
     """
     with Retries(context) as retries:
-
-        def attempt() -> Built:
-            retries.began()
-            return _attempt(reopened(context), groups, engine)
-
-        return retry(retries, attempt)
+        return retries.until_done(lambda: _attempt(reopened(context), groups, engine))
 
 
 def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +16,6 @@ from pyhudi_core.conflicts.early import early_check, stopped
 from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
 from pyhudi_core.errors import DuplicateKeyError, EarlyConflictError
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.formats.bloom import BloomSizing
 from pyhudi_core.formats.log.changes import ChangeForm
 from pyhudi_core.formats.log.writer import BlockFormat
 from pyhudi_core.index.base import TAG_FILE_ID, Tagged
@@ -211,25 +210,20 @@ class WriteJob:
 
     def _settings(self, indexing: Indexing | None) -> HandleSettings:
         index = None if indexing is None else indexing.choice.type
-        files, config, schema = self.options.files, self.snapshot.config, self.prepared.schema
+        config, schema, transaction = self.snapshot.config, self.prepared.schema, self.transaction
+        context = transaction.context
+        settings = HandleSettings.of(transaction.requested_time, schema, config.name, self.options.files)
         deletes = self.operation is OperationType.DELETE
-        return HandleSettings(
-            requested_time=self.transaction.requested_time,
-            schema=with_meta_fields(schema),
-            avro_schema=to_avro(schema, config.name, meta_fields=True),
-            codec=files.compression,
-            row_group_rows=files.row_group_rows,
-            row_group_bytes=files.row_group_bytes,
-            bloom=BloomSizing(files.bloom_entries, files.bloom_fpp, files.bloom_max_entries),
-            target=files.max_size,
+        return replace(
+            settings,
             ordering=() if deletes else ordering_of(config),
             deletes=deletes,
-            salt=self.transaction.context.protections.salt,
+            salt=context.protections.salt,
             logs=self._log_settings(index) if self._merges_on_read else None,
             partial=self._partial_rows(),
             known=self._known if index is IndexType.BUCKET else KnownKeys.UPDATE,
             changes=self._change_form(),
-            early=early_check(self.transaction.context, self.transaction.start, self.transaction.requested_time),
+            early=early_check(context, transaction.start, transaction.requested_time),
         )
 
     def _partial_rows(self) -> PartialRows | None:

@@ -57,6 +57,15 @@ class Retries:
     def __exit__(self, *_: object) -> None:
         self.end()
 
+    def until_done(self, attempt: Callable[[], T]) -> T:
+        """Call a service's attempt until it does not end with a conflict; see `retry`."""
+
+        def timed() -> T:
+            self.began()
+            return attempt()
+
+        return retry(self, timed)
+
     def began(self) -> None:
         """An attempt begins now."""
         self._began_ms = self.context.runtime.clock.now_ms()

@@ -25,7 +25,17 @@ from pyhudi_core.formats.log.changes import ChangeForm
 from pyhudi_core.formats.log.writer import BlockFormat
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import WriteStat
-from pyhudi_core.model.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from pyhudi_core.model.meta_fields import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    META_FIELDS,
+    PARTITION_PATH,
+    RECORD_KEY,
+    with_meta_fields,
+)
+from pyhudi_core.model.schema import to_avro
+from pyhudi_core.options import FileOptions
 from pyhudi_core.runtime.base import Clock, Ids, Runtime
 from pyhudi_core.runtime.clock import RandomIds, SystemClock
 from pyhudi_core.storage.base import Storage, StorageSpec
@@ -132,6 +142,20 @@ class HandleSettings:
     known: KnownKeys = KnownKeys.UPDATE
     changes: ChangeForm | None = None
     token_salt: int | None = None
+
+    @classmethod
+    def of(cls, requested_time: str, schema: pa.Schema, table_name: str, files: FileOptions) -> HandleSettings:
+        """What the table and the options say of every file. ``schema`` is the table's, without meta columns."""
+        return cls(
+            requested_time=requested_time,
+            schema=with_meta_fields(schema),
+            avro_schema=to_avro(schema, table_name, meta_fields=True),
+            codec=files.compression,
+            row_group_rows=files.row_group_rows,
+            row_group_bytes=files.row_group_bytes,
+            bloom=BloomSizing(files.bloom_entries, files.bloom_fpp, files.bloom_max_entries),
+            target=files.max_size,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,179 @@
+"""One execution of a plan by this process, which has registered as its executor (``transaction/execution.py``).
+
+`PlanRun` is the frame of every execution: after an error nothing of it is left, and the plan is free for other processes.
+`RewriteRun` is the frame of services that write base files of the data table (compaction). They write once, and commit the same files again if
+another commit came first and the files are still right. The commit goes through ``write/attempt.py`` as every commit does, with the metadata
+table's part in the same decision.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from pyhudi_core.conflicts.conflict import Group
+from pyhudi_core.errors import CommitStateUnknownError, UnsupportedTableError, at_table
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Action
+from pyhudi_core.services.rewriting import unfit_because
+from pyhudi_core.services.service import Execution
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import execution, markers
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.home import reopened
+from pyhudi_core.write.attempt import Attempt, CommitCheck, Published, publish
+from pyhudi_core.write.handles.base import HandleSettings
+from pyhudi_core.write.retrying import Retries
+from pyhudi_core.write.states import load
+from pyhudi_core.write.tasks import Written
+
+W = TypeVar("W")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class PlanRun(ABC, Generic[W, T]):
+    """One execution.
+
+    Attributes:
+        transaction: its context may be read anew during the execution.
+        work: what the plan says.
+        how: engine, gate and extra metadata.
+    """
+
+    transaction: Transaction
+    work: W
+    how: Execution
+
+    def run(self) -> T:
+        """Write and commit. After an error nothing of this execution is left, and the plan is free for others.
+
+        Raises as `transaction.commit.finish`, and what reading the planned files raises.
+        """
+        try:
+            with at_table(self.transaction.context.table):
+                return self._carry_out()
+        except CommitStateUnknownError:
+            self.transaction.heartbeat.handle.cancel()  # it may be decided, so nothing of it is removed
+            raise
+        except BaseException:
+            execution.give_up(self.transaction)
+            raise
+
+    @abstractmethod
+    def _carry_out(self) -> T:
+        """Write the files and commit them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The published commit of an execution."""
+
+    published: Published
+    metadata: CommitMetadata
+
+
+@dataclass(slots=True)
+class RewriteRun(PlanRun[W, Rewritten]):
+    """An execution that writes base files of the data table.
+
+    Attributes:
+        snapshot: the table's state when the execution began, for the schema.
+        current: the state from which the metadata table is written; newer than ``snapshot`` if that may have changed.
+        rounds: how often the commit was tried.
+
+    The context of the transaction is read anew for each round, because a metadata table may come or go while the files are written.
+    """
+
+    snapshot: Snapshot = field(init=False)
+    current: Snapshot = field(init=False)
+    rounds: int = 0
+
+    @property
+    @abstractmethod
+    def _noun(self) -> str:
+        """What the execution is, in sentences."""
+
+    @abstractmethod
+    def _write(self) -> Written:
+        """Write the files."""
+
+    @abstractmethod
+    def _attempt(self, written: Written) -> Attempt:
+        """The commit of the files, as it is right now."""
+
+    def _carry_out(self) -> Rewritten:
+        self.snapshot = self.current = self._fit(self.transaction.context)
+        return self._commit(self._write())
+
+    def _commit(self, written: Written) -> Rewritten:
+        """Publish; again with the same files if another commit came first and they are still right."""
+        with Retries(self.transaction.context) as retries:
+
+            def attempt() -> Rewritten:
+                self._next_round()
+                made = self._attempt(written)
+                return Rewritten(publish(CommitCheck.of(made), retries, self.how.gate), made.metadata)
+
+            return retries.until_done(attempt)
+
+    def _next_round(self) -> None:
+        """Remove the metadata table's files of a lost round. Read the table's properties anew, and its state if that table may be another one now."""
+        known = self.transaction.context
+        if self.rounds:
+            markers.remove_at_companions(known, self.transaction.requested_time)
+        self.rounds += 1
+        context = reopened(known)
+        self.transaction = replace(self.transaction, context=context)
+        if self.rounds > 1 or context.config.metadata_partitions != known.config.metadata_partitions:
+            self.current = self._fit(context)
+
+    def _fit(self, context: TableContext) -> Snapshot:
+        """The table's state now. Raises `UnsupportedTableError` if this release cannot rewrite its files."""
+        snapshot = load(context)
+        unfit = unfit_because(context, snapshot)
+        if unfit is None:
+            return snapshot
+        raise UnsupportedTableError(
+            f"The {self._noun} cannot be executed: {unfit}",
+            table=context.table,
+            instant=self.transaction.requested_time,
+            hint="Execute it with the program that planned it.",
+        )
+
+    def _settings(self) -> HandleSettings:
+        """How the files are written."""
+        context = self.transaction.context
+        settings = HandleSettings.of(
+            self.transaction.requested_time, self.snapshot.schema, context.config.name, context.options.files
+        )
+        return replace(settings, token_salt=execution.salt_of(self.transaction.nonce))
+
+
+def replaced_since(transaction: Transaction, timeline: Timeline) -> frozenset[Group]:
+    """The file groups that commits replaced since the plan was made."""
+    known = {instant.group for instant in transaction.start.commits}
+    folder = transaction.context.folder
+    found = (i for i in timeline.commits if i.action is Action.REPLACECOMMIT and i.group not in known)
+    return frozenset(
+        (partition, file_id)
+        for instant in found
+        for partition, file_ids in folder.read_commit(instant).replaced.items()
+        for file_id in file_ids
+    )
+
+
+def shared_out(items: Sequence[T], size_of: Callable[[T], int], tasks: int) -> list[list[T]]:
+    """The items for each task: the largest first, each to the task with the least; at most as many tasks as items."""
+    shares: list[list[T]] = [[] for _ in range(max(1, min(len(items), tasks)))]
+    load_of = [(0, number) for number in range(len(shares))]
+    for item in sorted(items, key=lambda item: -size_of(item)):
+        size, number = heapq.heappop(load_of)
+        shares[number].append(item)
+        heapq.heappush(load_of, (size + size_of(item), number))
+    return shares

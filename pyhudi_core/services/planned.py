@@ -1,0 +1,150 @@
+"""Services whose plans are on the timeline, for any process to execute: compaction, of the table and of its metadata table.
+
+Here is what they share: how a plan comes onto the timeline, which pending plan a process executes, and what runs inline after a commit. A service
+adds its plan, the check of the plan under the lock, how a requested file is read, and the execution itself (``services/plan_run.py``).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.engine.choice import engine_for
+from pyhudi_core.errors import ObjectNotFoundError
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.services.service import Execution, ServicePlan, ServiceResult, TableService
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import execution
+from pyhudi_core.transaction.begin import Transaction, reserve
+from pyhudi_core.transaction.execution import Refusal
+from pyhudi_core.transaction.requested_plans import give_back, put_plan
+from pyhudi_core.write.checks import checked_extra
+
+
+class TimelinePlan(ServicePlan, Protocol):
+    """A plan that can be put on the timeline."""
+
+    def encode(self, sync_marker: bytes) -> bytes:
+        """The bytes of the requested file."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedResult(ServiceResult):
+    """What the execution of one plan did, or of several ones."""
+
+    @abstractmethod
+    def and_then(self, later: Self) -> Self:
+        """Both together."""
+
+
+P = TypeVar("P", bound=TimelinePlan)
+W = TypeVar("W")
+R = TypeVar("R", bound=PlannedResult)
+
+
+class PlannedService(TableService[R], Generic[P, W, R]):
+    """A service with plans on the timeline. ``P`` is its plan, ``W`` what a requested file says is to be done, ``R`` its result."""
+
+    action: ClassVar[Action]
+    noun: ClassVar[str]
+    """What one plan is called in sentences."""
+
+    def plan(self, *, triggered: bool = False) -> P:
+        """What `schedule` would plan now. With ``triggered``, nothing before the trigger of the options says that it is due."""
+        return self._planned(self.context.folder.load(), triggered=triggered)
+
+    def schedule(self, *, triggered: bool = False) -> Instant | None:
+        """Put a plan on the timeline; None if there is nothing to do. Raises `CommitConflictError` if a writer came first: plan again."""
+        context = self.context
+        timeline = context.folder.load()
+        if not self._planned(timeline, triggered=triggered):
+            return None
+        transaction = reserve(context, self.action, timeline)
+        try:
+            plan = self._planned(transaction.start, triggered=triggered)
+        except BaseException:
+            give_back(transaction)
+            raise
+        if not plan:
+            give_back(transaction)
+            return None
+        body = plan.encode(transaction.sync_marker)
+        return put_plan(transaction, body, lambda found: self._refuse_outdated(transaction, plan, found))
+
+    def take_over(self) -> R:
+        """Execute to their end the plans that a dead process began to execute."""
+        begun = [i for i in self._free(self._pending()) if i.state is State.INFLIGHT]
+        return self._execute_all(begun, f"no dead process has left a {self.noun}", None)
+
+    @abstractmethod
+    def _planned(self, timeline: Timeline, *, triggered: bool) -> P:
+        """What to do in the state of a timeline."""
+
+    @abstractmethod
+    def _refuse_outdated(self, transaction: Transaction, plan: P, found: Timeline) -> None:
+        """Under the lock: raise `CommitConflictError` if the plan is not what would be planned now."""
+
+    @abstractmethod
+    def _decode(self, data: bytes, path: str) -> W:
+        """What a requested file with these bytes says is to be done."""
+
+    @abstractmethod
+    def _run_plan(self, transaction: Transaction, work: W, how: Execution) -> R:
+        """Write and commit, as the plan's executor."""
+
+    def _execute(self, requested_time: str | None, how: Execution) -> R:
+        chosen, why_not = self._chosen(requested_time)
+        if chosen is None:
+            return self._nothing(why_not)
+        how = replace(how, extra_metadata=checked_extra(how.extra_metadata))
+        work = self._read(chosen)
+        if work is None:
+            return self._nothing(f"the {self.noun} {chosen.requested_time} has ended")
+        begun = execution.begin_execution(self.context, chosen, by_name=requested_time is not None)
+        if isinstance(begun, Refusal):
+            return self._nothing(begun.why_not)
+        return self._run_plan(begun, work, how)
+
+    def _chosen(self, requested_time: str | None) -> tuple[Instant | None, str]:
+        """The plan to execute; or None, and why."""
+        pending = self._pending()
+        if requested_time is not None:
+            found = next((i for i in pending if i.requested_time == requested_time), None)
+            return found, f"the {self.noun} {requested_time} is not pending"
+        free = self._free(pending)
+        if free or not pending:
+            return (free[0] if free else None), f"no {self.noun} is planned"
+        return None, f"other processes execute the {len(pending)} planned {self.noun}s"
+
+    def _inline(self, engine: Engine | None) -> None:
+        """Execute the plans that nobody executes, then plan and execute what is due."""
+        self._execute_all(self._free(self._pending()), "", engine)
+        scheduled = self.schedule(triggered=True)
+        if scheduled is not None:
+            self._execute_all([scheduled], "", engine)
+
+    def _execute_all(self, plans: list[Instant], why_not: str, engine: Engine | None) -> R:
+        done = self._nothing(why_not)
+        how = Execution(engine or engine_for(None, self.context.runtime.executor, None))
+        for plan in plans:
+            done = done.and_then(self._execute(plan.requested_time, how))
+        return done
+
+    def _pending(self) -> list[Instant]:
+        """The plans on the timeline that are not completed, the oldest first."""
+        return [i for i in self.context.folder.load().pending if i.action is self.action]
+
+    def _free(self, plans: list[Instant]) -> list[Instant]:
+        """Those that no process executes."""
+        return [i for i in plans if execution.is_free(self.context, i)]
+
+    def _read(self, plan: Instant) -> W | None:
+        """What the requested file says; None if it is not there any more."""
+        path = self.context.folder.file(Instant(plan.requested_time, plan.action, State.REQUESTED))
+        try:
+            return self._decode(self.context.storage.get(path), path)
+        except ObjectNotFoundError:
+            return None
