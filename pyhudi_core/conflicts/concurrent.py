@@ -15,6 +15,7 @@ from pyhudi_core.conflicts.conflict import (
     SameKeys,
     Touched,
     find_conflict,
+    mixed_indexes,
     not_compared,
     strategy_of,
 )
@@ -189,7 +190,9 @@ def refuse_conflicts(
     if strategy.services_yield_to_writers and not mine.operation.is_writer:
         concurrent = replace(concurrent, writers=running_writers(context, found, own))
     key_check = context.protections.key_check and not context.options.conflict.allow_duplicate_keys
-    conflict = find_conflict(mine, concurrent, key_check=key_check, strategy=strategy, same_keys=same_keys)
+    conflict = mixed_indexes(mine, concurrent) if context.protections.conflict_check else None
+    if conflict is None:
+        conflict = find_conflict(mine, concurrent, key_check=key_check, strategy=strategy, same_keys=same_keys)
     if conflict is None and schema is not None:
         conflict = _other_schema(concurrent, schema)
     if conflict is not None:

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pyhudi_core.conflicts.matrix import Condition, Line, Verdict, line_of
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
+from pyhudi_core.model.file_names import BUCKET_FILE_ID, BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.operation import SERVICE_OPERATIONS, OperationType
 
@@ -83,6 +83,7 @@ class ConflictKind(StrEnum):
     PRECEDENCE = "precedence"
     OPERATION = "operation"
     EARLY = "early"
+    INDEX = "index"
 
 
 _KINDS = {
@@ -103,6 +104,7 @@ _TEXT = {
     ConflictKind.PRECEDENCE: "has lost too often and goes first",
     ConflictKind.OPERATION: "is an operation that does not go together with this one",
     ConflictKind.EARLY: "is writing the same file groups at this moment",
+    ConflictKind.INDEX: "placed its rows by another index (a table has file groups of buckets, or others),",
 }
 
 
@@ -117,7 +119,7 @@ class Touched:
         operation: what it was.
         appended: those of the groups that only got log files.
         keys_of_table: record keys are unique in the table, not in each partition: the table has a record index, or the write's index is global.
-        hashed: file groups are those of buckets. Another writer may have given another file id to the same bucket.
+        hashed: its file groups are those of buckets. Another writer may have given another file id to the same bucket.
     """
 
     file_groups: frozenset[Group]
@@ -137,7 +139,8 @@ class Touched:
         rewritten = {(stat.partition, stat.file_id) for stat in commit.stats if not is_log(stat.path)}
         rewritten |= {(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}
         operation = OperationType.of(commit.operation)
-        return cls(groups, inserted, frozenset(commit.replaced), operation, groups - rewritten)
+        hashed = bool(commit.stats) and all(BUCKET_FILE_ID.match(stat.file_id) for stat in commit.stats)
+        return cls(groups, inserted, frozenset(commit.replaced), operation, groups - rewritten, hashed=hashed)
 
     @property
     def partitions(self) -> frozenset[str]:
@@ -253,6 +256,18 @@ def find_conflict(
         conflict = _by_key(mine, instant, commit, same_keys)
         if conflict is not None:
             return conflict
+    return None
+
+
+def mixed_indexes(mine: Touched, concurrent: Concurrent) -> Conflict | None:
+    """The first commit that made file groups of another kind than this write: one of the two by the bucket index.
+
+    Only writers that begin while the table has no file group can do so; later the table shows which of the two it has.
+    """
+    for instant, commit in concurrent.completed:
+        theirs = Touched.by(commit)
+        if mine.inserted and theirs.inserted and mine.hashed != theirs.hashed:
+            return Conflict(ConflictKind.INDEX, instant, operation=theirs.operation)
     return None
 
 

@@ -24,9 +24,6 @@ from pyhudi_core.index.base import TAGS, Group, Tagged
 from pyhudi_core.metadata_table.names import java_hashes
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 
-BUCKET_NUMBER = re.compile(r"0{4}[0-9]{4}-")
-"""What file ids of buckets look like, where nothing else is known of the table; a random id is like that once in a million."""
-
 _NUMBERED = re.compile(r"[0-9]{8}-")
 _DIGITS = 8
 _MADE = re.compile(r"([0-9]{8})-0000-0000-0000-([0-9]{12})-0")
@@ -79,14 +76,14 @@ class BucketIndex:
     Args:
         hashing: which bucket a key belongs to.
         file_ids: of the file groups of a partition.
-        replaced: file groups that are gone; their ids are not given again.
-        anew: the rows come into new file groups only, because the write replaces the others.
+        replaced: removed file groups; their ids are not used again.
+        replaces: the write replaces the file groups that are there, so its rows come into new ones.
     """
 
     hashing: Hashing
     file_ids: Callable[[str], Collection[str]]
     replaced: Collection[Group]
-    anew: bool = False
+    replaces: bool = False
 
     def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
         """As `Index.tag`.
@@ -103,7 +100,7 @@ class BucketIndex:
         for file_id in self.file_ids(partition):
             if not _NUMBERED.match(file_id) or int(file_id[:_DIGITS]) >= self.hashing.buckets:
                 raise UnsupportedTableError(
-                    f"The partition has a file group that is none of {self.hashing.buckets} buckets: {file_id}",
+                    f"The partition has the file group {file_id}, which does not belong to a bucket below {self.hashing.buckets}",
                     path=partition or None,
                     hint="Set hoodie.bucket.index.num.buckets to the number that the table was made with, or use the index that it was written with.",
                 )
@@ -116,12 +113,12 @@ class BucketIndex:
                 )
             there[bucket] = file_id
         gone = [file_id for path, file_id in self.replaced if path == partition]
-        used = [*gone, *there.values()] if self.anew else gone
+        used = [*gone, *there.values()] if self.replaces else gone
         after: dict[int, int] = {}
         for made in filter(None, map(_MADE.fullmatch, used)):
             after[int(made[1])] = max(after.get(int(made[1]), 0), int(made[2]) + 1)
         named = {bucket: file_id_of(bucket, generation) for bucket, generation in after.items()}
-        return named if self.anew else {**named, **there}
+        return named if self.replaces else {**named, **there}
 
 
 def file_id_of(bucket: int, generation: int = 0) -> str:

@@ -48,6 +48,10 @@ class LogFileName:
         return f".{self.file_id}_{self.requested_time}.log.{self.version}{token}{'.cdc' if self.is_cdc else ''}"
 
 
+BUCKET_FILE_ID = re.compile(r"0{4}[0-9]{4}-")
+"""How the file ids of a bucket index begin: with the number of the bucket. A random file id begins so once in a million."""
+
+
 def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
     """Parse the name of a data file; None for any other file in a partition."""
     if name.startswith("."):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.index.base import Index
-from pyhudi_core.index.bucket import BUCKET_NUMBER, BucketIndex, Hashing
+from pyhudi_core.index.bucket import BucketIndex, Hashing
 from pyhudi_core.index.choice import Facts, IndexChoice, IndexType, choose
 from pyhudi_core.index.elsewhere import OneRowAKey
 from pyhudi_core.index.files import FilesIndex
@@ -19,6 +19,7 @@ from pyhudi_core.index.table_files import TableFilesIndex
 from pyhudi_core.merge.merged_slice import LivingRows
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.slices import MetadataSlices
+from pyhudi_core.model.file_names import BUCKET_FILE_ID
 from pyhudi_core.model.operation import OVERWRITING, OperationType
 from pyhudi_core.options import IndexOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -49,7 +50,7 @@ class Tagging:
         one_row: makes one row of several with one key, if keys are unique in the table.
         living: reads stored rows.
         options: the index's own.
-        anew: all rows come into new file groups.
+        replaces: the write replaces the file groups that are there, so all rows come into new ones.
     """
 
     open_storage: Callable[[], Storage]
@@ -57,7 +58,7 @@ class Tagging:
     one_row: OneRowAKey
     living: LivingRows
     options: IndexOptions
-    anew: bool = False
+    replaces: bool = False
 
     @property
     def hashing(self) -> Hashing:
@@ -75,23 +76,23 @@ class Tagging:
 
 
 def is_bucketed(snapshot: Snapshot) -> bool | None:
-    """Whether the file groups of the table are those of a bucket index; None if it has none.
+    """Whether the file groups of the table are those of a bucket index; None if the table has no file group.
 
-    Its newest commit with files says it. If every such commit is archived, the file groups of the first partition that has some do.
+    The newest commit with files decides. If every such commit is archived, the file groups of the first partition that has some decide.
     """
     for instant in reversed(snapshot.visibility.commits):
         stats = snapshot.visibility.read_commit(instant).stats
         if stats:
-            return all(BUCKET_NUMBER.match(stat.file_id) for stat in stats)
+            return all(BUCKET_FILE_ID.match(stat.file_id) for stat in stats)
     if not snapshot.timeline.has_history:
         return None  # nothing is archived: a new table is not listed
     found = (snapshot.view.slices(partition) for partition in snapshot.view.partitions())
     slices = next((slices for slices in found if slices), ())
-    return all(BUCKET_NUMBER.match(piece.file_id) for piece in slices) if slices else None
+    return all(BUCKET_FILE_ID.match(piece.file_id) for piece in slices) if slices else None
 
 
 def asks_index(context: TableContext, operation: OperationType, snapshot: Snapshot) -> bool:
-    """Whether the rows of the operation are placed by an index. Overwriting looks up no key, but rows of buckets have their places."""
+    """Whether an index decides where the rows of the operation go. An overwrite looks up no key, but in a table with buckets the key decides."""
     named = context.options.index.type == IndexType.BUCKET
     return operation not in OVERWRITING or named or bool(is_bucketed(snapshot))
 
@@ -116,8 +117,11 @@ def index_of(indexing: Indexing, snapshot: Snapshot, how: Tagging) -> Index:
     """The index that tags the rows of a write to this table."""
     choice, slices, open_storage, tasks = indexing.choice, snapshot.view.slices, how.open_storage, how.tasks
     if choice.type is IndexType.BUCKET:
-        ids = lambda path: [piece.file_id for piece in slices(path)]  # noqa: E731
-        return BucketIndex(how.hashing, ids, snapshot.visibility.replaced, how.anew)
+
+        def file_ids(partition: str) -> list[str]:
+            return [piece.file_id for piece in slices(partition)]
+
+        return BucketIndex(how.hashing, file_ids, snapshot.visibility.replaced, how.replaces)
     if choice.type is IndexType.RECORD_INDEX:
         assert indexing.record_index is not None
         return RecordIndex(indexing.record_index, slices, open_storage, tasks, choice.elsewhere, how.one_row)

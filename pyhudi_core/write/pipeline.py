@@ -102,8 +102,8 @@ class WriteJob:
         config = self.snapshot.config
         ordering = () if self.operation is OperationType.DELETE else ordering_of(config)
         living = LivingRows(Merging(config, self.snapshot.evolution), with_meta_fields(self.prepared.schema))
-        one_row, anew = OneRowAKey(ordering, self._unique), self.operation in OVERWRITING
-        return Tagging(_StorageOpener(open_runtime), self.engine.cores, one_row, living, self.options.index, anew)
+        one_row, replaces = OneRowAKey(ordering, self._unique), self.operation in OVERWRITING
+        return Tagging(_StorageOpener(open_runtime), self.engine.cores, one_row, living, self.options.index, replaces)
 
     def _may_move(self, indexing: Indexing | None) -> bool:
         """Whether a row comes into its own partition if its key is in another one. A delete has nothing that could come."""

@@ -24,6 +24,7 @@ from pyhudi_core.errors import (
     UnsupportedTableError,
 )
 from pyhudi_core.index.bucket import Hashing, file_id_of
+from pyhudi_core.model.file_names import BUCKET_FILE_ID
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import OperationType
 
@@ -177,7 +178,7 @@ def test_what_does_not_fit_a_table_of_buckets_is_refused_with_what_to_do(options
 def test_another_number_of_buckets_and_a_table_without_buckets_are_refused() -> None:
     table = made()
     table.upsert(orders(*((n, "a", 1.0, 1) for n in range(9))))
-    with pytest.raises(UnsupportedTableError, match="none of 2 buckets"):
+    with pytest.raises(UnsupportedTableError, match="does not belong to a bucket below 2"):
         hudi.open_table(table.location, options=BUCKETS | {"hoodie.bucket.index.num.buckets": 2}).upsert(
             orders((1, "a", 2.0, 2))
         )
@@ -205,6 +206,38 @@ def test_buckets_are_known_when_every_commit_that_wrote_files_is_archived() -> N
         orders((100, "a", 2.0, 2))
     )
     assert_in_buckets(table, Hashing(3, ("id",), ("id",)))
+
+
+@pytest.mark.row("I12")
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("first_has_buckets", [True, False])
+def test_two_first_writers_of_a_table_do_not_mix_buckets_with_other_file_groups(
+    kind: str, first_has_buckets: bool
+) -> None:
+    """Both begin while the table has no file group that shows its index; their keys are different."""
+    with_buckets = made(kind)
+    without = hudi.open_table(with_buckets.location)
+    first, second = (with_buckets, without) if first_has_buckets else (without, with_buckets)
+    with second.begin("upsert") as late:
+        late.write(orders((1, "a", 1.0, 1)))
+        first.upsert(orders((2, "a", 2.0, 2), (3, "b", 3.0, 3)))
+        with pytest.raises(CommitConflictError, match="by another index"):
+            late.commit()
+    with pytest.raises(InvalidOptionError):
+        second.upsert(orders((1, "a", 1.0, 1)))
+    assert rows(with_buckets, "id") == [(2,), (3,)]
+    first.upsert(orders((1, "a", 1.0, 1)))
+    ids = [piece.file_id for piece in with_buckets.snapshot().view.all_slices()]
+    assert {bool(BUCKET_FILE_ID.match(file_id)) for file_id in ids} == {first_has_buckets}
+
+
+def test_two_first_writers_with_buckets_both_commit() -> None:
+    table = made()
+    with table.begin("upsert") as late:
+        late.write(orders((1, "a", 1.0, 1)))
+        table.upsert(orders((2, "b", 2.0, 2)))
+        late.commit()
+    assert rows(table, "id") == [(1,), (2,)]
 
 
 def test_a_table_with_consistent_hashing_is_not_written_to(location: str) -> None:
