@@ -50,7 +50,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "C1": Row("commit"),
         "C2": Row("deltacommit, as Hudi writes it; written"),
         "C3": Row("replacecommit (insert_overwrite, insert_overwrite_table, delete_partitions)"),
-        "C4": Row("clean, as Hudi writes it", "cleaning itself"),
+        "C4": Row("clean, planned and executed here or by Hudi"),
         "C5": Row("compaction, planned and executed here or by Hudi"),
         "C6": Row("logcompaction, as Hudi writes it", "log compaction itself"),
         "C7": Row("indexing, as Hudi writes it", "indexing itself"),
@@ -191,12 +191,12 @@ ROWS: dict[str, dict[str, Row]] = {
         "K14": Row("", "An update as a delete in the old group and an insert in a new one"),
     },
     "Table services during writes, and readers": {
-        "L1": Row("Cleaning and archival conflict with no writer", "cleaning itself"),
+        "L1": Row("Cleaning and archival conflict with no writer"),
         "L2": Row("", "Clustering yields to an update of its file groups"),
         "L3": Row("Compaction omits file groups that are being clustered"),
         "L4": Row("Compaction does not block writers"),
         "L5": Row("", "Indexing runs concurrently with all operations"),
-        "L6": Row("Any process can execute a planned compaction; it is completed once", "the other services"),
+        "L6": Row("Any process can execute a planned compaction or clean; it is completed once", "the other services"),
         "L7": Row("Snapshot isolation for readers; documented isolation levels for writers"),
         "L8": Row("Files of commits that did not complete are not read"),
         "L9": Row("Replaced file groups are not read"),
@@ -220,9 +220,9 @@ ROWS: dict[str, dict[str, Row]] = {
         "N4": Row("", "Log compaction"),
         "N5": Row("", "Plans of clustering"),
         "N6": Row("", "Clustering: reject or allow updates, stale plans expire"),
-        "N7": Row("", "Cleaning that keeps the latest commits"),
-        "N8": Row("", "Cleaning that keeps the latest versions of files"),
-        "N9": Row("", "Cleaning by hours, in steps, by partition; empty cleans"),
+        "N7": Row("Cleaning that keeps the latest commits"),
+        "N8": Row("Cleaning that keeps the latest versions of files"),
+        "N9": Row("Cleaning by hours, in steps, by partition, after commits", "empty cleans"),
         "N10": Row("", "The index service"),
         "N11": Row(
             "Failed writes are rolled back by policy (eager, lazy or never); heartbeats show which writers are alive"
@@ -323,7 +323,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "U13": Row("A read-only doctor: timeline, files, metadata table, indexes, locks"),
         "U14": Row("One commit path for Spark and for Arrow in one process"),
         "U15": Row("A backfill of many partitions is one run and one commit"),
-        "U16": Row("A delayed compaction cannot complete what another process finished", "the other services"),
+        "U16": Row("A delayed compaction or clean cannot complete what another process finished", "the other services"),
         "U17": Row("Writers with another lock are detected and refused"),
         "U18": Row(
             "A table that another release upgraded to version 9 is refused; the error explains how to prevent the upgrade"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from pyhudi_core.cli.check import check
+from pyhudi_core.cli.clean import clean
 from pyhudi_core.cli.compact import compact
 from pyhudi_core.cli.metadata import metadata
 from pyhudi_core.cli.repair import repair
@@ -20,5 +21,5 @@ def main() -> None:
     """Examine Apache Hudi tables (version 8), and look after them."""
 
 
-for _command in (check, compact, metadata, repair, savepoint, services, status, timeline):
+for _command in (check, clean, compact, metadata, repair, savepoint, services, status, timeline):
     main.add_command(_command)

@@ -61,8 +61,9 @@ def _files(changes: CommitChanges) -> Records:
         for path, size in zip(stat.change_logs, stat.change_log_sizes, strict=True):
             files.setdefault(stat.partition, {})[path.rpartition("/")[2]] = size
         files.setdefault(stat.partition, {})[stat.path.rpartition("/")[2]] = stat.size
-    touched = sorted({*files, *changes.removed})
-    return Records.together([partition_list(touched), file_lists(files, changes.removed)])
+    lists = file_lists(files, changes.removed)
+    # Files go only from partitions that are listed already.
+    return lists if changes.removed and not files else Records.together([partition_list(sorted(files)), lists])
 
 
 def _bloom_filters(changes: CommitChanges) -> Records:
@@ -71,6 +72,8 @@ def _bloom_filters(changes: CommitChanges) -> Records:
 
 
 def _column_stats(changes: CommitChanges) -> Records:
+    if changes.removed and not changes.stats:
+        return removals(column_statistics.column_stats_keys(changes.removed, changes.columns))
     return column_statistics.column_stats(*_of_files(changes))
 
 

@@ -9,7 +9,7 @@ Statistics of a partition are only widened: their counts are added up, and their
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -94,6 +94,18 @@ def column_stats(ranges: pa.Table, partitions: Sequence[str], rows: Sequence[int
         files_of = _Subject(_one(inside.column("behind")), _one(inside.column("name")))
         parts.append(_records(RecordType.COLUMN_STATS, column, files_of, bounds))
     return Records.together(parts)
+
+
+def column_stats_keys(files: Mapping[str, Sequence[str]], columns: Sequence[str]) -> pa.StringArray:
+    """The keys of the statistics of files, given by name and partition path."""
+    behind = [
+        names.name_hash(names.partition_name(partition)) + names.file_hash(file)
+        for partition, found in files.items()
+        for file in found
+    ]
+    ends = pa.array(behind, pa.string())
+    parts = [pc.binary_join_element_wise(names.name_hash(column), ends, "") for column in columns]
+    return pa.concat_arrays(parts) if parts else ends.slice(0, 0)
 
 
 def partition_stats(

@@ -8,6 +8,7 @@ Invariant: options given for an existing table never contradict it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -153,6 +154,32 @@ class ArchivalOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class CleaningOptions:
+    """Which older files are deleted, and when."""
+
+    automatic: bool
+    policy: str
+    commits: int
+    hours: int
+    file_versions: int
+    max_commits: int
+    incremental: bool
+    partitions: str
+    partition_regex: str
+    max_files: int
+    keep_seconds: int
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.partition_regex)
+        except re.error as error:
+            raise InvalidOptionError(
+                f"hoodie.clean.partition.filter.regex is not a regular expression: {error}",
+                hint="Give an expression that Python's re module accepts",
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionOptions:
     """When the logs of merge-on-read tables are compacted, and which of them first."""
 
@@ -209,6 +236,7 @@ class WriteOptions:
     retry: RetryOptions
     conflict: ConflictOptions
     compaction: CompactionOptions
+    cleaning: CleaningOptions
     archival: ArchivalOptions
     lock: LockOptions
     auto_upgrade: bool
@@ -304,6 +332,7 @@ _CONCERNS = {
     "retry": RetryOptions,
     "conflict": ConflictOptions,
     "compaction": CompactionOptions,
+    "cleaning": CleaningOptions,
     "archival": ArchivalOptions,
     "lock": LockOptions,
 }

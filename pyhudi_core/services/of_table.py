@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyhudi_core.services.archival import Archival
+from pyhudi_core.services.cleaning import Cleaning
 from pyhudi_core.services.compaction import Compaction
 from pyhudi_core.services.duplicate_removal import Duplicates
 from pyhudi_core.services.failed_writes import FailedWrites
@@ -41,6 +42,11 @@ class TableServices:
     def compaction(self) -> Compaction:
         """The service that rewrites the log files of a merge-on-read table as base files: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
         return Compaction(self._home.context())
+
+    @property
+    def cleaning(self) -> Cleaning:
+        """The service that deletes older file slices: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
+        return Cleaning(self._home.context())
 
     @property
     def duplicates(self) -> Duplicates:

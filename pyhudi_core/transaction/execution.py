@@ -16,6 +16,7 @@ Two executions of one plan may write at the same time, if one of the processes o
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,7 +33,7 @@ from pyhudi_core.transaction.record import Intent, Publication
 _DIGITS = 6
 _SALT_DIGITS = 7
 
-PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
+PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN})
 """Actions whose requested file is a plan, which any process executes later."""
 
 
@@ -171,6 +172,7 @@ class _Registering:
         changes: the storage's clock may be asked, by writing an object.
         refusal: why this process did not register.
         follows: somebody else has begun to execute the plan before.
+        inflight_body: of the inflight file. Release 1.0 reads the plan of a clean from there, and removes a clean whose inflight file is empty.
     """
 
     context: TableContext
@@ -181,6 +183,7 @@ class _Registering:
     changes: bool = True
     refusal: str = ""
     follows: bool = False
+    inflight_body: bytes = b""
 
     @property
     def body(self) -> bytes:
@@ -196,8 +199,12 @@ class _Registering:
 
     def stage(self) -> None:
         """Write the bytes from which any process can publish the registration."""
+        if self.action is Action.CLEAN:
+            requested = self.context.folder.file(Instant(self.time, self.action, State.REQUESTED))
+            with suppress(ObjectNotFoundError):  # it has ended, and the decision will find that
+                self.inflight_body = self.context.storage.get(requested)
         self.context.root.put(self.staged, self.body)
-        self.context.root.put(self.staged_inflight, b"")
+        self.context.root.put(self.staged_inflight, self.inflight_body)
 
     def sweep(self) -> None:
         """Remove the staged bytes."""
@@ -250,7 +257,7 @@ class _Registering:
         if not self.follows:
             inflight = context.folder.file(Instant(self.time, self.action, State.INFLIGHT))
             publications.append(Publication(context.place.from_root(inflight), self.staged_inflight))
-            bodies[publications[-1].path] = b""
+            bodies[publications[-1].path] = self.inflight_body
         requested = context.folder.file(Instant(self.time, self.action, State.REQUESTED))
         intent = Intent(
             self.time,

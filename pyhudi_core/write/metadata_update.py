@@ -8,7 +8,7 @@ commits (`transaction.companion`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -39,6 +39,8 @@ from pyhudi_core.write.tasks import Written
 
 _VERSION = 2
 """Of the log files that are written here; those of the record index that come before them have 1."""
+_OF_CLEANS = frozenset({names.FILES, names.COLUMN_STATS, names.BLOOM_FILTERS})
+"""What a clean changes: nothing else names files of older slices."""
 _STATISTICS = {names.COLUMN_STATS, names.PARTITION_STATS}
 
 
@@ -147,6 +149,23 @@ def stage(
         written.release()
 
 
+def stage_removed(
+    transaction: Transaction, slices: MetadataSlices | None, removed: Mapping[str, Sequence[str]], snapshot: Snapshot
+) -> tuple[CompanionCommit, ...]:
+    """Write and stage the metadata table's part of a clean, if there is one (``slices``).
+
+    Args:
+        removed: names of deleted files, by partition path.
+        snapshot: the table's newest state.
+    """
+    if slices is None:
+        return ()
+    schema = snapshot.schema
+    with at_table(transaction.context.table):
+        update = _MetadataUpdate(transaction, slices, snapshot, Written.nothing(schema), {}, schema, None, removed)
+        return (update.stage(),)
+
+
 @dataclass(frozen=True, slots=True)
 class _MetadataUpdate:
     """What a write changed, for the metadata table.
@@ -159,6 +178,7 @@ class _MetadataUpdate:
         replaced: file ids of replaced file groups by partition path.
         schema: of the table after the write, without meta columns.
         engine: the one that wrote; None if no file was written.
+        removed: names of files that a clean deleted, by partition path. It changes the lists of files and their statistics, and no key.
     """
 
     transaction: Transaction
@@ -168,6 +188,7 @@ class _MetadataUpdate:
     replaced: Mapping[str, Sequence[str]]
     schema: pa.Schema
     engine: Engine | None
+    removed: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def stage(self) -> CompanionCommit:
         """Write and stage the metadata table's commit."""
@@ -178,7 +199,9 @@ class _MetadataUpdate:
         changes = self._changes()
         stats: list[WriteStat] = []
         for partition in partitions:
-            if partition == names.RECORD_INDEX:
+            if self.removed:
+                stats += self._log(place, partition, records_of(changes, partition)) if partition in _OF_CLEANS else ()
+            elif partition == names.RECORD_INDEX:
                 stats += self._index(place).write(self.engine)
             elif partition == names.BLOOM_FILTERS:
                 stats += self._from_files(place, BloomFilterIndex())
@@ -203,7 +226,7 @@ class _MetadataUpdate:
     def _changes(self) -> CommitChanges:
         ranges = column_statistics.with_unknown(self.written.ranges, [stat.path for stat in self.written.stats])
         columns = column_statistics.indexed_columns(self.schema)
-        return CommitChanges(self.written.stats, ranges, self._instant_ms, columns)
+        return CommitChanges(self.written.stats, ranges, self._instant_ms, columns, removed=self.removed)
 
     @property
     def _instant_ms(self) -> int:

@@ -41,7 +41,7 @@ def test_every_service_is_listed_once_and_is_an_attribute_of_the_table(location:
     assert (
         list(table.services)
         == [kind.name for kind in SERVICES]
-        == ["failed_writes", "compaction", "metadata_compaction", "archival"]
+        == ["failed_writes", "compaction", "cleaning", "metadata_compaction", "archival"]
     )
     for name, service in table.services.items():
         assert type(getattr(table, name)) is type(service)
@@ -226,14 +226,14 @@ def test_after_a_commit_each_service_gets_the_engine_of_the_write(
     with table.begin("upsert") as write:
         write.write(orders((2, "a", 1.0)))
         write.commit()
-    assert [type(engine) for engine in engines] == [LocalEngine] * 8
+    assert [type(engine) for engine in engines] == [LocalEngine] * 2 * len(SERVICES)
 
     def broken(self: TableService[ServiceResult], engine: object) -> None:
         raise OSError("the disk is full")
 
     monkeypatch.setattr(SERVICES[0], "after_commit", broken)
     auto.after_commit(table._home.context())
-    assert len(engines) == 11, "the others have their turn"
+    assert len(engines) == 3 * len(SERVICES) - 1, "the others have their turn"
     assert "failed_writes" in caplog.text
 
 

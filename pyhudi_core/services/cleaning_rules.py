@@ -1,0 +1,118 @@
+"""Which commits a clean keeps readable, and which slices of a file group go then. Pure.
+
+Specification, "Cleaning", with Hudi's three policies. One idea serves all of them. There is a completion time, the **horizon**, and every state of
+the table from the horizon on stays complete. The policy chooses it: the completion of the commit before the last N (`KEEP_LATEST_COMMITS`), or some
+hours ago. It is never later than what a pending write, a planned service or a slow reader may still read.
+
+Hudi's plans know requested times only, so the horizon becomes the **earliest** commit to retain: the smallest requested time among the commits that
+completed after it, and smaller than that of every pending instant. A slice goes if its requested time is smaller than that, unless it is the newest
+such slice, or the newest of all. Why this keeps every state from the horizon on: assume that a state shows slice s, and that a later slice q of the
+group is also older than the earliest commit. Then the state does not contain q, so q completed after the horizon. So the earliest commit is not
+later than q, which contradicts the assumption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant
+from pyhudi_core.timeline.active import Timeline
+
+ANY = "~"
+"""Sorts after every time."""
+_READING = WRITE_ACTIONS | {Action.INDEXING}
+"""Actions that read files while they are pending."""
+BY_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Who may read older states, besides those who ask for the last commits.
+
+    Attributes:
+        reserved: requested times that writers hold and have not announced.
+        since: a time; states from it on are kept for readers that are slow. Empty if there is none.
+    """
+
+    reserved: tuple[str, ...] = ()
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """What stays. ``before``: slices with a smaller requested time may go. ``earliest`` is None if ``before`` is no commit's time.
+
+    ``why_not``: why nothing may go, or what holds more back. ``nothing``: whether nothing may go.
+    """
+
+    before: str = ANY
+    earliest: Instant | None = None
+    why_not: str = ""
+    nothing: bool = False
+
+
+def pending_times(timeline: Timeline, readers: Readers) -> list[str]:
+    """The requested times of all who may be reading files now, because they write or look after the table."""
+    pending = [instant.requested_time for instant in timeline.pending if instant.action in _READING]
+    return [*pending, *readers.reserved]
+
+
+def by_commits(timeline: Timeline, commits: int, readers: Readers) -> Retained:
+    """Keep every state that the last ``commits`` commits left, and the one before them, from which their changes are computed."""
+    found = timeline.commits.instants
+    if len(found) <= commits:
+        return Retained(why_not=f"the timeline has {len(found)} commits, and {commits} stay", nothing=True)
+    return _retained(timeline, _completion(found[-commits - 1]), readers)
+
+
+def by_time(timeline: Timeline, since: str, readers: Readers) -> Retained:
+    """Keep every state from a time on."""
+    return _retained(timeline, since, readers)
+
+
+def by_versions(timeline: Timeline, readers: Readers) -> Retained:
+    """Keep only what is being read now; how many slices stay in addition is decided by their number.
+
+    Who began after the newest commit reads the newest state, whose slices stay in any case.
+    """
+    newest = max(map(_completion, timeline.commits), default="")
+    held = [*pending_times(timeline, readers), *_savepoints_begun(timeline), *filter(None, [readers.since])]
+    held = [time for time in held if time < newest]
+    return _retained(timeline, min(held), readers) if held else Retained()
+
+
+def _retained(timeline: Timeline, horizon: str, readers: Readers) -> Retained:
+    commits = timeline.commits.instants
+    if not commits:
+        return Retained(why_not="the timeline has no commit", nothing=True)
+    pending = min(pending_times(timeline, readers), default=ANY)
+    horizon = min([horizon, pending, *_savepoints_begun(timeline), *filter(None, [readers.since])])
+    why = f"{pending} is pending, and may read what it found when it began" if pending == horizon else ""
+    kept = [instant for instant in commits if _completion(instant) > horizon] or [commits[-1]]
+    earliest = min(kept, key=lambda instant: instant.requested_time)
+    if earliest.requested_time < pending:
+        return Retained(earliest.requested_time, earliest, why)
+    why = why or f"{pending} is pending since before the commits that stay"
+    older = [instant for instant in commits if instant.requested_time < pending]
+    if not older:
+        return Retained(why_not=why, nothing=True)
+    earliest = max(older, key=lambda instant: instant.requested_time)
+    return Retained(earliest.requested_time, earliest, why)
+
+
+def _completion(instant: Instant) -> str:
+    return instant.completion_time or instant.requested_time
+
+
+def _savepoints_begun(timeline: Timeline) -> list[str]:
+    """The completion times of commits for which a savepoint is being made, whose files are not known yet."""
+    begun = {instant.requested_time for instant in timeline.pending if instant.action is Action.SAVEPOINT}
+    return [_completion(instant) for instant in timeline.commits if instant.requested_time in begun] if begun else []
+
+
+def removable(times: Sequence[str], before: str, versions: int = 1) -> frozenset[str]:
+    """The slices of a file group that may go. ``times`` names its slices, oldest first; the newest ``versions`` stay."""
+    older = [time for time in times if time < before]
+    kept = {*times[-versions:], *older[-1:]}
+    return frozenset(time for time in older if time not in kept)
