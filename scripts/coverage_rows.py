@@ -57,7 +57,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "C8": Row("rollback"),
         "C9": Row("savepoint, as Hudi writes it; made and deleted"),
         "C10": Row("restore, as Hudi writes it", "restoring itself"),
-        "C11": Row("clustering, as Hudi writes it", "clustering itself"),
+        "C11": Row("clustering, planned and executed here or by Hudi"),
     },
     "Tables and queries": {
         "D1": Row("Copy-on-write tables"),
@@ -192,11 +192,14 @@ ROWS: dict[str, dict[str, Row]] = {
     },
     "Table services during writes, and readers": {
         "L1": Row("Cleaning and archival conflict with no writer"),
-        "L2": Row("", "Clustering yields to an update of its file groups"),
-        "L3": Row("Compaction omits file groups that are being clustered"),
+        "L2": Row("Clustering and an update of its file groups: the update is refused, or the clustering is given up"),
+        "L3": Row("Compaction and clustering omit the file groups of each other's plans"),
         "L4": Row("Compaction does not block writers"),
         "L5": Row("", "Indexing runs concurrently with all operations"),
-        "L6": Row("Any process can execute a planned compaction or clean; it is completed once", "the other services"),
+        "L6": Row(
+            "Any process can execute a planned compaction, clustering or clean; it is completed once",
+            "the other services",
+        ),
         "L7": Row("Snapshot isolation for readers; documented isolation levels for writers"),
         "L8": Row("Files of commits that did not complete are not read"),
         "L9": Row("Replaced file groups are not read"),
@@ -213,13 +216,19 @@ ROWS: dict[str, dict[str, Row]] = {
     },
     "Table services": {
         "N1": Row(
-            "Compaction inline, or by any process: schedule, execute, or both", "the other services; in the background"
+            "Compaction and clustering inline, or by any process: schedule, execute, or both",
+            "the other services; in the background",
         ),
         "N2": Row("Triggers of compaction"),
         "N3": Row("Strategies of compaction"),
         "N4": Row("", "Log compaction"),
-        "N5": Row("", "Plans of clustering"),
-        "N6": Row("", "Clustering: reject or allow updates, stale plans expire"),
+        "N5": Row(
+            "Plans of clustering: by size and partition, sorted by columns or along a curve (Z-order, Hilbert)",
+            "consistent buckets, commit-based and stream-copy plans",
+        ),
+        "N6": Row(
+            "Clustering: updates are rejected or allowed; a plan is cancelled", "stale plans expire by themselves"
+        ),
         "N7": Row("Cleaning that keeps the latest commits"),
         "N8": Row("Cleaning that keeps the latest versions of files"),
         "N9": Row("Cleaning by hours, in steps, by partition, after commits", "empty cleans"),
@@ -323,7 +332,10 @@ ROWS: dict[str, dict[str, Row]] = {
         "U13": Row("A read-only doctor: timeline, files, metadata table, indexes, locks"),
         "U14": Row("One commit path for Spark and for Arrow in one process"),
         "U15": Row("A backfill of many partitions is one run and one commit"),
-        "U16": Row("A delayed compaction or clean cannot complete what another process finished", "the other services"),
+        "U16": Row(
+            "A delayed compaction, clustering or clean cannot complete what another process finished",
+            "the other services",
+        ),
         "U17": Row("Writers with another lock are detected and refused"),
         "U18": Row(
             "A table that another release upgraded to version 9 is refused; the error explains how to prevent the upgrade"

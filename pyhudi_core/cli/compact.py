@@ -2,85 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
-from pyhudi_core.opening import open_table
-from pyhudi_core.services.compaction import Compaction, CompactionResult
+from pyhudi_core.cli.planned import Wanted, carry_out, planned_options
 from pyhudi_core.services.compaction_plan import CompactionPlan
 
 
 @click.command()
-@at_location
-@click.option("--plan", "only_plan", is_flag=True, help="Show what would be compacted, and change nothing.")
-@click.option(
-    "--schedule", "only_schedule", is_flag=True, help="Put the plan on the timeline; any process executes it."
-)
-@click.option("--execute", "only_execute", is_flag=True, help="Execute the oldest plan that nobody executes.")
-@click.option("--instant", help="With --execute: the requested time of the plan.")
-@click.option("--due", is_flag=True, help="Only if the trigger of the options says that it is due.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option(
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="An option, such as hoodie.compaction.strategy; may be repeated.",
-)
-@click.pass_context
-def compact(
-    context: click.Context,
-    location: str,
-    storage_options: dict[str, str],
-    only_plan: bool,
-    only_schedule: bool,
-    only_execute: bool,
-    instant: str | None,
-    due: bool,
-    as_json: bool,
-    options: tuple[str, ...],
-) -> None:
+@planned_options("compacted", "hoodie.compaction.strategy")
+def compact(context: click.Context, location: str, storage_options: dict[str, str], **wanted: Any) -> None:
     """Compact the merge-on-read table at LOCATION: plan, schedule and execute. Exit code 0: done, or nothing to do; 2: it failed."""
-    if sum((only_plan, only_schedule, only_execute)) > 1:
-        raise click.UsageError("give one of --plan, --schedule and --execute")
-    with reporting_errors(context):
-        given = dict(text.partition("=")[::2] for text in options)
-        service = open_table(location, storage_options, options=given).compaction
-        planned = service.plan(triggered=due)
-        if only_plan:
-            _show(_of_plan(planned), str(planned), as_json)
-        elif only_schedule:
-            found = service.schedule(triggered=due)
-            text = f"Planned {found.requested_time}: {planned}" if found is not None else str(planned)
-            _show(_of_plan(planned) | {"instant": found.requested_time if found else None}, text, as_json)
-        else:
-            done = _done(service, planned, only_execute, instant, due)
-            times = [done_instant.requested_time for done_instant in done.instants]
-            _show({"instants": times, "figures": dict(done.figures), "why_not": done.why_not}, str(done), as_json)
+    carry_out(context, location, storage_options, "compaction", Wanted(**wanted), _groups)
 
 
-def _done(
-    service: Compaction, planned: CompactionPlan, only_execute: bool, instant: str | None, due: bool
-) -> CompactionResult:
-    if only_execute:
-        return service.execute(instant)
-    return CompactionResult(why_not=planned.why_not) if due and not planned else service.run()
-
-
-def _of_plan(plan: CompactionPlan) -> dict[str, Any]:
-    groups = [
+def _groups(plan: CompactionPlan) -> list[dict[str, Any]]:
+    return [
         {"partition": piece.partition, "file_id": piece.file_id, "log_files": len(piece.logs), "bytes": piece.size}
         for piece in (operation.piece for operation in plan.operations)
     ]
-    why = {"why_not": plan.why_not, "trigger": plan.trigger, "trigger_says_due": plan.due}
-    return {"due": bool(plan), "figures": dict(plan.figures), **why, "file_groups": groups}
-
-
-def _show(found: dict[str, Any], text: str, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(found, indent=2))
-    else:
-        console().print(safe(text))

@@ -6,6 +6,7 @@ import click
 
 from pyhudi_core.cli.check import check
 from pyhudi_core.cli.clean import clean
+from pyhudi_core.cli.cluster import cluster
 from pyhudi_core.cli.compact import compact
 from pyhudi_core.cli.metadata import metadata
 from pyhudi_core.cli.repair import repair
@@ -21,5 +22,5 @@ def main() -> None:
     """Examine Apache Hudi tables (version 8), and look after them."""
 
 
-for _command in (check, clean, compact, metadata, repair, savepoint, services, status, timeline):
+for _command in (check, clean, cluster, compact, metadata, repair, savepoint, services, status, timeline):
     main.add_command(_command)

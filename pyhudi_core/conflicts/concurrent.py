@@ -186,6 +186,8 @@ def refuse_conflicts(
     if not context.protections.conflict_check:
         mine = replace(mine, file_groups=frozenset(), replaced=frozenset())
     strategy = strategy_of(context.options.conflict.strategy, mine)
+    if context.options.clustering.updates == "allow":
+        strategy = replace(strategy, writers_yield_to_plans=False)
     concurrent = since(context, start, found, own, looked)
     if strategy.services_yield_to_writers and not mine.operation.is_writer:
         concurrent = replace(concurrent, writers=running_writers(context, found, own))

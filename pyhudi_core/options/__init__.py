@@ -1,6 +1,7 @@
 """Typed options with Hudi's keys, one source for parsing and documentation."""
 
-from pyhudi_core.options.definitions import OPTIONS, Option, Scope
+from pyhudi_core.options.definitions import OPTIONS
+from pyhudi_core.options.option import Option, Scope
 from pyhudi_core.options.registry import find_option, options_for_open, read_options, render_docs
 from pyhudi_core.options.write_options import (
     ArchivalOptions,

@@ -8,55 +8,8 @@ Invariant: every key and every alias belongs to exactly one option.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
-
-MEBIBYTE = 1 << 20
-
-
-class Scope(Enum):
-    """Whether an option describes a new table or a write."""
-
-    TABLE = "table"
-    """Chosen when the table is created, stored with it; given later it has to agree."""
-    WRITE = "write"
-    READ = "read"
-    LOCK = "lock"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Option:
-    """One option.
-
-    Attributes:
-        key: its name in an options mapping.
-        attribute: where its value is: ``concern.field`` in ``WriteOptions``, a field in ``TableOptions``.
-        kind: type of the value: bool, int, float or str.
-        default: the value when it is not given; None means that the table or the call decides.
-        doc: one or two sentences.
-        choices: allowed words, lower case, with the value of each. Empty: any text.
-        not_yet: Hudi's words that this release does not support yet, lower case.
-        minimum, maximum: bounds of a number.
-        aliases: other keys for the same option.
-    """
-
-    key: str
-    attribute: str
-    kind: type
-    default: bool | int | float | str | None
-    doc: str
-    scope: Scope = Scope.WRITE
-    choices: Mapping[str, str] = field(default_factory=dict)
-    not_yet: tuple[str, ...] = ()
-    minimum: float | None = None
-    maximum: float | None = None
-    aliases: tuple[str, ...] = ()
-
-
-def _words(*words: str, **others: str) -> dict[str, str]:
-    return {**{word.lower(): word for word in words}, **others}
-
+from pyhudi_core.options.clustering import CLUSTERING_OPTIONS
+from pyhudi_core.options.option import MEBIBYTE, Option, Scope, words
 
 _LOCK_PACKAGE = "org.apache.hudi.client.transaction.lock."
 _LOCKS = {
@@ -114,7 +67,7 @@ TABLE_OPTIONS = (
     Option("hoodie.database.name", "database", str, None, "Name of the database; part of the properties' checksum.",
            Scope.TABLE),
     Option("hoodie.table.type", "table_type", str, None, "How the table stores updates.", Scope.TABLE,
-           choices=_words("COPY_ON_WRITE", "MERGE_ON_READ", cow="COPY_ON_WRITE", mor="MERGE_ON_READ"),
+           choices=words("COPY_ON_WRITE", "MERGE_ON_READ", cow="COPY_ON_WRITE", mor="MERGE_ON_READ"),
            aliases=("hoodie.datasource.write.table.type",)),
     Option("hoodie.table.recordkey.fields", "record_key", str, None, "Comma-separated key columns.", Scope.TABLE,
            aliases=("hoodie.datasource.write.recordkey.field",)),
@@ -130,20 +83,20 @@ TABLE_OPTIONS = (
     Option("hoodie.write.record.merge.mode", "merge_mode", str, None,
            "Which of two versions of a row wins: the later written, or the one with the greater ordering value. "
            "By default event time if there are ordering columns.", Scope.TABLE,
-           choices=_words("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"), not_yet=("custom",),
+           choices=words("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"), not_yet=("custom",),
            aliases=("hoodie.record.merge.mode",)),
     Option("hoodie.table.timeline.timezone", "timeline_timezone", str, "UTC",
            "Time zone of instant times. All writers of a LOCAL table must run in one time zone.", Scope.TABLE,
-           choices=_words("UTC", "LOCAL")),
+           choices=words("UTC", "LOCAL")),
     Option("hoodie.table.keygenerator.type", "key_generator", str, None,
            "`TIMESTAMP` for folders that are formatted times (one key column, one partition column); by default folders hold the values "
            "of their columns.",
-           Scope.TABLE, choices=_words("TIMESTAMP"), aliases=("hoodie.datasource.write.keygenerator.type",)),
+           Scope.TABLE, choices=words("TIMESTAMP"), aliases=("hoodie.datasource.write.keygenerator.type",)),
     Option("hoodie.keygen.timebased.timestamp.type", "time_type", str, None,
            "What the partition column of a `TIMESTAMP` table holds.", Scope.TABLE,
-           choices=_words("UNIX_TIMESTAMP", "EPOCHMILLISECONDS", "EPOCHMICROSECONDS", "SCALAR", "DATE_STRING")),
+           choices=words("UNIX_TIMESTAMP", "EPOCHMILLISECONDS", "EPOCHMICROSECONDS", "SCALAR", "DATE_STRING")),
     Option("hoodie.keygen.timebased.timestamp.scalar.time.unit", "time_unit", str, None, "The unit of `SCALAR` times.", Scope.TABLE,
-           choices=_words("microseconds", "milliseconds", "seconds", "minutes", "hours", "days")),
+           choices=words("microseconds", "milliseconds", "seconds", "minutes", "hours", "days")),
     Option("hoodie.keygen.timebased.input.dateformat", "time_input", str, None, "The format of `DATE_STRING` times.", Scope.TABLE),
     Option("hoodie.keygen.timebased.output.dateformat", "time_output", str, None,
            "The format of the folders of a `TIMESTAMP` table: `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss` and punctuation.", Scope.TABLE),
@@ -151,7 +104,7 @@ TABLE_OPTIONS = (
            "A rewrite of a base file also writes a change log, for Hudi's CDC query. `changes` of this package does not need it.", Scope.TABLE),
     Option("hoodie.table.cdc.supplemental.logging.mode", "cdc_mode", str, "DATA_BEFORE_AFTER",
            "Content of a change log: `OP_KEY_ONLY`, operation and key; `DATA_BEFORE`, also the old row; `DATA_BEFORE_AFTER`, both rows.", Scope.TABLE,
-           choices=_words("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER")),
+           choices=words("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER")),
     Option("hoodie.write.table.version", "table_version", str, "8", "Version of the table format; only 8 is supported.",
            Scope.TABLE, choices={"8": "8"}, aliases=("hoodie.table.version",)),
     Option("pyhudi.partition.random.prefix", "prefix_width", int, 0,
@@ -168,7 +121,7 @@ WRITE_OPTIONS = (
     Option("hoodie.parquet.small.file.limit", "files.small_limit", int, 100 * MEBIBYTE,
            "Inserts fill base files smaller than this many bytes before new files are made; 0 turns this off.", minimum=0),
     Option("hoodie.parquet.compression.codec", "files.compression", str, "zstd", "Compression codec of base files.",
-           choices=_words("snappy", "zstd", "gzip", "uncompressed")),
+           choices=words("snappy", "zstd", "gzip", "uncompressed")),
     Option("hoodie.parquet.block.size", "files.row_group_bytes", int, 16 * MEBIBYTE,
            "Maximum bytes of a row group, before compression.", minimum=1024),
     Option("pyhudi.parquet.row.group.rows", "files.row_group_rows", int, 200_000, "Maximum rows of a row group.", minimum=1),
@@ -178,14 +131,14 @@ WRITE_OPTIONS = (
            "How rows are stored in the log files of merge-on-read tables. By default `parquet`, or `avro` if an ordering column is a string, because "
            "release 1.2.0 of Hudi compares strings in Parquet blocks incorrectly, in its own tables too. "
            "The Spark releases of Hudi fail on `hfile` in tables with Parquet base "
-           "files, also on their own.", choices=_words("parquet", "avro", "hfile")),
+           "files, also on their own.", choices=words("parquet", "avro", "hfile")),
     Option("hoodie.write.record.positions", "files.record_positions", bool, True,
            "Log files of merge-on-read tables contain the positions of the updated rows in the base file.",
            aliases=("hoodie.datasource.write.record.positions",)),
     Option("hoodie.index.type", "index.type", str, None,
            "The index that finds the file group of a key. By default the record index if the table has one; else BLOOM if the batch's partitions "
            "have many file groups, and SIMPLE otherwise. `commit.stats.index` contains the index and the reason.",
-           choices=_words("SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX", "BUCKET",
+           choices=words("SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX", "BUCKET",
                           global_record_level_index="RECORD_INDEX"),
            not_yet=("inmemory",)),
     Option("hoodie.bucket.index.num.buckets", "index.buckets", int, None,
@@ -195,7 +148,7 @@ WRITE_OPTIONS = (
            "Comma-separated key columns that are hashed under the BUCKET index; all key columns by default.",
            aliases=("hoodie.datasource.write.indexkey.field",)),
     Option("hoodie.index.bucket.engine", "index.bucket_engine", str, "SIMPLE", "How buckets are laid out under the BUCKET index.",
-           choices=_words("SIMPLE"), not_yet=("consistent_hashing",)),
+           choices=words("SIMPLE"), not_yet=("consistent_hashing",)),
     Option("hoodie.simple.index.update.partition.path", "index.simple_moves", bool, True,
            "Under GLOBAL_SIMPLE, a row whose key is in another partition is deleted there and inserted in its own, by one commit. If false, "
            "the stored row is updated where it is."),
@@ -246,11 +199,11 @@ WRITE_OPTIONS = (
     Option("pyhudi.expression.index.timezone", "index.expression_timezone", str, "UNKNOWN",
            "Time zone of the Spark sessions that write the expression indexes. Conditions are computed in UTC; while the zone is unknown, "
            "the ranges of year, month, day and from_unixtime are widened by a day, and those of hour are not used.",
-           choices=_words("UNKNOWN", "UTC")),
+           choices=words("UNKNOWN", "UTC")),
     Option("hoodie.clean.failed.writes.policy", "heartbeat.failed_writes_policy", str, "LAZY",
            "When failed writes of others are rolled back: LAZY, as soon as their process has ended or their heartbeat has expired; "
            "EAGER, also pending writes without a heartbeat, at the start of every write (for a single writer; another running one is "
-           "an error); NEVER, only by an explicit call.", choices=_words("LAZY", "EAGER", "NEVER"),
+           "an error); NEVER, only by an explicit call.", choices=words("LAZY", "EAGER", "NEVER"),
            aliases=("hoodie.cleaner.policy.failed.writes",)),
     Option("hoodie.client.heartbeat.interval_in_ms", "heartbeat.interval_ms", int, 60_000,
            "Milliseconds between two heartbeats of a running write.", minimum=1),
@@ -279,7 +232,7 @@ WRITE_OPTIONS = (
     Option("isolation", "conflict.isolation", str, "snapshot",
            "`snapshot`: two writes conflict if they change the same file groups or insert the same keys. `serializable`: also if one has "
            "read (`write.scan`, `delete(where=)`) a partition that the other one changed.",
-           choices=_words("snapshot", "serializable")),
+           choices=words("snapshot", "serializable")),
     Option("hoodie.write.lock.conflict.resolution.strategy", "conflict.strategy", str, "simple",
            "How the rules of docs/conflicts.md are applied: `simple`, unchanged; `prefer_writer`, table services yield to writes that are still "
            "running, "
@@ -298,7 +251,7 @@ WRITE_OPTIONS = (
     Option("hoodie.compact.inline.trigger.strategy", "compaction.trigger", str, "NUM_COMMITS",
            "When a compaction is due: after a number of delta commits since the last compaction (or since the last planned one), after a time, both, "
            "or one of them. `table.compaction.run()` ignores this trigger.",
-           choices=_words("NUM_COMMITS", "NUM_COMMITS_AFTER_LAST_REQUEST", "TIME_ELAPSED", "NUM_AND_TIME", "NUM_OR_TIME")),
+           choices=words("NUM_COMMITS", "NUM_COMMITS_AFTER_LAST_REQUEST", "TIME_ELAPSED", "NUM_AND_TIME", "NUM_OR_TIME")),
     Option("hoodie.compact.inline.max.delta.commits", "compaction.max_delta_commits", int, 5,
            "Number of delta commits after which a compaction is due.", minimum=1),
     Option("hoodie.compact.inline.max.delta.seconds", "compaction.max_delta_seconds", int, 3_600,
@@ -321,7 +274,7 @@ WRITE_OPTIONS = (
     Option("hoodie.clean.policy", "cleaning.policy", str, "KEEP_LATEST_COMMITS",
            "Which older file slices stay: those of the last commits, those of the last hours, or the latest versions of each file group. The newest "
            "slice always stays, and so does everything that a savepoint, a pending write or a planned service needs.",
-           choices=_words("KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS"), aliases=("hoodie.cleaner.policy",)),
+           choices=words("KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS"), aliases=("hoodie.cleaner.policy",)),
     Option("hoodie.clean.commits.retained", "cleaning.commits", int, 10,
            "Number of commits whose states and changes stay readable, under `KEEP_LATEST_COMMITS`.", minimum=1,
            aliases=("hoodie.cleaner.commits.retained",)),
@@ -346,6 +299,7 @@ WRITE_OPTIONS = (
     Option("pyhudi.clean.keep.seconds", "cleaning.keep_seconds", int, 0,
            "States of the last seconds stay readable under every policy, for readers that take long. 0 for no such time.", minimum=0,
            maximum=1_000_000_000),
+    *CLUSTERING_OPTIONS,
     Option("hoodie.archive.automatic", "archival.automatic", bool, True,
            "Every commit checks whether old instants are due for archival, and archives them."),
     Option("hoodie.keep.max.commits", "archival.max_commits", int, 30,

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterable, Mapping
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
-from pyhudi_core.options.definitions import LATER_PREFIXES, OPTIONS, Option, Scope
+from pyhudi_core.options.definitions import LATER_PREFIXES, OPTIONS
+from pyhudi_core.options.option import Option, Scope
 
 Value = bool | int | float | str | None
 

@@ -16,7 +16,9 @@ from typing import Any
 from pyhudi_core.errors import InvalidOptionError, UnsafePathError
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.safe_path import safe_relative_path
-from pyhudi_core.options.definitions import LOCK_OPTIONS, TABLE_OPTIONS, WRITE_OPTIONS, Option
+from pyhudi_core.options.clustering import ClusteringOptions
+from pyhudi_core.options.definitions import LOCK_OPTIONS, TABLE_OPTIONS, WRITE_OPTIONS
+from pyhudi_core.options.option import Option
 from pyhudi_core.options.registry import Value, find_option, read_options
 
 
@@ -237,6 +239,7 @@ class WriteOptions:
     conflict: ConflictOptions
     compaction: CompactionOptions
     cleaning: CleaningOptions
+    clustering: ClusteringOptions
     archival: ArchivalOptions
     lock: LockOptions
     auto_upgrade: bool
@@ -333,6 +336,7 @@ _CONCERNS = {
     "conflict": ConflictOptions,
     "compaction": CompactionOptions,
     "cleaning": CleaningOptions,
+    "clustering": ClusteringOptions,
     "archival": ArchivalOptions,
     "lock": LockOptions,
 }

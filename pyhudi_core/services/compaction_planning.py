@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyhudi_core.conflicts import concurrent
-from pyhudi_core.conflicts.concurrent import conflict_error, pending_plans, pending_restores
-from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group, Touched
-from pyhudi_core.conflicts.matrix import Verdict
-from pyhudi_core.model.instant import Action, Instant
-from pyhudi_core.model.operation import OperationType
+from pyhudi_core.conflicts.concurrent import pending_plans, pending_restores
+from pyhudi_core.conflicts.conflict import Group, Touched
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.services.compaction_plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.compaction_rules import chosen, trigger_of
-from pyhudi_core.services.rewriting import unfit_because
+from pyhudi_core.services.rewriting import refuse_taken, unfit_because
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
@@ -74,26 +72,10 @@ def _candidates(context: TableContext, snapshot: Snapshot, timeline: Timeline) -
 
 def refuse_outdated(transaction: Transaction, plan: CompactionPlan, found: Timeline) -> None:
     """Under the lock: raise `CommitConflictError` if the plan is not what would be planned now, at the same requested time."""
-    context, time = transaction.context, transaction.requested_time
-    seen = concurrent.since(context, transaction.start, found, time)
-    for instant, commit in seen.completed:
+
+    def taken(instant: Instant, commit: CommitMetadata) -> frozenset[Group]:
         touched = Touched.by(commit)
-        before = (instant.completion_time or instant.requested_time) < time
-        _refuse(
-            transaction, instant, plan.groups & (touched.file_groups - (frozenset() if before else touched.appended))
-        )
-    for instant, groups in seen.plans:
-        _refuse(transaction, instant, plan.groups & groups, ConflictKind.PENDING_CLUSTERING)
-    for instant in seen.others:
-        if instant.action is Action.RESTORE:
-            conflict = Conflict(ConflictKind.OPERATION, instant, operation=OperationType.RESTORE, verdict=Verdict.ABORT)
-            raise conflict_error(context, conflict, time)
+        before = (instant.completion_time or instant.requested_time) < transaction.requested_time
+        return touched.file_groups if before else touched.file_groups - touched.appended
 
-
-def _refuse(
-    transaction: Transaction, instant: Instant, groups: frozenset[Group], kind: ConflictKind = ConflictKind.FILE_GROUP
-) -> None:
-    if groups:
-        places = tuple(sorted({partition for partition, _ in groups}))
-        conflict = Conflict(kind, instant, tuple(sorted(groups)), places, OperationType.of(instant.action))
-        raise conflict_error(transaction.context, conflict, transaction.requested_time)
+    refuse_taken(transaction, plan.groups, found, taken)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyhudi_core.services.archival import Archival
 from pyhudi_core.services.cleaning import Cleaning
+from pyhudi_core.services.clustering import Clustering
 from pyhudi_core.services.compaction import Compaction
 from pyhudi_core.services.duplicate_removal import Duplicates
 from pyhudi_core.services.failed_writes import FailedWrites
@@ -47,6 +48,11 @@ class TableServices:
     def cleaning(self) -> Cleaning:
         """The service that deletes older file slices: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
         return Cleaning(self._home.context())
+
+    @property
+    def clustering(self) -> Clustering:
+        """The service that merges small files and sorts rows: ``plan()``, ``schedule()``, ``execute()``, ``run()``, and ``cancel(instant)``."""
+        return Clustering(self._home.context())
 
     @property
     def duplicates(self) -> Duplicates:

@@ -6,13 +6,21 @@ from typing import Any
 
 from pyhudi_core.services.archival import Archival
 from pyhudi_core.services.cleaning import Cleaning
+from pyhudi_core.services.clustering import Clustering
 from pyhudi_core.services.compaction import Compaction
 from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_core.services.metadata_compaction import MetadataCompaction
 from pyhudi_core.services.service import TableService
 from pyhudi_core.transaction.context import TableContext
 
-SERVICES: tuple[type[TableService[Any]], ...] = (FailedWrites, Compaction, Cleaning, MetadataCompaction, Archival)
+SERVICES: tuple[type[TableService[Any]], ...] = (
+    FailedWrites,
+    Compaction,
+    Clustering,
+    Cleaning,
+    MetadataCompaction,
+    Archival,
+)
 """In the order in which they have their turn after a commit."""
 
 

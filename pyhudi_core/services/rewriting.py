@@ -1,10 +1,21 @@
-"""Which tables the services rewrite that make base files of the data table (compaction)."""
+"""What compaction and clustering share: which tables this release can rewrite, and the check of a plan under the lock."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from pyhudi_core.conflicts import concurrent
+from pyhudi_core.conflicts.concurrent import conflict_error
+from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group
+from pyhudi_core.conflicts.matrix import Verdict
 from pyhudi_core.errors import HudiError
 from pyhudi_core.merge.merged_slice import Merging
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import metadata_update
 
@@ -25,3 +36,36 @@ def unfit_because(context: TableContext, snapshot: Snapshot) -> str | None:
     except HudiError as error:
         return error.message
     return None
+
+
+def refuse_taken(
+    transaction: Transaction,
+    planned: frozenset[Group],
+    found: Timeline,
+    taken_by: Callable[[Instant, CommitMetadata], frozenset[Group]],
+) -> None:
+    """Under the lock: raise `CommitConflictError` if another process took a planned file group since the plan was made, or a restore ended.
+
+    Args:
+        planned: the file groups of the plan.
+        taken_by: the file groups that a completed commit makes unfit for the plan.
+    """
+    context, time = transaction.context, transaction.requested_time
+    seen = concurrent.since(context, transaction.start, found, time)
+    for instant, commit in seen.completed:
+        _refuse(transaction, instant, planned & taken_by(instant, commit))
+    for instant, groups in seen.plans:
+        _refuse(transaction, instant, planned & groups, ConflictKind.PENDING_CLUSTERING)
+    for instant in seen.others:
+        if instant.action is Action.RESTORE:
+            conflict = Conflict(ConflictKind.OPERATION, instant, operation=OperationType.RESTORE, verdict=Verdict.ABORT)
+            raise conflict_error(context, conflict, time)
+
+
+def _refuse(
+    transaction: Transaction, instant: Instant, groups: frozenset[Group], kind: ConflictKind = ConflictKind.FILE_GROUP
+) -> None:
+    if groups:
+        places = tuple(sorted({partition for partition, _ in groups}))
+        conflict = Conflict(kind, instant, tuple(sorted(groups)), places, OperationType.of(instant.action))
+        raise conflict_error(transaction.context, conflict, transaction.requested_time)

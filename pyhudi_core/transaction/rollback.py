@@ -25,6 +25,8 @@ from pyhudi_core.transaction.record import Intent, Publication, record_store
 from pyhudi_core.transaction.rollback_plans import metadata_record, names_rolled_back, plan_record, rolled_back_by
 
 _DECISIONS = 5
+_UNDOABLE = (*WRITES, Action.CLUSTERING)
+"""What can be rolled back: writes, and a clustering, whose plan would stop writes to its file groups for ever."""
 
 
 def roll_back(context: TableContext, requested_time: str) -> Instant | None:
@@ -95,7 +97,8 @@ def repair(context: TableContext, seen: Timeline | None = None) -> list[str]:
     done: list[str] = []
     overtaken = False
     for instant in reversed(timeline.pending.instants):
-        if instant.action in _own_writes(context) and _is_rolled_back(context, timeline, instant):
+        undoable = instant.action in _own_writes(context) or instant.action is Action.CLUSTERING
+        if undoable and _is_rolled_back(context, timeline, instant):
             _forget(context, instant)
             continue
         if instant.action in _own_writes(context) and _is_dead(context, instant):
@@ -148,7 +151,7 @@ def put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
     fence = _Fence(transaction, requested_time, [])
     # Before the lock, because without markers the complete table is listed. The process that executes the plan lists again.
     fence.stage(fence.find_victim(context.folder.load()))
-    pending = tuple(Instant(requested_time, action, State.INFLIGHT) for action in WRITES)
+    pending = tuple(Instant(requested_time, action, State.INFLIGHT) for action in _UNDOABLE)
     alive = lambda: transaction.heartbeat.is_young(context)  # noqa: E731
     terms = Terms(f"roll back {requested_time}", pending, any_lock=True, seems_alive=alive)
     try:
@@ -182,8 +185,8 @@ class _Fence:
     is_decided: bool = False
 
     def find_victim(self, timeline: Timeline) -> Instant | None:
-        """The pending write; None if it has ended."""
-        writes = (i for i in timeline.pending if i.requested_time == self.victim_time and i.action in WRITES)
+        """The pending write or clustering; None if it has ended."""
+        writes = (i for i in timeline.pending if i.requested_time == self.victim_time and i.action in _UNDOABLE)
         return next(writes, None)
 
     def stage(self, victim: Instant | None) -> None:

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi_core.conflicts.concurrent import pending_plans
 from pyhudi_core.conflicts.early import early_check, stopped
 from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
 from pyhudi_core.errors import DuplicateKeyError, EarlyConflictError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.log.changes import ChangeForm
 from pyhudi_core.formats.log.writer import BlockFormat
-from pyhudi_core.index.base import TAG_FILE_ID, Tagged
+from pyhudi_core.index.base import TAG_FILE_ID, Group, Tagged
 from pyhudi_core.index.choice import IndexType
 from pyhudi_core.index.elsewhere import Elsewhere, OneRowAKey
 from pyhudi_core.index.moves import Moves
@@ -130,6 +131,7 @@ class WriteJob:
         exact = set(volumes) if self.operation in INSERTING or self._merges_on_read else set()
         if self.operation is OperationType.UPSERT and not self._merges_on_read:
             exact = {path for path, volume in volumes.items() if not planner.is_small(path, volume)}
+            exact |= {path for path, _ in planner.busy}  # new keys must not go to a file group that is to be clustered
         tagged = index_of(indexing, self.snapshot, tagging).tag(rows, volumes.keys(), exact)
         looked = indexing.choice.type is not IndexType.BUCKET
         if self.operation in INSERTING and self.options.rows.drop_duplicates and tagged.has_tags and looked:
@@ -162,8 +164,13 @@ class WriteJob:
         ids = self.transaction.context.runtime.ids
         # A pending compaction works on the slices that it was planned from, so no base file of them is rewritten beside it.
         compactions = {Action.COMPACTION, Action.LOGCOMPACTION}
-        fills = not any(instant.action in compactions for instant in self.snapshot.timeline.pending)
-        return Planner(sizing, lambda: f"{ids.uuid()}-0", self._slices, self._merges_on_read, fills, hashed)
+        pending = {instant.action for instant in self.snapshot.timeline.pending}
+        busy: frozenset[Group] = frozenset()
+        if Action.CLUSTERING in pending:
+            plans = pending_plans(self.transaction.context, self.snapshot.timeline)
+            busy = busy.union(*(groups for plan, groups in plans if plan.action is Action.CLUSTERING))
+        fills = pending.isdisjoint(compactions)
+        return Planner(sizing, lambda: f"{ids.uuid()}-0", self._slices, self._merges_on_read, fills, hashed, busy)
 
     def _plan(self, planner: Planner, profile: Profile) -> Plan:
         self.snapshot.view.prepare(sorted({partition for partition, _ in profile.tagged}))

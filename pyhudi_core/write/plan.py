@@ -144,6 +144,7 @@ class Planner:
         merge_on_read: known keys are appended to logs; a partition's smallest file group takes new keys if it has no logs, as in Hudi. Its base
             file is rewritten, since an index that reads base files would not find new keys in logs.
         fills: small file groups take new keys.
+        busy: file groups that a planned clustering rewrites; they take no new keys.
         hashed: the index names file groups by a hash of keys, also those that are not there yet.
     """
 
@@ -153,6 +154,7 @@ class Planner:
     merge_on_read: bool = False
     fills: bool = True
     hashed: bool = False
+    busy: frozenset[Group] = frozenset()
     _buckets: list[Bucket] = field(default_factory=list)
     _groups: dict[Group, int] = field(default_factory=dict)
     _inserts: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
@@ -244,7 +246,7 @@ class Planner:
         return number
 
     def _room(self, piece: FileSlice) -> int:
-        if not self.fills or piece.base is None or piece.logs:
+        if not self.fills or piece.base is None or piece.logs or piece.group in self.busy:
             return 0
         return self.sizing.target - piece.size if piece.size < self.sizing.small else 0
 

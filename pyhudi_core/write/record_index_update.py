@@ -67,7 +67,7 @@ class RecordIndexUpdate:
         """Write the log files: of keys in replaced file groups here, of all others in tasks of ``engine`` (None: no file was written)."""
         groups = len(self.slices.pieces(names.RECORD_INDEX))
         stats: list[WriteStat] = []
-        gone = self._replaced_keys()
+        gone = pa.array([], pa.string()) if self.written.moves_all else self._replaced_keys()
         if len(gone):
             stats += self._removals(gone, groups)
         changed = self.written.key_changes

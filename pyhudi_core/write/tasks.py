@@ -236,6 +236,7 @@ class Written:
         kept: gives back what `key_changes` is computed from. Spark needs it until then, even where nothing is computed again.
         index: the index that found the keys; None if none was asked.
         holders: file groups that hold some of the changed keys, although no file of them was written.
+        moves_all: every row of the replaced file groups is in the new files (clustering), so no key is removed.
     """
 
     stats: tuple[WriteStat, ...]
@@ -244,6 +245,7 @@ class Written:
     kept: ExitStack = field(default_factory=ExitStack)
     index: IndexChoice | None = None
     holders: frozenset[Group] = frozenset()
+    moves_all: bool = False
 
     @classmethod
     def collect(cls, output: Dataset, schema: pa.Schema, *, key_changes: bool) -> Written:

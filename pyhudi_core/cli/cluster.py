@@ -1,0 +1,29 @@
+"""``pyhudi cluster``: merge small files and sort rows into new file groups. Exit code 0: done, or nothing to do; 2: it failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from pyhudi_core.cli.planned import Wanted, carry_out, planned_options
+from pyhudi_core.services.clustering_plan import ClusteringPlan
+
+
+@click.command()
+@planned_options("clustered", "hoodie.clustering.plan.strategy.sort.columns")
+def cluster(context: click.Context, location: str, storage_options: dict[str, str], **wanted: Any) -> None:
+    """Cluster the table at LOCATION: plan, schedule and execute. Exit code 0: done, or nothing to do; 2: it failed."""
+    carry_out(context, location, storage_options, "clustering", Wanted(**wanted), _groups)
+
+
+def _groups(plan: ClusteringPlan) -> list[dict[str, Any]]:
+    return [
+        {
+            "partition": group.partition,
+            "file_ids": [piece.file_id for piece in group.slices],
+            "new_file_groups": group.outputs,
+            "bytes": group.size,
+        }
+        for group in plan.groups
+    ]

@@ -1,0 +1,99 @@
+"""What the commands of services with plans on the timeline share: plan, schedule, execute, or schedule and execute (``compact``, ``cluster``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
+from pyhudi_core.opening import open_table
+from pyhudi_core.services.planned import PlannedService
+
+Groups = Callable[[Any], list[dict[str, Any]]]
+"""What JSON shows of the file groups of a plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the user asked for."""
+
+    only_plan: bool
+    only_schedule: bool
+    only_execute: bool
+    instant: str | None
+    due: bool
+    as_json: bool
+    options: tuple[str, ...]
+
+
+def planned_options(done: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The location and the options of such a command, such as ``compacted`` and ``hoodie.compaction.strategy``."""
+    added = (
+        at_location,
+        click.option("--plan", "only_plan", is_flag=True, help=f"Show what would be {done}, and change nothing."),
+        click.option(
+            "--schedule", "only_schedule", is_flag=True, help="Put the plan on the timeline; any process executes it."
+        ),
+        click.option("--execute", "only_execute", is_flag=True, help="Execute the oldest plan that nobody executes."),
+        click.option("--instant", help="With --execute: the requested time of the plan."),
+        click.option("--due", is_flag=True, help="Only if the trigger of the options says that it is due."),
+        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+        click.option(
+            "--option",
+            "options",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help=f"An option, such as {example}; may be repeated.",
+        ),
+        click.pass_context,
+    )
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(added):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def carry_out(
+    context: click.Context, location: str, storage_options: dict[str, str], name: str, wanted: Wanted, groups: Groups
+) -> None:
+    """Do what was asked for with the service of this name. Exit code 0: done, or nothing to do; 2: it failed."""
+    if sum((wanted.only_plan, wanted.only_schedule, wanted.only_execute)) > 1:
+        raise click.UsageError("give one of --plan, --schedule and --execute")
+    with reporting_errors(context):
+        given = dict(text.partition("=")[::2] for text in wanted.options)
+        service: PlannedService[Any, Any, Any] = getattr(open_table(location, storage_options, options=given), name)
+        planned = service.plan(triggered=wanted.due)
+        shown = {
+            "due": bool(planned),
+            "figures": dict(planned.figures),
+            "why_not": planned.why_not,
+            "trigger": planned.trigger,
+            "trigger_says_due": planned.due,
+            "file_groups": groups(planned),
+        }
+        if wanted.only_plan:
+            _show(shown, str(planned), wanted)
+        elif wanted.only_schedule:
+            found = service.schedule(triggered=wanted.due)
+            text = f"Planned {found.requested_time}: {planned}" if found is not None else str(planned)
+            _show(shown | {"instant": found.requested_time if found else None}, text, wanted)
+        elif wanted.due and not planned and not wanted.only_execute:
+            _show({"instants": [], "figures": {}, "why_not": planned.why_not}, str(planned), wanted)
+        else:
+            done = service.execute(wanted.instant) if wanted.only_execute else service.run()
+            times = [instant.requested_time for instant in done.instants]
+            _show({"instants": times, "figures": dict(done.figures), "why_not": done.why_not}, str(done), wanted)
+
+
+def _show(found: dict[str, Any], text: str, wanted: Wanted) -> None:
+    if wanted.as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        console().print(safe(text))

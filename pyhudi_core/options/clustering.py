@@ -1,0 +1,106 @@
+"""The options of clustering: when small files are merged and sorted, which of them, and how. The keys and defaults are Hudi's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.options.option import MEBIBYTE, Option, words
+
+_UPDATES_PACKAGE = "org.apache.hudi.client.clustering.update.strategy."
+_UPDATE_STRATEGIES = {
+    "reject": "reject",
+    "allow": "allow",
+    f"{_UPDATES_PACKAGE}SparkRejectUpdateStrategy".lower(): "reject",
+    f"{_UPDATES_PACKAGE}SparkAllowUpdateStrategy".lower(): "allow",
+}
+
+CLUSTERING_OPTIONS = (
+    Option("hoodie.clustering.inline", "clustering.inline", bool, False,
+           "Every commit also executes planned clusterings without an executor, and clusters the table if that is due.",
+           aliases=("hoodie.datasource.clustering.inline.enable",)),
+    Option("hoodie.clustering.schedule.inline", "clustering.schedule_inline", bool, False,
+           "Every commit plans a clustering if that is due; another process executes it."),
+    Option("hoodie.clustering.inline.max.commits", "clustering.max_commits", int, 4,
+           "Number of commits since the last clustering after which a clustering is due. `table.clustering.run()` ignores it.", minimum=1),
+    Option("hoodie.clustering.updates.strategy", "clustering.updates", str, "reject",
+           "What happens to a write that changes file groups of a planned clustering: `reject`, it conflicts; `allow`, it may commit, and the "
+           "clustering is given up. Hudi's class names are accepted.", choices=_UPDATE_STRATEGIES),
+    Option("hoodie.clustering.plan.strategy.small.file.limit", "clustering.small_limit", int, 300 * MEBIBYTE,
+           "Base files smaller than this many bytes are clustered.", minimum=1),
+    Option("hoodie.clustering.plan.strategy.target.file.max.bytes", "clustering.target_size", int, 1024 * MEBIBYTE,
+           "Target size of the base files that a clustering makes, in bytes.", minimum=1024),
+    Option("hoodie.clustering.plan.strategy.max.bytes.per.group", "clustering.group_bytes", int, 2048 * MEBIBYTE,
+           "Maximum bytes of base files that are sorted together. In this process their rows must fit into memory.", minimum=1024),
+    Option("hoodie.clustering.plan.strategy.max.num.groups", "clustering.max_groups", int, 30,
+           "Maximum number of clustering groups of one plan.", minimum=1),
+    Option("hoodie.clustering.plan.strategy.single.group.clustering.enabled", "clustering.single_groups", bool, True,
+           "A single small file is clustered, too, if that changes the order of its rows or merges its log files."),
+    Option("hoodie.clustering.plan.strategy.sort.columns", "clustering.sort_columns", str, "",
+           "Comma-separated columns by which a clustering sorts the rows. By default it only merges small files."),
+    Option("hoodie.layout.optimize.strategy", "clustering.layout", str, "LINEAR",
+           "The order of the rows: `LINEAR`, by one sort column after the other; `ZORDER` and `HILBERT`, along a curve through all of them, so that "
+           "conditions on each of the columns skip files and row groups.", choices=words("LINEAR", "ZORDER", "HILBERT")),
+    Option("hoodie.clustering.plan.partition.filter.mode", "clustering.partition_filter", str, "NONE",
+           "The partitions that are clustered: `NONE`, all; `RECENT_DAYS`, the last ones by name; `SELECTED_PARTITIONS`, those between two names.",
+           choices=words("NONE", "RECENT_DAYS", "SELECTED_PARTITIONS"), not_yet=("day_rolling",)),
+    Option("hoodie.clustering.plan.strategy.daybased.lookback.partitions", "clustering.recent_partitions", int, 2,
+           "Number of partitions that `RECENT_DAYS` selects.", minimum=1),
+    Option("hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions", "clustering.skipped_partitions", int, 0,
+           "Number of the last partitions that `RECENT_DAYS` leaves out.", minimum=0),
+    Option("hoodie.clustering.plan.strategy.cluster.begin.partition", "clustering.first_partition", str, None,
+           "The first partition that `SELECTED_PARTITIONS` selects."),
+    Option("hoodie.clustering.plan.strategy.cluster.end.partition", "clustering.last_partition", str, None,
+           "The last partition that `SELECTED_PARTITIONS` selects."),
+    Option("hoodie.clustering.plan.strategy.partition.selected", "clustering.partitions", str, None,
+           "Comma-separated partitions that are clustered; others are not."),
+    Option("hoodie.clustering.plan.strategy.partition.regex.pattern", "clustering.partition_pattern", str, None,
+           "Only partitions that match this regular expression as a whole are clustered."),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringOptions:
+    """When small files are merged and sorted, which of them, and how; sizes in bytes."""
+
+    inline: bool
+    schedule_inline: bool
+    max_commits: int
+    updates: str
+    small_limit: int
+    target_size: int
+    group_bytes: int
+    max_groups: int
+    single_groups: bool
+    sort_columns: str
+    layout: str
+    partition_filter: str
+    recent_partitions: int
+    skipped_partitions: int
+    first_partition: str | None
+    last_partition: str | None
+    partitions: str | None
+    partition_pattern: str | None
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The sort columns."""
+        return tuple(name for name in map(str.strip, self.sort_columns.split(",")) if name)
+
+    def __post_init__(self) -> None:
+        if self.inline and self.schedule_inline:
+            raise InvalidOptionError(
+                "hoodie.clustering.inline and hoodie.clustering.schedule.inline are both true",
+                hint="Set the first one to plan and execute after commits, the second one to plan only",
+            )
+        if self.layout != "LINEAR" and not self.sort_columns:
+            raise InvalidOptionError(
+                f"hoodie.layout.optimize.strategy is {self.layout}, and there are no sort columns",
+                hint="Give the columns by hoodie.clustering.plan.strategy.sort.columns",
+            )
+        between = (self.first_partition, self.last_partition)
+        if self.partition_filter == "SELECTED_PARTITIONS" and None in between:
+            raise InvalidOptionError(
+                "hoodie.clustering.plan.partition.filter.mode is SELECTED_PARTITIONS, and the first or the last partition is missing",
+                hint="Give hoodie.clustering.plan.strategy.cluster.begin.partition and hoodie.clustering.plan.strategy.cluster.end.partition",
+            )

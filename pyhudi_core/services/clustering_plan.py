@@ -1,0 +1,230 @@
+"""The plan of a clustering: which file slices are rewritten together, in which order. A value, and the Avro record that Hudi keeps on the timeline.
+
+Specification, "Re-writing"; the record is ``HoodieRequestedReplaceMetadata`` with a ``HoodieClusteringPlan``, as releases 1.0 to 1.2 write it. File
+paths in it are absolute, as Hudi's executor needs them. Here only their names count, so a table may be moved between plan and execution. Hudi's plan
+names the sort columns and not the kind of order. Ours names both, and an executor that does not know the second key ignores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi_core.errors import CorruptTimelineError, UnsafePathError
+from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
+from pyhudi_core.formats.avro.container import decode_record, encode_record
+from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.services.service import Figures
+
+RECORD = "HoodieRequestedReplaceMetadata"
+EXECUTION_CLASS = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
+SORT_KEY = "hoodie.clustering.plan.strategy.sort.columns"
+LAYOUT_KEY = "hoodie.layout.optimize.strategy"
+MEBIBYTE = 1 << 20
+LINEAR = "LINEAR"
+_LAYOUTS = (LINEAR, "ZORDER", "HILBERT")
+
+
+@dataclass(frozen=True, slots=True)
+class RowOrder:
+    """The order of rows: by columns one after the other (LINEAR), or along a curve through them. No columns: rows stay as they are."""
+
+    columns: tuple[str, ...] = ()
+    layout: str = LINEAR
+
+    def __str__(self) -> str:
+        if not self.columns:
+            return "unsorted"
+        columns = ", ".join(self.columns)
+        return f"sorted by {columns}" if self.layout == LINEAR else f"in {self.layout} order of {columns}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringGroup:
+    """Slices of one partition that are rewritten together, into so many new file groups."""
+
+    slices: tuple[FileSlice, ...]
+    outputs: int
+    default_bytes: int = 0
+
+    @property
+    def partition(self) -> str:
+        return self.slices[0].partition
+
+    @property
+    def size(self) -> int:
+        """Bytes of base files and logs."""
+        return sum(piece.size for piece in self.slices)
+
+    def to_avro(self, location: str) -> dict[str, Any]:
+        """As ``HoodieClusteringGroup``; ``location`` is that of the table."""
+        logs = [log for piece in self.slices for log in piece.logs]
+        log_bytes = sum(log.size for log in logs)
+        bases = [0 if piece.base is None else piece.base.size for piece in self.slices]
+        read = sum((base + sum(log.size for log in piece.logs)) // MEBIBYTE for base, piece in self._with(bases))
+        write = sum(
+            (base if piece.base is not None else self.default_bytes) // MEBIBYTE for base, piece in self._with(bases)
+        )
+        return {
+            "slices": [_slice_record(piece, location) for piece in self.slices],
+            "metrics": {
+                "TOTAL_LOG_FILES": float(len(logs)),
+                "TOTAL_LOG_FILES_SIZE": float(log_bytes),
+                "TOTAL_IO_READ_MB": float(read),
+                "TOTAL_IO_WRITE_MB": float(write),
+                "TOTAL_IO_MB": float(read + write),
+            },
+            "numOutputFileGroups": self.outputs,
+            "extraMetadata": None,
+            "version": 1,
+        }
+
+    def _with(self, bases: list[int]) -> zip[tuple[int, FileSlice]]:
+        return zip(bases, self.slices, strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringPlan:
+    """What a clustering would rewrite; false, with the reason, if it is nothing.
+
+    Attributes:
+        groups: what is rewritten together.
+        order: of the rows in the new files.
+        why_not: why there is nothing, or what was left out.
+        trigger: what the trigger of the options says, such as ``3 of 4 commits``.
+        due: whether that trigger says that it is time.
+        location: of the table, for the absolute paths of the record.
+    """
+
+    groups: tuple[ClusteringGroup, ...] = ()
+    order: RowOrder = RowOrder()
+    why_not: str = ""
+    trigger: str = ""
+    due: bool = False
+    location: str = ""
+
+    @property
+    def file_groups(self) -> frozenset[tuple[str, str]]:
+        """(partition, file id) of each slice."""
+        return frozenset(piece.group for group in self.groups for piece in group.slices)
+
+    @property
+    def figures(self) -> Figures:
+        """Groups, file groups before and after, bytes."""
+        return {
+            "groups": len(self.groups),
+            "file_groups": sum(len(group.slices) for group in self.groups),
+            "new_file_groups": sum(group.outputs for group in self.groups),
+            "bytes": sum(group.size for group in self.groups),
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self.groups)
+
+    def __str__(self) -> str:
+        trigger = f" ({self.trigger})" if self.trigger else ""
+        if not self:
+            return f"Nothing to cluster: {self.why_not}{trigger}"
+        figures = self.figures
+        left = f"; {self.why_not}" if self.why_not else ""
+        counts = (
+            f"{figures['file_groups']:,} file groups into {figures['new_file_groups']:,}, {figures['bytes']:,} bytes"
+        )
+        return f"Cluster {counts}, {self.order}{left}{trigger}"
+
+    def encode(self, sync_marker: bytes) -> bytes:
+        """The bytes of the requested file."""
+        params = {SORT_KEY: ",".join(self.order.columns)} if self.order.columns else {}
+        if self.order.layout != LINEAR:
+            params[LAYOUT_KEY] = self.order.layout
+        plan = {
+            "inputGroups": [group.to_avro(self.location) for group in self.groups],
+            "strategy": {"strategyClassName": EXECUTION_CLASS, "strategyParams": params, "version": 1},
+            "extraMetadata": {},
+            "version": 1,
+            "preserveHoodieMetadata": True,
+            "missingSchedulePartitions": [],
+        }
+        record = {
+            "operationType": str(OperationType.CLUSTER),
+            "clusteringPlan": plan,
+            "extraMetadata": {},
+            "version": 1,
+        }
+        return encode_record(RECORD, record, sync_marker=sync_marker)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringWork:
+    """What a requested file says is to be done. Its slices have no sizes."""
+
+    groups: tuple[ClusteringGroup, ...]
+    order: RowOrder
+
+    @property
+    def file_groups(self) -> frozenset[tuple[str, str]]:
+        """(partition, file id) of each slice."""
+        return frozenset(piece.group for group in self.groups for piece in group.slices)
+
+
+def decode(data: bytes, path: str) -> ClusteringWork:
+    """The work of a plan of ours or of Hudi's. Raises `CorruptTimelineError`."""
+    record = decode_record(data, RECORD, path=path) if data else {}
+    try:
+        plan = record.get("clusteringPlan") or {}
+        params = (plan.get("strategy") or {}).get("strategyParams") or {}
+        groups = tuple(_group(group) for group in plan.get("inputGroups") or ())
+        columns = tuple(name for name in map(str.strip, (params.get(SORT_KEY) or "").split(",")) if name)
+        layout = params.get(LAYOUT_KEY) or LINEAR
+        if layout not in _LAYOUTS:
+            raise ValueError(f"{layout!r} is no order of rows that this release knows")
+        if not plan.get("preserveHoodieMetadata", True):
+            raise ValueError("it asks for new commit times of all rows")
+    except (ValueError, TypeError, AttributeError, UnsafePathError) as error:
+        raise CorruptTimelineError(
+            f"A clustering plan cannot be executed: {error}",
+            path=path,
+            hint="Look at what wrote it; nothing was changed. table.clustering.cancel(instant) removes the plan.",
+        ) from error
+    return ClusteringWork(groups, RowOrder(columns, layout))
+
+
+def _group(record: Mapping[str, Any]) -> ClusteringGroup:
+    slices = tuple(_slice(piece) for piece in record.get("slices") or ())
+    if not slices or len({piece.partition for piece in slices}) > 1:
+        raise ValueError("a group has no slices, or slices of several partitions")
+    return ClusteringGroup(slices, max(1, int(record.get("numOutputFileGroups") or 1)))
+
+
+def _slice(record: Mapping[str, Any]) -> FileSlice:
+    partition = safe_relative_path(record["partitionPath"]) if record.get("partitionPath") else ""
+    if record.get("bootstrapFilePath"):
+        raise ValueError("it has a bootstrap file, whose rows this release does not read")
+    base = _name(record["dataFilePath"], record) if record.get("dataFilePath") else None
+    logs = [_name(path, record) for path in record.get("deltaFilePaths") or ()]
+    found = tuple(LogFile(partition, log, 0) for log in logs if isinstance(log, LogFileName))
+    if len(found) != len(logs) or not (base is None or isinstance(base, BaseFileName)) or not (found or base):
+        raise ValueError(f"it names other files of {record.get('fileId')!r} than a base file and logs")
+    ordered = tuple(sorted(found, key=lambda log: log.order))
+    return FileSlice(None if base is None else BaseFile(partition, base, 0), None, ordered)
+
+
+def _name(path: str, record: Mapping[str, Any]) -> BaseFileName | LogFileName:
+    name = parse_data_file(path.rpartition("/")[2])
+    if name is None or name.file_id != record.get("fileId"):
+        raise ValueError(f"{path!r} is no file of the file group {record.get('fileId')!r}")
+    return name
+
+
+def _slice_record(piece: FileSlice, location: str) -> dict[str, Any]:
+    return {
+        "dataFilePath": "" if piece.base is None else f"{location}/{piece.base.path}",
+        "deltaFilePaths": [f"{location}/{log.path}" for log in piece.logs],
+        "fileId": piece.file_id,
+        "partitionPath": piece.partition,
+        "bootstrapFilePath": "",
+        "version": 1,
+    }
