@@ -17,6 +17,9 @@ MINUTES ?= 115
 RECORD ?= 1
 HUDI ?=
 COMMA := ,
+# Compiled modules are kept, beside neither the sources nor the packages: each of the many processes of a suite would compile them.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
+export PYTHONDONTWRITEBYTECODE :=
 HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
 TESTS ?= tests
 

@@ -1,35 +1,94 @@
-"""Apache Hudi tables, version 8 of the format, in Python: on Spark through PySpark, and on Arrow without Spark."""
+"""Apache Hudi tables, version 8 of the format, in Python: on Spark through PySpark, and on Arrow without Spark.
+
+Names are imported on first use: a program that only declares tables, such as Dagster's loading of definitions, does not wait for the writer.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from pyhudi_core import errors
-from pyhudi_core.conflicts.requirement import (
-    CommitRequirement,
-    FileGroupAt,
-    LatestInstantIs,
-    NoCommitAfter,
-    PropertyIs,
-    SchemaIs,
-)
-from pyhudi_core.doctor import Limits
-from pyhudi_core.errors import HudiError
-from pyhudi_core.model.commit import CommitMetadata, WriteStat
-from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.model.operation import OperationType
-from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.opening import check_table, create_table, open_table
-from pyhudi_core.options import options_for_open
-from pyhudi_core.read.scan import Scan
-from pyhudi_core.read.sizes import Size, TableSize
-from pyhudi_core.services.service import ServicePlan, ServiceResult, TableService
-from pyhudi_core.services.transactions import held_transactions, transaction_watermark, transactions
-from pyhudi_core.table import HudiTable
-from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.requested_rollbacks import Rollback
-from pyhudi_core.transaction.status import CommitStatus
-from pyhudi_core.write.handle import Write
-from pyhudi_core.write.operations import commit_with_retries
-from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
+
+if TYPE_CHECKING:
+    from pyhudi_core.conflicts.requirement import CommitRequirement as CommitRequirement
+    from pyhudi_core.conflicts.requirement import FileGroupAt as FileGroupAt
+    from pyhudi_core.conflicts.requirement import LatestInstantIs as LatestInstantIs
+    from pyhudi_core.conflicts.requirement import NoCommitAfter as NoCommitAfter
+    from pyhudi_core.conflicts.requirement import PropertyIs as PropertyIs
+    from pyhudi_core.conflicts.requirement import SchemaIs as SchemaIs
+    from pyhudi_core.doctor import Limits as Limits
+    from pyhudi_core.errors import HudiError as HudiError
+    from pyhudi_core.model.commit import CommitMetadata as CommitMetadata
+    from pyhudi_core.model.commit import WriteStat as WriteStat
+    from pyhudi_core.model.instant import Action as Action
+    from pyhudi_core.model.instant import Instant as Instant
+    from pyhudi_core.model.instant import State as State
+    from pyhudi_core.model.operation import OperationType as OperationType
+    from pyhudi_core.model.properties import TableConfig as TableConfig
+    from pyhudi_core.opening import check_table as check_table
+    from pyhudi_core.opening import create_table as create_table
+    from pyhudi_core.opening import open_table as open_table
+    from pyhudi_core.options import options_for_open as options_for_open
+    from pyhudi_core.read.scan import Scan as Scan
+    from pyhudi_core.read.sizes import Size as Size
+    from pyhudi_core.read.sizes import TableSize as TableSize
+    from pyhudi_core.services.service import ServicePlan as ServicePlan
+    from pyhudi_core.services.service import ServiceResult as ServiceResult
+    from pyhudi_core.services.service import TableService as TableService
+    from pyhudi_core.services.transactions import held_transactions as held_transactions
+    from pyhudi_core.services.transactions import transaction_watermark as transaction_watermark
+    from pyhudi_core.services.transactions import transactions as transactions
+    from pyhudi_core.table import HudiTable as HudiTable
+    from pyhudi_core.timeline.active import Timeline as Timeline
+    from pyhudi_core.transaction.requested_rollbacks import Rollback as Rollback
+    from pyhudi_core.transaction.status import CommitStatus as CommitStatus
+    from pyhudi_core.write.handle import Write as Write
+    from pyhudi_core.write.operations import commit_with_retries as commit_with_retries
+    from pyhudi_core.write.result import Commit as Commit
+    from pyhudi_core.write.result import CommitStats as CommitStats
+    from pyhudi_core.write.result import CommitVerdict as CommitVerdict
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Action": "model.instant",
+    "Commit": "write.result",
+    "CommitMetadata": "model.commit",
+    "CommitRequirement": "conflicts.requirement",
+    "CommitStats": "write.result",
+    "CommitStatus": "transaction.status",
+    "CommitVerdict": "write.result",
+    "FileGroupAt": "conflicts.requirement",
+    "HudiError": "errors",
+    "HudiTable": "table",
+    "Instant": "model.instant",
+    "LatestInstantIs": "conflicts.requirement",
+    "Limits": "doctor",
+    "NoCommitAfter": "conflicts.requirement",
+    "OperationType": "model.operation",
+    "PropertyIs": "conflicts.requirement",
+    "Rollback": "transaction.requested_rollbacks",
+    "Scan": "read.scan",
+    "SchemaIs": "conflicts.requirement",
+    "ServicePlan": "services.service",
+    "ServiceResult": "services.service",
+    "Size": "read.sizes",
+    "State": "model.instant",
+    "TableConfig": "model.properties",
+    "TableService": "services.service",
+    "TableSize": "read.sizes",
+    "Timeline": "timeline.active",
+    "Write": "write.handle",
+    "WriteStat": "model.commit",
+    "check_table": "opening",
+    "commit_with_retries": "write.operations",
+    "create_table": "opening",
+    "held_transactions": "services.transactions",
+    "open_table": "opening",
+    "options_for_open": "options",
+    "transaction_watermark": "services.transactions",
+    "transactions": "services.transactions",
+}
+"""The module of each public name."""
 
 __all__ = [
     "Action",
@@ -71,3 +130,16 @@ __all__ = [
     "transaction_watermark",
     "transactions",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

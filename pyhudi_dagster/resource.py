@@ -46,7 +46,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         root = self.warehouse if is_absolute else str(Path(self.warehouse).resolve())
         return f"{root.rstrip('/')}/{name}"
 
-    def table(self, name: str, settings: TableSettings | None = None) -> hudi.HudiTable:
+    def table(self, name: str, settings: TableSettings | None = None) -> "hudi.HudiTable":
         """Open a table by its name, such as ``sales/orders``; starts no JVM. Raises `TableNotFoundError`.
 
         ``settings`` are those of the table's asset: their options also apply, as in every run that writes the table.
@@ -59,7 +59,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         own = dict(settings.options)
         return {**{key: value for key, value in self.options.items() if key not in own}, **hudi.options_for_open(own)}
 
-    def table_or_new(self, name: str, settings: TableSettings, schema: Any) -> hudi.HudiTable:
+    def table_or_new(self, name: str, settings: TableSettings, schema: Any) -> "hudi.HudiTable":
         """Open the table, or create it with these settings and this schema (pyarrow or Spark) if it does not exist.
 
         Raises `TableMismatchError` if the existing table has other settings, and `RunEndedError` in an interrupted step, because such a step
@@ -84,7 +84,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         except TableExistsError:  # another run created it first
             return self._matching(name, settings)
 
-    def _matching(self, name: str, settings: TableSettings) -> hudi.HudiTable:
+    def _matching(self, name: str, settings: TableSettings) -> "hudi.HudiTable":
         table = self.table(name, settings)
         refuse_mismatch(table, settings)
         return table

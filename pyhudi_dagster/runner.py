@@ -23,7 +23,7 @@ from pyhudi_dagster.errors import CheckpointGapError, RunEndedError, TableMismat
 from pyhudi_dagster.identity import Identity, attempt_of, begun, identity_of, partition_keys_of
 
 T = TypeVar("T")
-Gate = Callable[[hudi.HudiTable], None]
+Gate = Callable[["hudi.HudiTable"], None]
 """Raises an error to refuse the commit. Called once per attempt, just before the commit is decided."""
 
 NOT_RETRIED = (

@@ -17,3 +17,14 @@ def test_libraries_that_only_some_calls_need_are_not_imported(begin: str) -> Non
     code = f"{begin}\nimport sys; print('loaded:', *[name for name in {LATE!r} if name in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.splitlines()[-1].split() == ["loaded:"]
+
+
+def test_the_package_loads_its_modules_when_their_names_are_used() -> None:
+    code = "import pyhudi_core, sys; before = 'pyhudi_core.table' in sys.modules; pyhudi_core.open_table; print(before, 'pyhudi_core.table' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["False", "True"]
+    names = "import pyhudi_core; print(sorted(set(pyhudi_core.__all__) - set(dir(pyhudi_core))), [getattr(pyhudi_core, name) for name in pyhudi_core.__all__] and 'all')"
+    assert subprocess.run([sys.executable, "-c", names], capture_output=True, text=True, check=True).stdout.split() == [
+        "[]",
+        "all",
+    ]
