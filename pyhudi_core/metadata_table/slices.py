@@ -1,8 +1,9 @@
 """File slices of the metadata table's partitions, and their entries for given keys.
 
 The metadata table is a merge-on-read table, but the data table decides which of its blocks count. A block whose instant is pending in the data
-table does not count, although the metadata table's own commit has completed; so one decision publishes both. The entries of a key are returned in
-the order of their arrival, base file first; ``merging`` merges them.
+table does not count, although the metadata table's own commit has completed; so one decision publishes both. An instant that has left the metadata
+table's active timeline counts if its archived timeline has it. The entries of a key are returned in the order of their arrival, base file first;
+``merging`` merges them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_f
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
+from pyhudi_core.timeline.history import History
 
+_TIMELINE = f"{FOLDER}/.hoodie/timeline"
 Find = Callable[[HFileReader], Iterator[Entries]]
 
 
@@ -48,11 +51,13 @@ class MetadataSlices:
     data: Timeline
     blocks_read: int = 0
     _slices: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
+    _history: History | None = None
+    _archived: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
     def load(cls, storage: Storage, data: Timeline) -> MetadataSlices:
         """Read the metadata table's timeline once."""
-        return cls(storage, TimelineFolder(storage, f"{FOLDER}/.hoodie/timeline").load(), data)
+        return cls(storage, TimelineFolder(storage, _TIMELINE).load(), data)
 
     def pieces(self, partition: str) -> tuple[Piece, ...]:
         """Return the newest slice of each file group of a partition, in the order of the groups' numbers."""
@@ -91,14 +96,7 @@ class MetadataSlices:
 
         Commits completed before the metadata table was first built are included in that first build.
         """
-        built = min(
-            (
-                i.completion_time or ""
-                for i in self.own
-                if i.requested_time.startswith(INITIAL_INSTANTS) and i.is_completed
-            ),
-            default="",
-        )
+        built = min((i.completion_time or "" for i in self.builds() if i.is_completed), default="")
         oldest = min((i.requested_time for i in self.own if i.is_completed), default="~")
         for commit in commits:
             own = self.own.find(commit.requested_time)
@@ -132,10 +130,32 @@ class MetadataSlices:
             if i.action is Action.DELTACOMMIT and not i.requested_time.startswith(INITIAL_INSTANTS)
         )
 
+    def builds(self) -> tuple[Instant, ...]:
+        """The instants that built partitions for the first time; the first of them is found in the archived timeline, too."""
+        active = tuple(i for i in self.own if i.requested_time.startswith(INITIAL_INSTANTS))
+        if active or not self.own.has_history:
+            return active
+        return tuple(filter(None, [self.history.find(f"{INITIAL_INSTANTS}000", Action.DELTACOMMIT)]))
+
+    @property
+    def history(self) -> History:
+        """The archived timeline of the metadata table."""
+        if self._history is None:
+            self._history = TimelineFolder(self.storage, _TIMELINE).history
+        return self._history
+
     def _is_older(self, requested_time: str) -> bool:
         """Whether the instant has left the active timeline, and so had completed."""
-        writes = [i.requested_time for i in self.own if i.action in DATA_ACTIONS or i.is_pending]
-        return bool(writes) and requested_time < min(writes)
+        # A partition that was built late has one of the first times, too, whatever is archived.
+        later = (i for i in self.own if not i.requested_time.startswith(INITIAL_INSTANTS))
+        writes = [i.requested_time for i in later if i.action in DATA_ACTIONS or i.is_pending]
+        if not writes or requested_time >= min(writes):
+            return False
+        if not self.own.has_history:
+            return True
+        if requested_time not in self._archived:
+            self._archived[requested_time] = self.history.find(requested_time) is not None
+        return self._archived[requested_time]
 
     def _assemble(self, partition: str) -> Iterable[Piece]:
         folder = f"{FOLDER}/{partition}"

@@ -118,10 +118,10 @@ class Archival(TableService[ArchivalResult]):
 
     def after_commit(self, engine: Engine | None) -> None:
         """Archive, if that is due and ``hoodie.archive.automatic`` is on; by the timeline that the commit found, without a listing."""
-        options, folder = self.context.options.archival, self.context.folder
-        found = (folder.latest or folder.load()) if options.automatic else None
-        if found is not None and len(found.commits) + 1 > options.max_commits:
-            archive(self.context, rules_of(self.context, triggered=True))
+        folder, rules = self.context.folder, rules_of(self.context, triggered=True)
+        found = (folder.latest or folder.load()) if self.context.options.archival.automatic else None
+        if found is not None and len(found.commits) + 1 > (rules.keep_max or 0):
+            archive(self.context, rules)
 
     def _execute(self, requested_time: str | None, execution: Execution) -> ArchivalResult:
         return self.run(gate=execution.gate)
@@ -131,16 +131,19 @@ class Archival(TableService[ArchivalResult]):
 
 
 def rules_of(context: TableContext, *, triggered: bool) -> ArchivalRules:
-    """The rules by the options; ``triggered``: only when there are more commits than `hoodie.keep.max.commits``."""
-    options = context.options.archival
-    keep_max = options.max_commits if triggered else None
-    return ArchivalRules(options.min_commits, keep_max, options.beyond_savepoint)
+    """The rules by the options; ``triggered``: only when there are more commits than `hoodie.keep.max.commits``.
+
+    A metadata table keeps one commit more than its data table, as in Hudi.
+    """
+    options, more = context.options.archival, 1 if context.place.prefix else 0
+    keep_max = options.max_commits + more if triggered else None
+    return ArchivalRules(options.min_commits + more, keep_max, options.beyond_savepoint)
 
 
 def archive(context: TableContext, rules: ArchivalRules, gate: Gate | None = None) -> ArchivalResult:
     """Archive what the rules allow, and finish what an earlier run left. Raises `LockTimeoutError`, and errors of damaged files."""
     planned = plan_now(context, rules)
-    if context.config.table_type is not TableType.COPY_ON_WRITE:
+    if not _is_archived(context):
         return ArchivalResult(why_not=planned.why_not)
     swept, before = _sweep(context, planned) if planned else ((), "")
     if not planned and not _is_left_over(context):
@@ -153,7 +156,7 @@ def archive(context: TableContext, rules: ArchivalRules, gate: Gate | None = Non
         step = _when_published(context, partial(_move, context, rules, before, cleaned))
         done = done.and_then(step)
         if len(step.instants) < AT_ONCE:
-            if done:
+            if done and not context.place.prefix:
                 sweep_late_bytes(context, done.instants[-1].requested_time)
             return replace(done, why_not=done.why_not or planned.why_not)
         rules = replace(rules, keep_max=None)  # it was due when it began
@@ -214,10 +217,11 @@ def plan_now(context: TableContext, rules: ArchivalRules) -> ArchivalPlan:
 
 
 def _plan(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Instant], bool]) -> ArchivalPlan:
-    if context.config.table_type is not TableType.COPY_ON_WRITE:
+    if not _is_archived(context):
         return ArchivalPlan(why_not="the table is merge-on-read, whose timeline Hudi archives")
     # Reservations first: a writer that gives its own back in between has completed, and shows on the timeline.
     reserved = _reserved(context)
+    data_first = _data_first(context)
     timeline = _unarchived(context.folder)
     known = {instant.requested_time for instant in timeline}
     state = ArchivalState(
@@ -227,11 +231,26 @@ def _plan(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Ins
         earliest_to_retain=_earliest_to_retain(context, timeline),
         metadata_table=_metadata_table(context),
         empty=_empty(context, timeline, rules),
+        compaction_trigger=context.options.metadata.compact_after if context.place.prefix else None,
+        data_first=data_first,
     )
     plan = plan_archival(state, rules)
     replacing = [i for i in plan.instants if i.action is Action.REPLACECOMMIT]
     uncleaned = frozenset(i.requested_time for i in replacing if not is_cleaned(i))
     return plan_archival(replace(state, uncleaned=uncleaned), rules) if uncleaned else plan
+
+
+def _is_archived(context: TableContext) -> bool:
+    """Whether this release archives the timeline: of copy-on-write tables, and of metadata tables."""
+    return context.config.table_type is TableType.COPY_ON_WRITE or bool(context.place.prefix)
+
+
+def _data_first(context: TableContext) -> str | None:
+    """For a metadata table: the first time on the timeline of its data table. Readers ask that timeline first for what is in a log file."""
+    if not context.place.prefix:
+        return None
+    data = next(place for place in context.companions if not place.prefix)
+    return min((instant.requested_time for instant in data.folder.load()), default="")
 
 
 def _unarchived(folder: TimelineFolder) -> Timeline:
@@ -303,7 +322,9 @@ def _is_cleaned(context: TableContext, instant: Instant) -> bool:
 def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], str]:
     """Remove base files from before the first write that stays, which no completed commit names. Returns them, and that write's requested time."""
     # The listing first: whose file it shows has announced itself before, and is on the timeline after it, though the plan may not know it.
-    listed = [(split(info.path)[1], info.path) for info in context.storage.list("") if info.path[:8] != ".hoodie/"]
+    # Files of a metadata table count by their instants alone, and commits of Hudi's do not name all of them.
+    infos = () if context.place.prefix else context.storage.list("")
+    listed = [(split(info.path)[1], info.path) for info in infos if info.path[:8] != ".hoodie/"]
     timeline = _unarchived(context.folder)
     going = {instant.group for instant in plan.instants}
     last = max(instant.requested_time for instant in plan.instants if instant.action in DATA_ACTIONS)

@@ -52,6 +52,7 @@ class ArchivalState:
         metadata_table: where the table has one in use.
         compaction_trigger: deltacommits after which a merge-on-read table is compacted; None where that is not counted.
         empty: requested times of commits that changed no rows.
+        data_first: for a metadata table, the first time on the timeline of its data table; None for a data table.
     """
 
     timeline: Timeline
@@ -62,6 +63,7 @@ class ArchivalState:
     metadata_table: MetadataTableInUse | None = None
     compaction_trigger: int | None = None
     empty: frozenset[str] = field(default=frozenset())
+    data_first: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ def _limits(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRul
     yield from _metadata_table(state, commits)
     yield from _old_names(commits)
     yield from _unsaved(state, commits)
+    if state.data_first is not None:
+        yield Limit(state.data_first, f"{state.data_first} is on the timeline of the data table")
     newest = max(commits, key=lambda i: i.completion_time or "")
     yield Limit(newest.requested_time, f"{newest.requested_time} has the greatest completion time")
     if state.schema_commit is not None:

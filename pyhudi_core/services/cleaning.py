@@ -92,7 +92,7 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
         return done.and_then(super()._run(how, retries))
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CleaningPlan:
-        return plan_cleaning(self.context, timeline, triggered=triggered)
+        return plan_cleaning(self.context, timeline, self.context.options.cleaning, triggered=triggered)
 
     def _refuse_outdated(self, transaction: Transaction, plan: CleaningPlan, found: Timeline) -> None:
         refuse_outdated(transaction, found)

@@ -18,6 +18,7 @@ from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.file_names import split
 from pyhudi_core.services.cleaning_plan import DONE, PlannedClean
+from pyhudi_core.services.cleaning_planning import view_of
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
@@ -71,7 +72,7 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
     def _still_needed(self, timeline: Timeline) -> frozenset[str]:
         """Files of the plan that belong to the newest state or to a savepoint."""
         context = self.transaction.context
-        newest = load(context, timeline).view.all_slices(self.work.files)
+        newest = view_of(context, timeline).all_slices(self.work.files)
         files = {file.path for piece in newest for file in piece.files}
         return frozenset(self.work.paths) & (files | kept_files(context.folder, timeline))
 
@@ -81,14 +82,13 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
             return retries.until_done(lambda: self._attempt(done))
 
     def _attempt(self, done: PlannedClean) -> Finished:
-        if self.rounds:
+        if self.rounds and not self.transaction.context.place.prefix:
             markers.remove_at_companions(self.transaction.context, self.transaction.requested_time)
             self.transaction = replace(self.transaction, context=reopened(self.transaction.context))
         self.rounds += 1
         transaction = self.transaction
         context = transaction.context
-        snapshot = load(context)
-        companions = self._staged(snapshot, done)
+        companions = () if context.place.prefix else self._staged(load(context), done)
         took_ms = context.runtime.clock.now_ms() - self.began_ms
         metadata = done.metadata(transaction.requested_time, took_ms, self.how.extra_metadata)
 

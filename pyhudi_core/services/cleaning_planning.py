@@ -15,15 +15,19 @@ from pyhudi_core.conflicts.concurrent import conflict_error, pending_restores
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
 from pyhudi_core.conflicts.matrix import Verdict
 from pyhudi_core.errors import HudiError, ObjectNotFoundError
+from pyhudi_core.file_groups.listing import FileListing
+from pyhudi_core.file_groups.named_files import NamedFiles
+from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.instant import Action, Instant, format_time, is_time
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.options.write_options import CleaningOptions
 from pyhudi_core.runtime.collection import collector_paused
 from pyhudi_core.services import cleaning_rules
 from pyhudi_core.services.cleaning_plan import DONE, SAVEPOINTS_KEY, CleaningPlan
 from pyhudi_core.services.cleaning_rules import BY_VERSIONS, Readers, Retained
 from pyhudi_core.services.cleaning_slices import Judge
-from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.snapshot.snapshot import metadata_file_groups
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.savepoints import kept_files
 from pyhudi_core.transaction import layout
@@ -37,12 +41,26 @@ _MOST = 2
 """Commits that changed nothing keep at most so many times the commits of the options, as in archival."""
 
 
-def plan_cleaning(context: TableContext, timeline: Timeline, *, triggered: bool = False) -> CleaningPlan:
+def plan_cleaning(
+    context: TableContext, timeline: Timeline, options: CleaningOptions, *, triggered: bool = False
+) -> CleaningPlan:
     """What to clean in the state of a timeline. ``triggered``: nothing, unless the trigger of the options says that it is due.
 
     Raises nothing for tables that cannot be cleaned: the plan says why.
     """
-    options, policy = context.options.cleaning, context.options.cleaning.policy
+    with collector_paused():
+        return _plan(context, timeline, options, triggered=triggered)
+
+
+def view_of(context: TableContext, timeline: Timeline) -> FileGroupView:
+    """The file groups of a table, or of a metadata table at its place."""
+    if context.place.prefix:
+        return metadata_file_groups(context.storage, context.folder, timeline, context.runtime.executor)
+    return load(context, timeline).view
+
+
+def _plan(context: TableContext, timeline: Timeline, options: CleaningOptions, *, triggered: bool) -> CleaningPlan:
+    policy = options.policy
     last = last_clean(context, timeline)
     new = sum(1 for i in timeline.commits if i.requested_time > last.last_commit)
     trigger, due = f"{new} of {options.max_commits} commits", new >= options.max_commits
@@ -57,13 +75,13 @@ def plan_cleaning(context: TableContext, timeline: Timeline, *, triggered: bool 
         return nothing(f"the clean {planned[0].requested_time} is planned already, and has to be executed first")
     if pending_restores(timeline):
         return nothing("a restore is pending, so the content of the table is not known")
-    retained = _retained(context, timeline)
+    retained = _retained(context, timeline, options)
     if retained.nothing:
         return nothing(retained.why_not)
     unfit = unfit_because(context)
     if unfit is not None:
         return nothing(unfit)
-    found = _Search(context, load(context, timeline), retained, last).run()
+    found = _Search(context, timeline, options, view_of(context, timeline), retained, last).run()
     reasons = [retained.why_not, "" if found.files else "no file is old enough", found.why_not]
     return CleaningPlan(
         found.files,
@@ -137,9 +155,8 @@ def _conflict(context: TableContext, instant: Instant, verdict: Verdict, own: st
     return conflict_error(context, Conflict(ConflictKind.OPERATION, instant, operation=operation, verdict=verdict), own)
 
 
-def _retained(context: TableContext, timeline: Timeline) -> Retained:
+def _retained(context: TableContext, timeline: Timeline, options: CleaningOptions) -> Retained:
     """What stays by the policy of the options."""
-    options = context.options.cleaning
     now = context.runtime.clock.now_ms()
     known = {instant.requested_time for instant in timeline}
     beats = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
@@ -151,12 +168,12 @@ def _retained(context: TableContext, timeline: Timeline) -> Retained:
     if options.policy == "KEEP_LATEST_BY_HOURS":
         oldest = format_time(now - _HOUR_MS * options.hours, utc=context.utc)
         return cleaning_rules.by_time(timeline, oldest, readers)
-    return cleaning_rules.by_commits(timeline, _commits_to_keep(context, timeline), readers)
+    return cleaning_rules.by_commits(timeline, _commits_to_keep(context, timeline, options.commits), readers)
 
 
-def _commits_to_keep(context: TableContext, timeline: Timeline) -> int:
+def _commits_to_keep(context: TableContext, timeline: Timeline, wanted: int) -> int:
     """So many of the newest commits hold as many that changed something as the options say. Commits without files do not count, within limits."""
-    counted, wanted = 0, context.options.cleaning.commits
+    counted = 0
     for number, instant in enumerate(reversed(timeline.commits.instants)):
         if counted == wanted or number == _MOST * wanted:
             return number
@@ -169,7 +186,9 @@ class _Search:
     """The search for files that go. ``is_part``: not all that could go was looked at, or taken."""
 
     context: TableContext
-    snapshot: Snapshot
+    timeline: Timeline
+    options: CleaningOptions
+    view: FileGroupView
     retained: Retained
     last: LastClean
     files: dict[str, list[str]] = field(default_factory=dict)
@@ -182,25 +201,31 @@ class _Search:
 
     def run(self) -> _Search:
         """Look at each partition, until the limit of the options is reached."""
-        options, timeline = self.context.options.cleaning, self.snapshot.timeline
+        options, timeline = self.options, self.timeline
         saved = [i.requested_time for i in timeline if i.action is Action.SAVEPOINT and i.is_completed]
         self.savepoints = tuple(sorted(saved))
         partitions = self._chosen(list(self._partitions()))
         judge = self._judge(kept_files(self.context.folder, timeline))
-        listing = self.snapshot.view.listing
-        with collector_paused():
-            listing.prepare(partitions)
-            for partition in partitions:
-                self._take(partition, judge, listing.files(partition))
-                if self.is_full:
-                    self.is_part, self.why_not = True, f"a clean deletes at most about {options.max_files:,} files"
-                    break
+        self.listing.prepare(partitions)
+        for partition in partitions:
+            self._take(partition, judge, self.listing.files(partition))
+            if self.is_full:
+                self.is_part, self.why_not = True, f"a clean deletes at most about {options.max_files:,} files"
+                break
         return self
+
+    @property
+    def listing(self) -> FileListing:
+        """The files as they are listed. A listing that omits files is no danger here: what it omits stays, and each slice that it shows is compared
+        with older ones only. So commits need not be read to complete it.
+        """
+        found = self.view.listing
+        return found.listing if isinstance(found, NamedFiles) else found
 
     @property
     def is_full(self) -> bool:
         """Whether the limit of the options is reached."""
-        most = self.context.options.cleaning.max_files
+        most = self.options.max_files
         return 0 < most <= sum(map(len, self.files.values()))
 
     def _take(self, partition: str, judge: Judge, files: Iterable[Any]) -> None:
@@ -214,11 +239,11 @@ class _Search:
 
     def _judge(self, saved: frozenset[str]) -> Judge:
         before = self.retained.before
-        options = self.context.options.cleaning
-        visibility = self.snapshot.visibility
+        options = self.options
+        visibility = self.view.visibility
         gone = frozenset(
             (partition, file_id)
-            for instant in self.snapshot.timeline.commits
+            for instant in self.timeline.commits
             if instant.action is Action.REPLACECOMMIT and instant.requested_time < before
             for partition, file_ids in visibility.read_commit(instant).replaced.items()
             for file_id in file_ids
@@ -227,21 +252,21 @@ class _Search:
         return Judge(visibility, before, versions, visibility.replaced, gone, saved)
 
     def _partitions(self) -> Sequence[str]:
-        timeline, last = self.snapshot.timeline, self.last
+        timeline, last = self.timeline, self.last
         first = min((i.requested_time for i in timeline.commits), default=cleaning_rules.ANY)
         known = last.earliest and first <= last.earliest and last.savepoints <= {*self.savepoints}
-        if not (self.context.options.cleaning.incremental and known and self.retained.earliest is not None):
-            return self.snapshot.view.partitions()
+        if not (self.options.incremental and known and self.retained.earliest is not None):
+            return self.listing.partitions()
         self.incremental = True
         changed: set[str] = set()
         for instant in timeline.commits:
             if last.earliest <= instant.requested_time < self.retained.before:
-                changed |= self.snapshot.visibility.read_commit(instant).partitions
+                changed |= self.view.visibility.read_commit(instant).partitions
         return sorted(changed)
 
     def _chosen(self, partitions: Sequence[str]) -> list[str]:
         """Those that the filter of the options lets through."""
-        options = self.context.options.cleaning
+        options = self.options
         wanted = {path.strip() for path in options.partitions.split(",") if path.strip()}
         if not wanted and not options.partition_regex:
             return list(partitions)

@@ -19,7 +19,6 @@ from pyhudi_core.engine.base import Engine
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.file_groups.slicing import Piece
 from pyhudi_core.formats.avro.container import encode_record
-from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.compacting import compacted
 from pyhudi_core.metadata_table.record_schema import PLAIN_SCHEMA
 from pyhudi_core.metadata_table.slices import MetadataSlices, everything
@@ -30,6 +29,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.compaction import Compaction, CompactionResult
 from pyhudi_core.services.compaction_plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.compaction_rules import trigger_of
+from pyhudi_core.services.metadata_place import NONE, place_of
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
@@ -41,7 +41,6 @@ from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.write.handles.new_file import new_token
 
-_NONE = "the table has no metadata table"
 _DEFAULT_BYTES = 120 << 20
 
 
@@ -52,7 +51,7 @@ class MetadataCompaction(Compaction):
     summary = "rewrite the log files of the metadata table as base files"
 
     def __init__(self, context: TableContext) -> None:
-        found = next((place for place in context.companions if place.prefix == names.FOLDER), None)
+        found = place_of(context)
         self.data = context
         super().__init__(context if found is None else context.at(found))
         self.exists = found is not None
@@ -83,7 +82,7 @@ class MetadataCompaction(Compaction):
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan:
         if not self.exists:
-            return CompactionPlan(why_not=_NONE)
+            return CompactionPlan(why_not=NONE)
         due, text = self._trigger(timeline, self.data.options.metadata.compact_after)
         if triggered and not due:
             return CompactionPlan(why_not=text)

@@ -11,6 +11,8 @@ from pyhudi_core.services.clustering import Clustering
 from pyhudi_core.services.compaction import Compaction
 from pyhudi_core.services.duplicate_removal import Duplicates
 from pyhudi_core.services.failed_writes import FailedWrites
+from pyhudi_core.services.metadata_archival import MetadataArchival
+from pyhudi_core.services.metadata_cleaning import MetadataCleaning
 from pyhudi_core.services.metadata_compaction import MetadataCompaction
 from pyhudi_core.services.metadata_tables import MetadataTableOf
 from pyhudi_core.services.registry import services_of
@@ -63,6 +65,16 @@ class TableServices:
     def metadata_compaction(self) -> MetadataCompaction:
         """The service that rewrites the log files of the metadata table as base files. Commits run it when it is due."""
         return MetadataCompaction(self._home.context())
+
+    @property
+    def metadata_cleaning(self) -> MetadataCleaning:
+        """The service that deletes older file slices of the metadata table. Commits run it when it is due."""
+        return MetadataCleaning(self._home.context())
+
+    @property
+    def metadata_archival(self) -> MetadataArchival:
+        """The service that moves old instants of the metadata table to its archived timeline. Commits run it when it is due."""
+        return MetadataArchival(self._home.context())
 
     @property
     def archival(self) -> Archival:

@@ -9,6 +9,8 @@ from pyhudi_core.services.cleaning import Cleaning
 from pyhudi_core.services.clustering import Clustering
 from pyhudi_core.services.compaction import Compaction
 from pyhudi_core.services.failed_writes import FailedWrites
+from pyhudi_core.services.metadata_archival import MetadataArchival
+from pyhudi_core.services.metadata_cleaning import MetadataCleaning
 from pyhudi_core.services.metadata_compaction import MetadataCompaction
 from pyhudi_core.services.service import TableService
 from pyhudi_core.transaction.context import TableContext
@@ -19,7 +21,9 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
     Clustering,
     Cleaning,
     MetadataCompaction,
+    MetadataCleaning,
     Archival,
+    MetadataArchival,
 )
 """In the order in which they have their turn after a commit."""
 

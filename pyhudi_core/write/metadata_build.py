@@ -250,8 +250,10 @@ class _Build:
         slices = MetadataSlices.load(context.root, self.snapshot.timeline)
         if not slices.knows(self.snapshot.timeline.commits):
             raise refusal(context, "the metadata table that is there is out of date; rebuild it")
-        numbers = [int(i.requested_time) for i in slices.own if i.requested_time.startswith(names.INITIAL_INSTANTS)]
-        return max(numbers, default=-1) + 1
+        number = max((int(i.requested_time) for i in slices.builds()), default=-1) + 1
+        while slices.own.has_history and slices.history.find(f"{names.INITIAL_INSTANTS}{number:03d}") is not None:
+            number += 1  # archived
+        return number
 
 
 @dataclass(slots=True)

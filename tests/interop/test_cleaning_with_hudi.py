@@ -10,7 +10,9 @@ from support.metadata_tables import assert_metadata_is_true
 
 import pyhudi_core as hudi
 from pyhudi_core.formats.avro.container import decode_record
+from pyhudi_core.metadata_table.names import FOLDER
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.timeline.active import TimelineFolder
 
 from .judges import JudgeProcess, assert_same_rows
 from .test_merge_on_read import KEY, Case, first_release
@@ -105,3 +107,36 @@ def test_hudi_reads_after_our_clean_executes_our_plan_and_we_execute_hudis(
     agree(judge, copy)
     judge.write(copy, CASE.rows((11, 500, "on")), "upsert", **theirs)
     agree(judge, copy)
+
+
+UPKEEP = {
+    "hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true", "hoodie.metadata.compact.max.delta.commits": 3,
+    "hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 4, "hoodie.clean.automatic": "true",
+    "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": 1,
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.row("C4", "I1", "B9", "Q3")
+def test_hudi_continues_a_table_whose_metadata_table_we_clean_and_archive(
+    first_release: JudgeProcess, tmp_path: Path
+) -> None:
+    path, judge = tmp_path / "t", first_release
+    table = hudi.create_table(str(path), CASE.schema, "id", "day", name="mor", options=UPKEEP)
+    for number in range(14):
+        table.upsert(CASE.rows((2, 100 + number, f"ours {number}"), (4 + 2 * number, 200, "ours")))
+    own = TimelineFolder(table._home.storage, f"{FOLDER}/.hoodie/timeline").load()
+    assert own.find("00000000000000000") is None, "the metadata table has archived its first instants"
+    assert [i for i in own if i.action is Action.CLEAN]
+    agree(judge, path)
+    theirs = {**CASE.hudis_options(), **COW, "hoodie.metadata.record.index.enable": "true"}
+    theirs |= {"hoodie.index.type": "RECORD_INDEX", "hoodie.metadata.global.record.level.index.enable": "true"}
+    for number in range(12):
+        judge.write(
+            path, CASE.rows((2, 300 + number, f"hudi {number}"), (101 + 2 * number, 300, "hudi")), "upsert", **theirs
+        )
+        if number % 4 == 3:
+            hudi.open_table(str(path), options=UPKEEP).upsert(
+                CASE.rows((2, 400 + number, f"ours {number}"), (6, 400, "ours"))
+            )
+            agree(judge, path)

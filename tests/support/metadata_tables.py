@@ -68,8 +68,10 @@ def left_in_metadata_table(table: hudi.HudiTable) -> list[str]:
     own = metadata.slices.own
     left = [f"pending {instant.requested_time}" for instant in own.pending]
     done = {instant.requested_time for instant in own.completed}
+    if own.has_history:
+        done |= {instant.requested_time for instant in metadata.slices.history.begun_since("")[1]}
     for info in StorageBelow(table._home.storage, names.FOLDER).list(""):
-        name = parse_data_file(info.path.rpartition("/")[2])
+        name = None if "/history/" in info.path else parse_data_file(info.path.rpartition("/")[2])
         if name is not None and name.requested_time not in done or info.path.startswith(".hoodie/.temp/"):
             left.append(info.path)
     return left

@@ -41,7 +41,16 @@ def test_every_service_is_listed_once_and_is_an_attribute_of_the_table(location:
     assert (
         list(table.services)
         == [kind.name for kind in SERVICES]
-        == ["failed_writes", "compaction", "clustering", "cleaning", "metadata_compaction", "archival"]
+        == [
+            "failed_writes",
+            "compaction",
+            "clustering",
+            "cleaning",
+            "metadata_compaction",
+            "metadata_cleaning",
+            "archival",
+            "metadata_archival",
+        ]
     )
     for name, service in table.services.items():
         assert type(getattr(table, name)) is type(service)

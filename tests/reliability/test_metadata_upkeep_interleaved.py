@@ -1,0 +1,149 @@
+"""Cleaning and archival of the metadata table beside writers, beside themselves and under crashes: it stays true, and reads never fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from reliability.crash_scenarios import EXPIRES_S, audit, read
+from reliability.crash_states import with_kept_metadata_table
+from reliability.real_table import OPTIONS, TableSetup, TableWorld, is_shared, orders, rows_of, table_world
+from reliability.test_conflicts_interleaved import budget
+from support.metadata_tables import assert_metadata_is_true, left_in_metadata_table
+
+from pyhudi_core.errors import CommitAbortedError
+from pyhudi_core.testing import Bounds, History, Profile, SimOptions, explore, explore_randomly
+from pyhudi_core.testing.crash_cases import CrashPlan, CrashScenario, Remains
+from pyhudi_core.testing.crashes import crash_everywhere
+
+Act = Callable[[TableWorld], object]
+BOUNDS = {
+    "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": 1,
+    "hoodie.keep.min.commits": 1, "hoodie.keep.max.commits": 2, "hoodie.archive.automatic": "false",
+}  # fmt: skip
+
+
+@cache
+def _setup(shared: bool) -> TableSetup:
+    """A table whose metadata table has three compactions; the data table's older instants are archived."""
+    setup = TableSetup(SimOptions(lease_s=60, shared=is_shared), {**OPTIONS, **BOUNDS})
+    made = table_world(setup)
+    with_kept_metadata_table(made)
+    for price in (20.0, 21.0, 22.0):
+        made.table().upsert(orders((2, "b", price)))
+        assert made.table().metadata_compaction.run()
+    assert made.table().archival.run()
+    image, now = made.storage.image(), made.scheduler.time_ms
+    shown = is_shared if shared else SimOptions().shared
+    return replace(setup, sim=replace(setup.sim, image=image, start_ms=now + 1_000, shared=shown))
+
+
+def clean(world: TableWorld) -> object:
+    try:
+        return world.table().metadata_cleaning.run()
+    except CommitAbortedError as refused:
+        return refused
+
+
+def archive(world: TableWorld) -> object:
+    return world.table().metadata_archival.run()
+
+
+def upsert(world: TableWorld) -> object:
+    return world.table().upsert(orders((1, "a", 10.0), (7, "n", 7.0)))
+
+
+def finished(world: TableWorld) -> None:
+    """Whoever looks after the table later executes what is left."""
+    world.table().metadata_cleaning.take_over()
+    world.table().metadata_cleaning.execute()
+    world.table().metadata_archival.take_over()
+
+
+def it_is_true(*keys: int) -> Callable[[TableWorld, History], None]:
+    def check(world: TableWorld, history: History) -> None:
+        assert not history.of("fail"), [str(event.value) for event in history.of("fail")]
+        assert_metadata_is_true(world.table())
+        world.wait()
+        finished(world)
+        table = world.table()
+        assert_metadata_is_true(table)
+        assert not left_in_metadata_table(table)
+        assert [row[0] for row in rows_of(table)] == list(keys)
+
+    return check
+
+
+PAIRS: dict[str, tuple[Act, Act, Callable[[TableWorld, History], None]]] = {
+    "a clean and a writer": (clean, upsert, it_is_true(1, 2, 3, 7)),
+    "a clean and archival": (clean, archive, it_is_true(1, 2, 3)),
+    "archival and a writer": (archive, upsert, it_is_true(1, 2, 3, 7)),
+    "archival twice": (archive, archive, it_is_true(1, 2, 3)),
+}
+
+
+def beside(name: str, bounds: Bounds, by_chance: int) -> None:
+    act, other, check = PAIRS[name]
+    world = lambda: table_world(_setup(True))  # noqa: E731
+    report = explore(world, (act, other), check, bounds).assert_clean()
+    explore_randomly(world, (act, other), check, Bounds(schedules=by_chance), seed=5, priorities=True).assert_clean()
+    print(f"{name}: {report.schedules} schedules, all {report.exhausted}")
+
+
+@pytest.mark.row("L1", "L6")
+@pytest.mark.parametrize("name", ["a clean and a writer", "archival and a writer"])
+def test_upkeep_of_the_metadata_table_beside_a_writer(name: str) -> None:
+    beside(name, Bounds(preemptions=1, schedules=budget(2)), budget(1))
+
+
+@pytest.mark.slow
+@pytest.mark.row("L1", "L6")
+@pytest.mark.parametrize("name", PAIRS)
+def test_upkeep_of_the_metadata_table_in_far_more_orders(name: str) -> None:
+    beside(name, Bounds(preemptions=1, schedules=400), 200)
+
+
+def scenario(name: str, operate: Act, profile: Profile) -> CrashScenario[TableWorld]:
+    chosen = _setup(False)
+
+    def world(remains: Remains | None) -> TableWorld:
+        if remains is None:
+            return table_world(chosen, profile=profile)
+        made = table_world(chosen, profile=profile, image=remains.image, start_ms=remains.time_ms, seed=1)
+        made.storage.unfinished.update(remains.unfinished)
+        return made
+
+    def proceed(world: TableWorld) -> None:
+        world.table().upsert(orders((90, "a", 90.0)))
+        finished(world)
+        # If the dead process had decided, the writer has published that; the next look finds what it left.
+        world.table().failed_writes.run()
+
+    return CrashScenario(name, world, operate, read, proceed, audit, expires_s=EXPIRES_S)
+
+
+SCENARIOS: dict[str, Act] = {
+    "metadata_cleaning": lambda world: world.table().metadata_cleaning.run(),
+    "metadata_archival": lambda world: world.table().metadata_archival.run(),
+}
+
+
+@pytest.mark.row("L6")
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_upkeep_of_the_metadata_table_that_dies_is_finished(name: str) -> None:
+    crash_everywhere(
+        scenario(name, SCENARIOS[name], Profile.S3), CrashPlan(share=0.002, every_site=False)
+    ).assert_clean()
+
+
+@pytest.mark.slow
+@pytest.mark.row("L6")
+@pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_upkeep_of_the_metadata_table_dies_at_every_call(profile: Profile, name: str) -> None:
+    report = crash_everywhere(
+        scenario(name, SCENARIOS[name], profile), CrashPlan(share=0.3, every_site=True)
+    ).assert_clean()
+    print(f"{name}: {sum(report.points.values()) + report.chained} crashes")
