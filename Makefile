@@ -68,9 +68,9 @@ bench: $(INSTALLED) java ## Measure, and write docs/benchmarks.md
 	$(BIN)/python scripts/interop_env.py --local-peers
 	$(BIN)/python -m benchmarks
 
-smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in a separate environment
+smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in a separate environment (SLOW=1: those of the nightly suite, too)
 	$(PYTHON3) scripts/pyspark35.py $(SPARK35)
-	$(SPARK35)/bin/python -m pytest tests/spark -q
+	$(SPARK35)/bin/python -m pytest tests/spark -q $(if $(filter 1,$(SLOW)),,-m 'not slow')
 
 fuzz: $(INSTALLED) ## Damaged input for every parser, 50,000 cases each (FUZZ=1: 500, as in the quick suite)
 	PYHUDI_FUZZ=$(FUZZ) $(BIN)/pytest tests/hostile/test_fuzz_formats.py tests/hostile/test_fuzz_timeline.py -q --durations=5

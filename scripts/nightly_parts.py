@@ -71,7 +71,7 @@ PARTS: dict[str, Part] = {
     "interop": _make("Apache Hudi 1.0.2, 1.1.1, 1.2.0 and hudi-rs read and continue our tables", "interop", paths=("tests/interop/",)),
     "side-by-side": Part("Apache Hudi 1.0.2 and this project write one table at the same time, for long; every kind of merge-on-read table",
                          environment={"HUDI_VERSIONS": "1.0.2"}, paths=("tests/interop/",), slow=True),
-    "smoke35": _make("the Spark tests on PySpark 3.5", "smoke35"),
+    "smoke35": _make("the Spark tests on PySpark 3.5", "smoke35", SLOW="1"),
     "fuzz": _make("damaged input for every parser: 50,000 cases each, within bounds of time and memory", "fuzz"),
     "fresh-cases": Part(
         "new cases of Hypothesis for the quick tests, which make the same ones every time",

@@ -6,6 +6,7 @@ Hypothesis makes the same cases in every run, and a case may take as long as it 
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,17 @@ SLOW_TEST_S = 4 * 3600
 """The usual limit is for tests of the quick suite; those of the nightly one try all orders there are."""
 ORDER = ("dagster", "e2e", "spark", "reliability", "unit", "golden", "hostile", "style")
 """Folders of the quick suite; those with the longest files come first, so that no process is left with one of them at the end."""
+
+
+def pytest_sessionstart() -> None:
+    """Nothing of what is imported and collected becomes garbage, so looking for garbage in it only costs time."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What is here by now stays; the collector looks at the objects of tests alone."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -44,9 +44,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.stop()
 
 
-@pytest.fixture(params=["gathered", "distributed"])
+@pytest.fixture(params=[pytest.param("gathered", marks=pytest.mark.slow), "distributed"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Small batches run partly at the driver, others in the executors all the way."""
+    """Small batches run partly at the driver, others in the executors all the way.
+
+    What runs at the driver is the local engine's code, so in the quick suite only some tests of test_spark_tables.py run both.
+    """
     from pyhudi_core.engine import spark as engine
 
     monkeypatch.setattr(engine, "GATHER_BYTES", 1 << 40 if request.param == "gathered" else -1)

@@ -66,7 +66,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> hudi.HudiTable:
     return table
 
 
-@pytest.fixture(params=["America/New_York", "Asia/Kolkata"])
+@pytest.fixture(params=["America/New_York", pytest.param("Asia/Kolkata", marks=pytest.mark.slow)])
 def session(request: pytest.FixtureRequest, spark: Any) -> Iterator[Any]:
     """The session in a time zone."""
     before = spark.conf.get("spark.sql.session.timeZone")

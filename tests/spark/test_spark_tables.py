@@ -19,7 +19,10 @@ from pyhudi_core.errors import (
     SchemaMismatchError,
 )
 
+BOTH_WAYS = pytest.mark.parametrize("way", ["gathered", "distributed"], indirect=True)
 
+
+@BOTH_WAYS
 @pytest.mark.row("C1", "D1", "D3")
 def test_an_upsert_of_a_data_frame(spark: Any, location: str, way: str) -> None:
     table = make(location)
@@ -31,6 +34,7 @@ def test_an_upsert_of_a_data_frame(spark: Any, location: str, way: str) -> None:
     assert spark_rows(table.scan(), spark, "id", "day", "price") == expected
 
 
+@BOTH_WAYS
 @pytest.mark.row("C3")
 def test_every_operation_runs_on_spark(spark: Any, location: str, way: str) -> None:
     table = make(location)
@@ -53,6 +57,7 @@ def test_every_operation_runs_on_spark(spark: Any, location: str, way: str) -> N
     ]  # fmt: skip
 
 
+@BOTH_WAYS
 @pytest.mark.row("D1", "D3")
 def test_every_type_of_spark_comes_back_as_it_went_in(spark: Any, location: str, way: str) -> None:
     given = all_types.rows(spark=True)

@@ -50,8 +50,10 @@ def made(entries: int, codec: Codec = Codec.GZIP, block_bytes: int = 300, bloom:
     return writer.finish(bloom)
 
 
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("release", ["hudi-1.0.2", "hudi-1.2.0"])
-def test_every_hfile_of_hudi_is_read_entry_for_entry(release: str) -> None:
+def test_every_hfile_of_hudi_is_read_entry_for_entry(release: str, every: int) -> None:
+    """The quick suite reads each fifth file."""
     files = rows = 0
     logs = (
         opened(log.content(block).to_pybytes())
@@ -60,7 +62,7 @@ def test_every_hfile_of_hudi_is_read_entry_for_entry(release: str) -> None:
         for block in log.blocks()
         if block.type is BlockType.HFILE_DATA
     )
-    for reader in (*(opened(data) for _, data in golden_hfiles(release)), *logs):
+    for reader in itertools.islice((*(opened(data) for _, data in golden_hfiles(release)), *logs), 0, None, every):
         keys: list[bytes] = []
         for found in reader.scan():
             values = decode_records(reader.schema, found.data, found.value_starts, found.value_ends)
@@ -71,8 +73,8 @@ def test_every_hfile_of_hudi_is_read_entry_for_entry(release: str) -> None:
         assert keys == sorted(set(keys))
         assert [key for found in reader.lookup(keys[::2]) for key in found.key_list()] == keys[::2]
         files, rows = files + 1, rows + len(keys)
-    assert files > 100
-    assert rows > 1000
+    assert files > 100 // every
+    assert rows > 1000 // every
 
 
 @pytest.mark.parametrize("codec", list(Codec))

@@ -52,11 +52,12 @@ def test_no_condition_on_any_column_loses_a_row(name: str, tmp_path: Path) -> No
     table = hudi.open_table(unpack(name, tmp_path / "table"))
     assert table.snapshot().metadata is not None
     everything = table.scan().to_arrow()
-    for column in table.snapshot().schema.names:
+    for number, column in enumerate(table.snapshot().schema.names):
         values = everything.column(column)
+        operators = ("=", "<") if number % 2 else (">=", "!=")
         wheres = [f"{column} IS NULL", f"{column} IS NOT NULL"]
         plain = [] if pa.types.is_nested(values.type) else pc.unique(values.drop_null()).to_pylist()[:1]
-        wheres += [f"{column} {op} {text}" for value in plain if (text := sql(value)) for op in ("=", "<", ">=", "!=")]
+        wheres += [f"{column} {op} {text}" for value in plain if (text := sql(value)) for op in operators]
         for where in wheres:
             assert_same_rows(table, where, everything)
 
