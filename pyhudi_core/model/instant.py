@@ -143,13 +143,18 @@ def format_time(epoch_ms: int, *, utc: bool) -> str:
     return f"{moment:%Y%m%d%H%M%S}{epoch_ms % 1000:03d}"
 
 
+_PARTS_OF_A_TIME = (slice(4), slice(4, 6), slice(6, 8), slice(8, 10), slice(10, 12), slice(12, 14))
+
+
 def parse_time(text: str) -> datetime | None:
     """Return the date and time of an instant time, without zone; None for special ids and impossible dates."""
     digits = (text + "999" if len(text) == 14 else text)[:17]
     if len(digits) != 17 or not is_time(digits):
         return None
     try:
-        moment = datetime.strptime(digits[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007  (the zone is the table's)
+        # Each file of a timeline that is listed comes here, and strptime takes ten times as long.
+        year, month, day, hour, minute, second = (int(digits[part]) for part in _PARTS_OF_A_TIME)
+        moment = datetime(year, month, day, hour, minute, second)  # noqa: DTZ001  (the zone is the table's)
     except ValueError:
         return None
     return moment + timedelta(milliseconds=int(digits[14:]))

@@ -11,6 +11,9 @@ import re
 from pyhudi_core.errors import UnsafePathError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_INCOMPLETE = re.compile("[\\0\\ud800-\\udfff]")
+_DOTS = re.compile(r"(?:\A|[/\\])\.\.?(?:[/\\]|\Z)")
 
 
 def safe_relative_path(path: str) -> str:
@@ -38,13 +41,13 @@ def is_safe(path: str) -> bool:
 def _problem(path: str) -> str | None:
     if not path:
         return None
-    if "\0" in path or any("\ud800" <= character <= "\udfff" for character in path):
+    if _INCOMPLETE.search(path):
         return "holds a NUL or an incomplete character (a lone surrogate)"
-    if path[0] in "/\\" or _SCHEME.match(path) or re.match(r"[A-Za-z]:[\\/]", path):
+    if path[0] in "/\\" or _SCHEME.match(path) or _DRIVE.match(path):
         return "is absolute, not relative to the table"
     segments = path.split("/")
     if "" in segments:
         return "has an empty segment"
-    if any(part in (".", "..") for part in re.split(r"[/\\]", path)):
+    if _DOTS.search(path):
         return "has a '.' or '..' segment"
     return None
