@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(Path(".venv") / "bin" / "python")
 KINDS_OF_CRASHES = ("disk", "disk_with_its_lock", "object_store", "object_store_with_its_lock")
 """The kinds of tables in tests/reliability/test_crashes.py; each is a separate part."""
+IN_MANY_STATES = ("tests/interop/test_tables_left_behind.py", "tests/interop/test_hudi_continues_our_tables.py")
 OWN_PARTS = ("test_crashes.py", "test_eleven_rows.py", "test_every_order.py", "test_two_processes.py")
 
 
@@ -70,7 +71,9 @@ def _make(what: str, *words: str, paths: tuple[str, ...] = (), **environment: st
 PARTS: dict[str, Part] = {
     "interop": _make("Apache Hudi 1.0.2, 1.1.1, 1.2.0 and hudi-rs read and continue our tables", "interop", paths=("tests/interop/",)),
     "side-by-side": Part("Apache Hudi 1.0.2 and this project write one table at the same time, for long; every kind of merge-on-read table",
-                         environment={"HUDI_VERSIONS": "1.0.2"}, paths=("tests/interop/",), slow=True),
+                         environment={"HUDI_VERSIONS": "1.0.2"}, paths=("tests/interop/",), left_out=IN_MANY_STATES, slow=True),
+    "left-behind": Part("each release continues tables in every state that a dead writer of ours leaves, and tables of every kind",
+                        paths=IN_MANY_STATES, slow=True),
     "smoke35": _make("the Spark tests on PySpark 3.5", "smoke35", SLOW="1"),
     "fuzz": _make("damaged input for every parser: 50,000 cases each, within bounds of time and memory", "fuzz"),
     "fresh-cases": Part(

@@ -17,8 +17,12 @@ import pyhudi_core as hudi
 from .base_format_cases import CASES, SCHEMA, FormatCase
 from .judges import JudgeProcess, assert_same_rows
 
+QUICK = ("orc_cow", "hfile_mor")
 # A time zone matters to ORC alone.
-WRITTEN = [("UTC", case) for case in CASES] + [("America/New_York", case) for case in CASES if case.name == "orc_cow"]
+WRITTEN = [
+    *(pytest.param("UTC", case, marks=() if case.name in QUICK else pytest.mark.slow) for case in CASES),
+    *(pytest.param("America/New_York", case, marks=pytest.mark.slow) for case in CASES if case.name == "orc_cow"),
+]
 
 
 @pytest.fixture(scope="module")

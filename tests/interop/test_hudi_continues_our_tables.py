@@ -17,7 +17,9 @@ from .cases import CANNOT_READ, CANNOT_WRITE, CASES
 from .judges import JudgeError, JudgeProcess, assert_same_rows
 from .lake import Case, Made, Model, Step, take
 
-CASE_NAMES = [case.name for case in CASES]
+SLOW = ("many_file_groups", "several_partitions", "complex_key")
+"""What is special about these tables is in another case, too."""
+CASE_NAMES = [pytest.param(case.name, marks=pytest.mark.slow if case.name in SLOW else ()) for case in CASES]
 Maker = Callable[[str], Made]
 KEY = ["_hoodie_partition_path", "_hoodie_record_key"]
 

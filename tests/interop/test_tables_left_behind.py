@@ -17,7 +17,10 @@ from pyhudi_core.model.instant import Action
 from .judges import JudgeError, JudgeProcess, assert_same_rows
 from .left_behind import PUBLISHED, STATES, Row, State, open_table
 
-PENDING = [state for state in STATES if state.pending]
+QUICK = ("marker", "files", "decided", "published", "rollback_half_done", "archival_half_done", "claims", "lost_answer")
+"""The states between them are a file more or less."""
+BY_STATE = [pytest.param(state, marks=() if state.name in QUICK else pytest.mark.slow) for state in STATES]
+PENDING = [given for given, state in zip(BY_STATE, STATES, strict=True) if state.pending]
 BY_NAME = {state.name: state for state in STATES}
 WITH_METADATA_TABLE = ("files", "rollback_half_done", "archived")
 """These states are continued by Hudi's defaults to the letter; the others without a metadata table, which takes most of Hudi's time."""
@@ -107,7 +110,7 @@ def left(judge: JudgeProcess, tmp_path: Path) -> Left:
 
 
 @pytest.mark.row("B1")
-@pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
+@pytest.mark.parametrize("state", BY_STATE, ids=lambda state: state.name)
 def test_hudi_continues_what_was_left_and_we_go_on(left: Left, state: State) -> None:
     left.made(state)
     pending, token = left.pending, left.staged()
