@@ -226,9 +226,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "Plans of clustering: by size and partition, sorted by columns or along a curve (Z-order, Hilbert)",
             "consistent buckets, commit-based and stream-copy plans",
         ),
-        "N6": Row(
-            "Clustering: updates are rejected or allowed; a plan is cancelled", "stale plans expire by themselves"
-        ),
+        "N6": Row("Clustering: updates are rejected or allowed; a plan is cancelled, or expires"),
         "N7": Row("Cleaning that keeps the latest commits"),
         "N8": Row("Cleaning that keeps the latest versions of files"),
         "N9": Row("Cleaning by hours, in steps, by partition, after commits", "empty cleans"),

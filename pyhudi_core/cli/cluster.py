@@ -7,13 +7,23 @@ from typing import Any
 import click
 
 from pyhudi_core.cli.planned import Wanted, carry_out, planned_options
+from pyhudi_core.cli.terminal import reporting_errors
+from pyhudi_core.opening import open_table
 from pyhudi_core.services.clustering_plan import ClusteringPlan
 
 
 @click.command()
 @planned_options("clustered", "hoodie.clustering.plan.strategy.sort.columns")
-def cluster(context: click.Context, location: str, storage_options: dict[str, str], **wanted: Any) -> None:
+@click.option("--cancel", metavar="TIME", help="Remove the plan with this requested time, and what was written for it.")
+def cluster(
+    context: click.Context, location: str, storage_options: dict[str, str], cancel: str | None, **wanted: Any
+) -> None:
     """Cluster the table at LOCATION: plan, schedule and execute. Exit code 0: done, or nothing to do; 2: it failed."""
+    if cancel is not None:
+        with reporting_errors(context):
+            done = open_table(location, storage_options).clustering.cancel(cancel)
+            click.echo(f"Removed the plan {cancel}" if done else f"No clustering {cancel} is pending")
+        return
     carry_out(context, location, storage_options, "clustering", Wanted(**wanted), _groups)
 
 

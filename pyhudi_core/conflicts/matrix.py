@@ -56,7 +56,7 @@ NOTES: Mapping[str, str] = {
     "compaction belong to the slice after it. Only a new base file for the same group conflicts.",
     "whole_groups": "Writers do not yield to a planned compaction: the write replaces the complete file groups, whichever base file they have.",
     "plan_first": "A pending plan counts like a completed clustering, because it was on the timeline first and its work would be lost; "
-    "the strategy prefer_writer reverses this.",
+    "the strategy prefer_writer and hoodie.clustering.updates.strategy=allow reverse this.",
     "restored": "A restore aborts every service, because it removes the files that the service was planned from.",
     "undone": "An index build ends when its own instant is rolled back.",
     "one_index": "Two builds of one part of the metadata table would write it twice.",

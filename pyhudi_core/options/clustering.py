@@ -26,6 +26,10 @@ CLUSTERING_OPTIONS = (
     Option("hoodie.clustering.updates.strategy", "clustering.updates", str, "reject",
            "What happens to a write that changes file groups of a planned clustering: `reject`, it conflicts; `allow`, it may commit, and the "
            "clustering is given up. Hudi's class names are accepted.", choices=_UPDATE_STRATEGIES),
+    Option("hoodie.clustering.enable.expirations", "clustering.expires", bool, False,
+           "A write removes planned clusterings that are too old and that no process executes, before it begins."),
+    Option("hoodie.clustering.expiration.threshold.mins", "clustering.expires_after_minutes", int, 60,
+           "Minutes after which a planned clustering is too old.", minimum=0),
     Option("hoodie.clustering.plan.strategy.small.file.limit", "clustering.small_limit", int, 300 * MEBIBYTE,
            "Base files smaller than this many bytes are clustered.", minimum=1),
     Option("hoodie.clustering.plan.strategy.target.file.max.bytes", "clustering.target_size", int, 1024 * MEBIBYTE,
@@ -67,6 +71,8 @@ class ClusteringOptions:
     schedule_inline: bool
     max_commits: int
     updates: str
+    expires: bool
+    expires_after_minutes: int
     small_limit: int
     target_size: int
     group_bytes: int

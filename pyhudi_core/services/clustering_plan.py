@@ -26,6 +26,8 @@ LAYOUT_KEY = "hoodie.layout.optimize.strategy"
 MEBIBYTE = 1 << 20
 LINEAR = "LINEAR"
 _LAYOUTS = (LINEAR, "ZORDER", "HILBERT")
+_EXECUTED = ("SortAndSizeExecutionStrategy", "SingleFileSortExecutionStrategy")
+"""How the names of Hudi's strategies end whose plans are executed here. Plans of others mean something else, such as buckets that are split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,10 @@ def decode(data: bytes, path: str) -> ClusteringWork:
     record = decode_record(data, RECORD, path=path) if data else {}
     try:
         plan = record.get("clusteringPlan") or {}
-        params = (plan.get("strategy") or {}).get("strategyParams") or {}
+        strategy = plan.get("strategy") or {}
+        params, kind = strategy.get("strategyParams") or {}, strategy.get("strategyClassName") or EXECUTION_CLASS
+        if not kind.endswith(_EXECUTED):
+            raise ValueError(f"it was made for {kind.rpartition('.')[2]}, which this release does not have")
         groups = tuple(_group(group) for group in plan.get("inputGroups") or ())
         columns = tuple(name for name in map(str.strip, (params.get(SORT_KEY) or "").split(",")) if name)
         layout = params.get(LAYOUT_KEY) or LINEAR

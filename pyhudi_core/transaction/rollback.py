@@ -8,10 +8,11 @@ Another process may take over an unfinished rollback; every step can be done twi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
 from pyhudi_core.formats.avro.container import encode_record
-from pyhudi_core.model.instant import Action, Instant, State, is_time
+from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_time
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, execution, heartbeat, layout, markers, removal, temporaries
 from pyhudi_core.transaction.begin import Transaction
@@ -105,6 +106,8 @@ def repair(context: TableContext, seen: Timeline | None = None) -> list[str]:
             rolled_back = roll_back(context, instant.requested_time) is not None
             done.extend([instant.requested_time] if rolled_back else [])
             overtaken = overtaken or not rolled_back
+        elif instant.action is Action.CLUSTERING and _is_expired(context, instant):
+            done.extend([instant.requested_time] if roll_back(context, instant.requested_time) is not None else [])
     if overtaken:
         # A dead process had decided to roll it back, and its plan is on the timeline only now.
         _resume_the_dead(context)
@@ -134,6 +137,15 @@ def _is_dead(context: TableContext, instant: Instant) -> bool:
     if dead:
         temporaries.remember(context, instant.requested_time)
     return dead
+
+
+def _is_expired(context: TableContext, plan: Instant) -> bool:
+    """Whether a planned clustering is older than the options allow, and no process executes it. It would stop writes to its file groups."""
+    options = context.options.clustering
+    planned, now = parse_time(plan.requested_time), parse_time(context.now())
+    if not options.expires or planned is None or now is None:
+        return False
+    return now - planned > timedelta(minutes=options.expires_after_minutes) and execution.is_free(context, plan)
 
 
 def _is_rolled_back(context: TableContext, timeline: Timeline, instant: Instant) -> bool:

@@ -6,7 +6,7 @@ slow tests take far more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 
@@ -25,9 +25,16 @@ from pyhudi_core.testing.crashes import crash_everywhere
 BASE: tuple[Row, ...] = ((1, "a", 10.0), (2, "a", 20.0), (3, "b", 30.0))
 OPTIONS = {**FULL, "hoodie.clustering.plan.strategy.sort.columns": "price", "pyhudi.commit.retries": 2}
 ALLOW = {"hoodie.clustering.updates.strategy": "allow"}
+METADATA = {
+    "hoodie.metadata.enable": True,
+    "hoodie.metadata.record.index.enable": True,
+    "hoodie.metadata.record.index.min.filegroup.count": 1,
+    "hoodie.metadata.index.column.stats.file.group.count": 1,
+}
 REJECT = {"hoodie.clustering.updates.strategy": "reject"}
 BREATHLESS = {"hoodie.client.heartbeat.interval_in_ms": 1, "hoodie.client.heartbeat.tolerable.misses": 0}
 """Every process takes every other one for dead at once."""
+NOTHING: Mapping[str, object] = {}
 Act = Callable[[TableWorld], object]
 
 
@@ -38,7 +45,8 @@ def setup_of(planned: bool, **options: object) -> TableSetup:
 @cache
 def _setup(planned: bool, options: tuple[tuple[str, object], ...]) -> TableSetup:
     """A world with the table; ``planned``: a clustering of it is on the timeline."""
-    empty = TableSetup(SimOptions(lease_s=60, shared=is_shared), OPTIONS)
+    base = OPTIONS | {key: value for key, value in options if key in METADATA}
+    empty = TableSetup(SimOptions(lease_s=60, shared=is_shared), base)
     made = world_with_rows(*BASE, setup=empty)
     made.table().insert(orders((4, "a", 5.0)))
     if planned:
@@ -114,8 +122,14 @@ BESIDE: dict[str, tuple[bool, dict[str, object], Act, Callable[[TableWorld, Hist
 }
 
 
+WITH_METADATA: dict[str, tuple[bool, dict[str, object], Act, Callable[[TableWorld, History], None]]] = {
+    f"{name}, with a metadata table": (planned, {**options, **METADATA}, act, check)
+    for name, (planned, options, act, check) in BESIDE.items()
+}
+
+
 def beside(name: str, bounds: Bounds, by_chance: int) -> None:
-    planned, options, other, check = BESIDE[name]
+    planned, options, other, check = (BESIDE | WITH_METADATA)[name]
     world = lambda: table_world(setup_of(planned, **options))  # noqa: E731
     actors = (execute if planned else run, other)
     report = explore(world, actors, check, bounds).assert_clean()
@@ -127,6 +141,13 @@ def beside(name: str, bounds: Bounds, by_chance: int) -> None:
 @pytest.mark.parametrize("name", BESIDE)
 def test_a_clustering_beside_another_process(name: str) -> None:
     beside(name, Bounds(preemptions=1, schedules=budget(8)), budget(4))
+
+
+@pytest.mark.slow
+@pytest.mark.row("I5", "K6", "L2")
+@pytest.mark.parametrize("name", WITH_METADATA)
+def test_a_clustering_with_a_metadata_table_beside_another_process(name: str) -> None:
+    beside(name, Bounds(preemptions=2, schedules=300), 100)
 
 
 @pytest.mark.slow
@@ -175,9 +196,15 @@ def audit_clustered(world: TableWorld, rows: Hashable) -> Audit:
 
 
 def scenario(
-    name: str, operate: Act, planned: bool, profile: Profile, prepare: Act | None = None
+    name: str,
+    operate: Act,
+    planned: bool,
+    profile: Profile,
+    prepare: Act | None = None,
+    options: Mapping[str, object] = NOTHING,
 ) -> CrashScenario[TableWorld]:
-    chosen = replace(setup_of(planned), sim=replace(setup_of(planned).sim, shared=SimOptions().shared))
+    made_of = setup_of(planned, **options)
+    chosen = replace(made_of, sim=replace(made_of.sim, shared=SimOptions().shared))
 
     def world(remains: Remains | None) -> TableWorld:
         if remains is None:
@@ -199,6 +226,9 @@ def with_dead_executor(world: TableWorld) -> None:
 
 SCENARIOS: dict[str, Callable[[Profile], CrashScenario[TableWorld]]] = {
     "run": partial(scenario, "run", lambda world: world.table().clustering.run(), False),
+    "run_with_metadata_table": partial(
+        scenario, "run", lambda world: world.table().clustering.run(), False, options=METADATA
+    ),
     "schedule": partial(scenario, "schedule", lambda world: world.table().clustering.schedule(), False),
     "execute": partial(scenario, "execute", lambda world: world.table().clustering.execute(), True),
     "cancel": partial(scenario, "cancel", cancel, True),

@@ -290,6 +290,25 @@ def test_a_plan_that_is_cancelled_stops_no_write_any_more(table: hudi.HudiTable)
     assert table.check().ok
 
 
+@pytest.mark.row("N6")
+def test_apache_hudi_6573_a_stuck_plan_expires_and_a_living_execution_does_not(table: hudi.HudiTable) -> None:
+    plan = planned(table)
+    hurried = {"pyhudi.commit.retries": 0, "hoodie.clustering.expiration.threshold.mins": 0}
+    waiting = opened(table, **hurried)
+    expiring = opened(table, **hurried, **{"hoodie.clustering.enable.expirations": "true"})
+    executor = begun(table, plan)
+    for refused in (waiting, expiring):
+        with pytest.raises(CommitConflictError, match="plans to rewrite"):
+            refused.upsert(orders((1, "a", 9.0, 9)))
+    execution.give_up(executor)
+    with pytest.raises(CommitConflictError, match="plans to rewrite"):
+        waiting.upsert(orders((1, "a", 9.0, 9)))
+    expiring.upsert(orders((1, "a", 9.0, 9)))
+    assert not table.timeline.pending.instants
+    assert (1, 9.0) in rows(table, "id", "price")
+    assert table.check().ok
+
+
 @pytest.mark.row("N6", "U16")
 def test_an_execution_whose_plan_was_cancelled_cannot_commit(table: hudi.HudiTable) -> None:
     before = all_rows(table)
@@ -410,3 +429,5 @@ def test_the_command_plans_schedules_and_executes(table: hudi.HudiTable) -> None
     assert called("--execute", "--instant", instant)["instants"] == [instant]
     assert called()["instants"] == []
     assert CliRunner().invoke(main, ["cluster", table.location, "--plan", "--execute"]).exit_code == 2
+    assert "is pending" in CliRunner().invoke(main, ["cluster", table.location, "--cancel", instant]).output
+    assert CliRunner().invoke(main, ["cluster", table.location, "--cancel", "yesterday"]).exit_code == 2

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.errors import CorruptTimelineError, InvalidOptionError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
+from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.file_names import BaseFileName, LogFileName
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.options.clustering import ClusteringOptions
@@ -111,6 +112,13 @@ def test_a_plan_is_read_as_it_was_written(order: RowOrder) -> None:
     assert [[file.path for file in each.files] for each in found.slices] == [
         [file.path for file in each.files] for each in group.slices
     ]
+
+
+def test_a_plan_for_another_kind_of_execution_is_refused() -> None:
+    plan = {"strategy": {"strategyClassName": "org.apache.hudi.SparkConsistentBucketClusteringExecutionStrategy"}}
+    body = encode_record("HoodieRequestedReplaceMetadata", {"clusteringPlan": plan}, sync_marker=bytes(16))
+    with pytest.raises(CorruptTimelineError, match="which this release does not have"):
+        decode(body, "p")
 
 
 def grid(side: int) -> pa.Table:
