@@ -13,6 +13,7 @@ from pyhudi_core.conflicts.conflict import (
     Conflict,
     ConflictKind,
     SameKeys,
+    Strategy,
     Touched,
     find_conflict,
     mixed_indexes,
@@ -185,9 +186,7 @@ def refuse_conflicts(
     """
     if not context.protections.conflict_check:
         mine = replace(mine, file_groups=frozenset(), replaced=frozenset())
-    strategy = strategy_of(context.options.conflict.strategy, mine)
-    if context.options.clustering.updates == "allow":
-        strategy = replace(strategy, writers_yield_to_plans=False)
+    strategy = _strategy(context, mine)
     concurrent = since(context, start, found, own, looked)
     if strategy.services_yield_to_writers and not mine.operation.is_writer:
         concurrent = replace(concurrent, writers=running_writers(context, found, own))
@@ -199,6 +198,21 @@ def refuse_conflicts(
         conflict = _other_schema(concurrent, schema)
     if conflict is not None:
         raise conflict_error(context, conflict, own, mine)
+
+
+def keeps_its_groups(context: TableContext, action: Action, mine: Touched) -> bool:
+    """Whether writers have to wait for this commit, because its plan keeps its file groups for itself.
+
+    It does not yield to their claims: a writer whose claim it waited for would itself wait for the plan.
+    """
+    return action is Action.CLUSTERING and _strategy(context, mine).writers_yield_to_plans
+
+
+def _strategy(context: TableContext, mine: Touched) -> Strategy:
+    strategy = strategy_of(context.options.conflict.strategy, mine)
+    if context.options.clustering.updates == "allow":
+        strategy = replace(strategy, writers_yield_to_plans=False)
+    return strategy
 
 
 def _other_schema(concurrent: Concurrent, schema: pa.Schema) -> Conflict | None:
@@ -220,6 +234,12 @@ def conflict_error(
         else "read the table again, then begin a new write"
     )
     message = f"Another commit came first: {conflict.describe()}"
+    if conflict.kind is ConflictKind.PENDING_CLUSTERING:
+        message = f"A planned clustering comes first: {conflict.describe()}"
+        do = (
+            "write again when it has completed. If no process executes it, `table.clustering.run()` or `pyhudi cluster` does, and "
+            "`table.clustering.cancel(instant)` or `pyhudi cluster --cancel` takes it back"
+        )
     if conflict.instant.action is Action.RESTORE and conflict.instant.is_pending:
         message = f"The restore {conflict.instant.requested_time} is pending, so the content of the table is not known"
         do = "let the program that began it finish it, then begin a new write"

@@ -11,7 +11,6 @@ A clean conflicts with no writer: it deletes no file that a running write or a p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 from pyhudi_core.engine.base import Engine
@@ -23,7 +22,6 @@ from pyhudi_core.services.planned import PlannedResult, PlannedService
 from pyhudi_core.services.service import Execution, Figures
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.write.retrying import Retries
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +81,6 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
         """With ``hoodie.clean.automatic``: execute the plans that nobody executes, and clean if that is due."""
         if self.context.options.cleaning.automatic:
             self._inline(engine)
-
-    def _run(self, how: Execution, retries: Retries) -> CleaningResult:
-        """Execute what is planned already, because nothing new is planned before; then plan and execute."""
-        done = self._nothing("")
-        for plan in self._free(self._pending()):
-            done = done.and_then(retries.until_done(partial(self._execute, plan.requested_time, how)))
-        return done.and_then(super()._run(how, retries))
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CleaningPlan:
         return plan_cleaning(self.context, timeline, self.context.options.cleaning, triggered=triggered)

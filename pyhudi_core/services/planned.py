@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 from pyhudi_core.engine.base import Engine
@@ -21,6 +22,7 @@ from pyhudi_core.transaction.begin import Transaction, reserve
 from pyhudi_core.transaction.execution import Refusal
 from pyhudi_core.transaction.requested_plans import give_back, put_plan
 from pyhudi_core.write.checks import checked_extra
+from pyhudi_core.write.retrying import Retries
 
 
 class TimelinePlan(ServicePlan, Protocol):
@@ -78,6 +80,14 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         """Execute to their end the plans that a dead process began to execute."""
         begun = [i for i in self._free(self._pending()) if i.state is State.INFLIGHT]
         return self._execute_all(begun, f"no dead process has left a {self.noun}", None)
+
+    def _run(self, how: Execution, retries: Retries) -> R:
+        """Execute the plans that are there and that no process executes; then plan and execute."""
+        done = self._nothing("")
+        for plan in self._free(self._pending()):
+            done = done.and_then(retries.until_done(partial(self._execute, plan.requested_time, how)))
+        new = super()._run(how, retries)
+        return done.and_then(new) if done else new
 
     @abstractmethod
     def _planned(self, timeline: Timeline, *, triggered: bool) -> P:

@@ -213,7 +213,7 @@ def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> P
         return encode_record(final.record_name(action), final.to_avro(action), sync_marker=transaction.sync_marker)
 
     claim = retries.claim_before(attempt.touched)
-    if claim is not None:
+    if claim is not None and not concurrent.keeps_its_groups(context, transaction.requested.action, attempt.touched):
         raise concurrent.conflict_error(context, claim, transaction.requested_time)
     with at_table(context.table):
         check.outside(context.folder.load())

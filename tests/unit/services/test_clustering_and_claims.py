@@ -1,0 +1,58 @@
+"""A planned clustering beside writers that wait for it: it waits for none of them, and the next run executes what is planned."""
+
+from __future__ import annotations
+
+import pytest
+from support.homes import context_of
+from support.tables import make, orders, reopen, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.conflicts.conflict import Touched
+from pyhudi_core.conflicts.precedence import claim
+from pyhudi_core.errors import CommitConflictError
+
+EVERYTHING = Touched(frozenset(), frozenset(), None)
+
+
+@pytest.fixture
+def table(location: str) -> hudi.HudiTable:
+    """Two small file groups in one partition."""
+    made = reopen(make(location), hoodie__parquet__small__file__limit=0, pyhudi__commit__yield__ms=0)
+    made.insert(orders((1, "a", 1.0)))
+    made.insert(orders((2, "a", 2.0)))
+    return made
+
+
+def test_a_clustering_does_not_yield_to_the_claim_of_a_writer_that_has_to_wait_for_its_plan(
+    table: hudi.HudiTable,
+) -> None:
+    plan = table.clustering.schedule()
+    claimed = claim(context_of(table), EVERYTHING, 60_000)
+    assert table.clustering.execute(plan).instants[0].requested_time == plan.requested_time
+    claimed.give_up(context_of(table))
+
+
+def test_a_clustering_yields_to_claims_where_updates_of_its_groups_are_allowed(table: hudi.HudiTable) -> None:
+    allowing = reopen(
+        table,
+        hoodie__clustering__updates__strategy="allow",
+        hoodie__parquet__small__file__limit=0,
+        pyhudi__commit__yield__ms=0,
+    )
+    plan = allowing.clustering.schedule()
+    claimed = claim(context_of(table), EVERYTHING, 60_000)
+    with pytest.raises(CommitConflictError, match="goes first"):
+        allowing.clustering.execute(plan)
+    claimed.give_up(context_of(table))
+    assert allowing.clustering.execute(plan)
+
+
+def test_a_run_executes_the_plan_that_nobody_executes(table: hudi.HudiTable) -> None:
+    plan = table.clustering.schedule()
+    with pytest.raises(CommitConflictError, match="A planned clustering comes first") as refused:
+        reopen(table, pyhudi__commit__retries=0).upsert(orders((1, "a", 10.0)))
+    assert "pyhudi cluster" in str(refused.value)
+    done = table.clustering.run()
+    assert [instant.requested_time for instant in done.instants] == [plan.requested_time]
+    table.upsert(orders((1, "a", 10.0)))
+    assert rows(table, "id", "price") == [(1, 10.0), (2, 2.0)]
