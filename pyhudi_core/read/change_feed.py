@@ -16,6 +16,7 @@ from pyhudi_core.model.properties import CdcMode
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, as_text
 from pyhudi_core.read.changes import ChangeReader, Changes, GroupChange
+from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned_change
 from pyhudi_core.read.snapshots import Columns, archived_between, make_scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build
@@ -81,7 +82,8 @@ def _changes_of(
         old, new = _group(before, partition, file_id), _group(after, partition, file_id)
         is_whole = True
         try:
-            refuse_cleaned_change(last.view.listing, context.table, commit, (partition, file_id), old)
+            with naming_clean(context.folder):
+                refuse_cleaned_change(last.view.listing, context.table, commit, (partition, file_id), old)
         except SnapshotExpiredError:
             if not change_logs:
                 raise

@@ -15,6 +15,7 @@ from pyhudi_core.model.instant import Instant, State, time_after
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.read.bounds import TimePoint, as_text
 from pyhudi_core.read.lookups import SemiJoinOn, joined, located
+from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.read_optimized import refuse_pending_deletes, without_logs
 from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
 from pyhudi_core.read.scan import Scan
@@ -80,7 +81,8 @@ def incremental(
     state = build(context.storage, context.folder, context.config, timeline, upper, executor=context.runtime.executor)
     if after is None:
         refuse_forgotten(state, context.table)
-        refuse_cleaned(state, context.table)
+        with naming_clean(context.folder):
+            refuse_cleaned(state, context.table)
         return make_scan(context, state, columns, where).pinned()
     lower = as_text(after, utc=context.utc, name="after")
     since = [i for i in state.visibility.commits if (i.completion_time or i.requested_time) > lower]
@@ -89,7 +91,8 @@ def incremental(
     some = any(state.visibility.read_commit(i).operation not in SERVICE_OPERATIONS for i in since)
     changed = {i.requested_time for i in since} if some else set()
     changed.update(archived_between(context, state, lower))
-    refuse_cleaned(state, context.table, frozenset(changed))
+    with naming_clean(context.folder):
+        refuse_cleaned(state, context.table, frozenset(changed))
     return make_scan(context, state, columns, where, frozenset(changed)).pinned()
 
 

@@ -33,6 +33,7 @@ def refuse_cleaned(state: Snapshot, table: str, changed_by: frozenset[str] | Non
     if state.bound is None or not len(newest) or (newest[-1].completion_time or "") <= state.bound:
         return
     known = _groups(state, changed_by)
+    logs = _logs(state)
     by_partition: dict[str, set[str]] = defaultdict(set)
     for partition, file_id in known.keys() - state.visibility.replaced:
         by_partition[partition].add(file_id)
@@ -45,6 +46,10 @@ def refuse_cleaned(state: Snapshot, table: str, changed_by: frozenset[str] | Non
                 raise _expired(
                     f"The table's state at {state.bound}", table, join(partition, base) if base else partition
                 )
+            # A clean deletes files one after the other, and only the commits say that a log is missing.
+            for path in logs.get((partition, file_id), ()):
+                if path.rpartition("/")[2] not in listed and _is_on(state, path, base):
+                    raise _expired(f"The table's state at {state.bound}", table, path)
 
 
 def refuse_forgotten(state: Snapshot, table: str) -> None:
@@ -76,7 +81,8 @@ def refuse_cleaned_change(
         _is_base(s) and s.prev_commit != "null" for s in stats
     )
     names = {path.rpartition("/")[2] for path in listed}
-    gone += [s.prev_base_file for s in stats if s.prev_base_file and s.prev_base_file.rpartition("/")[2] not in names]
+    before_it = (s.prev_base_file.rpartition("/")[2] for s in stats if s.prev_base_file)
+    gone += [join(partition, name) for name in before_it if name not in names]
     if gone or (existed and before is None):
         raise _expired("What a commit changed", table, gone[0] if gone else partition or None)
 
@@ -132,6 +138,24 @@ def _later(state: Snapshot) -> Iterator[CommitMetadata]:
 def _written(state: Snapshot, commits: Iterable[Instant]) -> set[Group]:
     stats = (stat for instant in commits for stat in state.visibility.read_commit(instant).stats)
     return {(stat.partition, stat.file_id) for stat in stats if stat.path}
+
+
+def _logs(state: Snapshot) -> dict[Group, list[str]]:
+    """The log files that the state's active commits wrote, by file group."""
+    found: dict[Group, list[str]] = defaultdict(list)
+    for instant in state.visibility.commits:
+        for stat in state.visibility.read_commit(instant).stats:
+            if stat.path and not _is_base(stat):
+                found[stat.partition, stat.file_id].append(stat.path)
+    return found
+
+
+def _is_on(state: Snapshot, path: str, base: str | None) -> bool:
+    """Whether a log file belongs to the slice of a base file, given by name; or to that of no base file."""
+    log, below = parse_data_file(path.rpartition("/")[2]), parse_data_file(base or "")
+    return log is not None and (
+        below is None or state.visibility.completed_at(log.requested_time) >= below.requested_time
+    )
 
 
 def _existed(state: Snapshot, stat: WriteStat) -> bool:

@@ -20,6 +20,7 @@ from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.partition_path import full_partition, partition_path
 from pyhudi_core.read.bounds import TimePoint, completion_bound
+from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
@@ -134,7 +135,8 @@ def _state(context: TableContext, timeline: Timeline, until: str) -> Snapshot:
         None if is_newest else until,
         executor=context.runtime.executor,
     )
-    refuse_cleaned(state, context.table)
+    with naming_clean(context.folder):
+        refuse_cleaned(state, context.table)
     return state
 
 

@@ -20,6 +20,7 @@ from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, completion_bound, token_of
+from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
 from pyhudi_core.read.row_filter import RowFilter
 from pyhudi_core.read.scan import Scan
@@ -62,7 +63,8 @@ def snapshot(context: TableContext, as_of: TimePoint | None = None) -> Snapshot:
         )
     if token is None:
         refuse_forgotten(found, context.table)
-    refuse_cleaned(found, context.table)
+    with naming_clean(context.folder):
+        refuse_cleaned(found, context.table)
     return found
 
 

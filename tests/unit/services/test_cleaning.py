@@ -126,10 +126,13 @@ def test_the_last_commits_can_be_read_after_a_clean_and_older_ones_say_that_they
     assert table.changes(after=commits[-3].completion_time).to_arrow() == changes
     assert rows(table.incremental(after=commits[-3].completion_time), "id", "price") == changed == [(1, 5.0)]
     first = next(i for i, price in zip(commits, found, strict=True) if price is None)
-    with pytest.raises(SnapshotExpiredError):
-        table.changes(until=first)
-    with pytest.raises(SnapshotExpiredError):
-        table.incremental(until=first)
+    [clean] = cleans(table)
+    for read in (table.changes, table.incremental):
+        with pytest.raises(SnapshotExpiredError, match=f"by the clean {clean.requested_time}") as refused:
+            read(until=first)
+        assert refused.value.instant == clean.requested_time
+    with pytest.raises(SnapshotExpiredError, match=f"by the clean {clean.requested_time}"):
+        table.scan(as_of=first)
     assert table.check().ok, table.check().findings
     assert not table.cleaning.run()
 
@@ -306,6 +309,24 @@ def test_a_pending_compaction_keeps_what_it_will_read(location: str) -> None:
     assert table.cleaning.run().files == 5
     assert rows(table, "id", "price") == [(1, 10.0), (2, 0.0)]
     assert table.check().ok
+
+
+def test_a_log_that_was_deleted_makes_its_state_gone_even_without_a_base_file(location: str) -> None:
+    """A clean deletes the logs of a slice one after the other; what is left is no state of the table."""
+    options = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
+    table = make(location, table_type="MERGE_ON_READ", ordering="ts", options=options)
+    for number in range(3):
+        table.upsert(orders((1, "a", float(number), number)))
+    second = table.timeline.commits[1]
+    named = [stat.path for stat in table.commit_metadata(second).stats]
+    table.compaction.run()
+    table.upsert(orders((1, "a", 9.0, 9)))
+    assert dict(rows(table.scan(as_of=second), "id", "price")) == {1: 1.0}
+    for path in named:
+        Path(location, path).unlink()
+    with pytest.raises(SnapshotExpiredError, match="cleaned"):
+        table.scan(as_of=second)
+    assert rows(table, "id", "price") == [(1, 9.0)]
 
 
 # --- executions
