@@ -18,7 +18,10 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _REPAIRED = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.ROLLBACK})
-_RESTORE = "No write is possible until the restore has ended: finish it with the program that began it."
+_ADVICE = {
+    Action.RESTORE: "No write is possible until the restore has ended: finish it with the program that began it.",
+    Action.SAVEPOINT: "Its process died, and cleaning waits for it. Make the savepoint again, or remove it with table.savepoints.delete(instant).",
+}
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING})
 
 
@@ -94,7 +97,7 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
         exam.add(Kind.PENDING_PLAN, f"The {action} is planned, and its execution has not begun", path, time)
     else:
         exam.living.add(time)
-        advice = _RESTORE if action is Action.RESTORE else None
+        advice = _ADVICE.get(action)
         what = f"The {action} is {instant.state} and has no heartbeat"
         exam.add(Kind.PENDING_FOREIGN, what, path, time, what_to_do=advice)
 

@@ -89,6 +89,8 @@ def _retained(timeline: Timeline, horizon: str, readers: Readers) -> Retained:
     pending = min(pending_times(timeline, readers), default=ANY)
     horizon = min([horizon, pending, *_savepoints_begun(timeline), *filter(None, [readers.since])])
     why = f"{pending} is pending, and may read what it found when it began" if pending == horizon else ""
+    if horizon in _savepoints_begun(timeline):
+        why = "a savepoint was begun or half deleted; table.savepoints.delete(instant) removes it"
     kept = [instant for instant in commits if _completion(instant) > horizon] or [commits[-1]]
     earliest = min(kept, key=lambda instant: instant.requested_time)
     if earliest.requested_time < pending:

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from pyhudi_core.conflicts.concurrent import pending_plans, pending_restores
 from pyhudi_core.conflicts.conflict import Group, Touched
-from pyhudi_core.errors import InvalidOptionError, ObjectNotFoundError
+from pyhudi_core.errors import CorruptTimelineError, InvalidOptionError, ObjectNotFoundError
 from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.index.choice import IndexType
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.operation import OperationType
@@ -24,6 +25,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.write.indexing import is_bucketed
 from pyhudi_core.write.states import load
 
 
@@ -39,9 +41,10 @@ def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: boo
         return ClusteringPlan(why_not=trigger.text)
     if pending_restores(timeline):
         return ClusteringPlan(why_not="a restore is pending, so nobody can say what the table holds")
-    if context.options.index.type == "BUCKET":
-        return ClusteringPlan(why_not="its file groups are buckets, which keep their keys")
     snapshot = load(context, timeline)
+    # The table does not store that it has buckets, and this handle may be without the option.
+    if context.options.index.type == IndexType.BUCKET or is_bucketed(snapshot):
+        return ClusteringPlan(why_not="its file groups are buckets, which keep their keys")
     unfit = unfit_because(context, snapshot)
     if unfit is not None:
         return ClusteringPlan(why_not=unfit)
@@ -118,8 +121,8 @@ class _Layouts:
         path = self._context.folder.file(Instant(requested_time, Action.CLUSTERING, State.REQUESTED))
         try:
             return decode(self._context.storage.get(path), path).order == self._order
-        except ObjectNotFoundError:
-            return False  # an overwrite, or the clustering of a program that keeps no plan
+        except (ObjectNotFoundError, CorruptTimelineError):
+            return False  # an overwrite, or the clustering of a program that keeps no plan, or one that this package would not execute
 
 
 def _trigger(context: TableContext, timeline: Timeline) -> Trigger:

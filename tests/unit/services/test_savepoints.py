@@ -132,3 +132,16 @@ def test_the_command_lists_makes_and_deletes_savepoints(location: str) -> None:
     assert json.loads(run("list", "--json")[1]) == []
     assert run("create", "--instant", "1")[0] == 2
     assert not list(table.savepoints)
+
+
+def test_a_half_deleted_savepoint_is_named_by_the_clean_that_waits_for_it_and_by_the_doctor(location: str) -> None:
+    table, done = table_of_three(location)
+    table.savepoint(done[0].instant)
+    [completed] = Path(location, ".hoodie/timeline").glob("*.savepoint")
+    completed.unlink()
+    kept = reopen(table, hoodie__clean__commits__retained=1)
+    assert "table.savepoints.delete" in kept.cleaning.plan().why_not
+    assert any("table.savepoints.delete" in finding.what_to_do for finding in table.check().findings)
+    table.savepoints.delete(done[0].instant)
+    assert table.check().ok
+    assert kept.cleaning.run().files

@@ -1,6 +1,8 @@
-"""A planned clustering beside writers that wait for it: it waits for none of them, and the next run executes what is planned."""
+"""A planned clustering beside writers that wait for it, beside plans of other programs, and in tables with buckets."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from support.homes import context_of
@@ -10,7 +12,9 @@ import pyhudi_core as hudi
 from pyhudi_core.conflicts.conflict import Touched
 from pyhudi_core.conflicts.precedence import claim
 from pyhudi_core.errors import CommitConflictError
+from pyhudi_core.formats.avro.container import decode_record, encode_record
 
+PLAN = "HoodieRequestedReplaceMetadata"
 EVERYTHING = Touched(frozenset(), frozenset(), None)
 
 
@@ -56,3 +60,24 @@ def test_a_run_executes_the_plan_that_nobody_executes(table: hudi.HudiTable) -> 
     assert [instant.requested_time for instant in done.instants] == [plan.requested_time]
     table.upsert(orders((1, "a", 10.0)))
     assert rows(table, "id", "price") == [(1, 10.0), (2, 2.0)]
+
+
+@pytest.mark.parametrize("table_type", ["copy_on_write", "merge_on_read"])
+def test_buckets_are_not_clustered_by_a_handle_without_the_option(location: str, table_type: str) -> None:
+    buckets = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 4}
+    writer = hudi.open_table(make(location, table_type=table_type).location, options=buckets)
+    writer.upsert(orders(*((n, "a", 1.0) for n in range(20))))
+    assert "buckets" in hudi.open_table(location).clustering.run().why_not
+    writer.upsert(orders((1, "a", 2.0)))
+    assert len(rows(writer, "id")) == 20
+
+
+def test_the_clustering_of_another_program_does_not_stop_a_sorted_one(table: hudi.HudiTable) -> None:
+    """Hudi can rewrite rows without their meta columns; such plans are not executed here, but they may have been."""
+    table.clustering.run()
+    [requested] = Path(table.location, ".hoodie/timeline").glob("*.clustering.requested")
+    record = decode_record(requested.read_bytes(), PLAN)
+    record["clusteringPlan"]["preserveHoodieMetadata"] = False
+    requested.write_bytes(encode_record(PLAN, record, sync_marker=b"y" * 16))
+    sorting = {"hoodie.clustering.plan.strategy.sort.columns": "price"}
+    assert hudi.open_table(table.location, options=sorting).clustering.run()
