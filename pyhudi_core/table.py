@@ -236,7 +236,7 @@ class HudiTable(TableServices):
             return roll_back_on_request(context, time)
 
     def savepoint(self, instant: Instant | str | None = None, comment: str = "") -> Savepoint:
-        """Make a savepoint of a completed commit, the newest if none is given: its state stays readable, and `restore` can go back to it."""
+        """Make a savepoint of a completed commit, the newest if none is given: its state stays readable."""
         return self.savepoints.create(instant, comment)
 
     def commit_status(self, token: str) -> CommitStatus:

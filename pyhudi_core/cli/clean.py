@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pyhudi_core.cli.planned import refuse_instant_without_execute
 from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.cleaning import Cleaning, CleaningResult
@@ -46,6 +47,7 @@ def clean(
     """Delete older file slices of the table at LOCATION: plan, schedule and execute. Exit code 0: done, or nothing to do; 2: it failed."""
     if sum((only_plan, only_schedule, only_execute)) > 1:
         raise click.UsageError("give one of --plan, --schedule and --execute")
+    refuse_instant_without_execute(instant, only_execute=only_execute)
     with reporting_errors(context):
         given = dict(text.partition("=")[::2] for text in options)
         service = open_table(location, storage_options, options=given).cleaning

@@ -66,6 +66,7 @@ def carry_out(
     """Do what was asked for with the service of this name. Exit code 0: done, or nothing to do; 2: it failed."""
     if sum((wanted.only_plan, wanted.only_schedule, wanted.only_execute)) > 1:
         raise click.UsageError("give one of --plan, --schedule and --execute")
+    refuse_instant_without_execute(wanted.instant, only_execute=wanted.only_execute)
     with reporting_errors(context):
         given = dict(text.partition("=")[::2] for text in wanted.options)
         service: PlannedService[Any, Any, Any] = getattr(open_table(location, storage_options, options=given), name)
@@ -90,6 +91,12 @@ def carry_out(
             done = service.execute(wanted.instant) if wanted.only_execute else service.run()
             times = [instant.requested_time for instant in done.instants]
             _show({"instants": times, "figures": dict(done.figures), "why_not": done.why_not}, str(done), wanted)
+
+
+def refuse_instant_without_execute(instant: str | None, *, only_execute: bool) -> None:
+    """Refuse a plan's time where nothing asks for it: the command would plan and execute something else."""
+    if instant is not None and not only_execute:
+        raise click.UsageError("--instant names the plan that --execute executes; give --execute, too")
 
 
 def _show(found: dict[str, Any], text: str, wanted: Wanted) -> None:

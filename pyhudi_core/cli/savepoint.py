@@ -33,7 +33,7 @@ def savepoint(
     created_by: str,
     as_json: bool,
 ) -> None:
-    """List, create or delete savepoints of the table at LOCATION. A savepoint keeps the state at a commit; `pyhudi restore` goes back to it."""
+    """List, create or delete savepoints of the table at LOCATION. A savepoint keeps the files of the state at a commit."""
     if action == "delete" and instant is None:
         raise click.UsageError("delete takes --instant")
     deleted = True

@@ -2,7 +2,7 @@
 
 A savepoint stands beside its commit: ``<requested time of the commit>_<completion time>.savepoint``, with an inflight file and no requested one. It
 names, by partition, the base files and log files that the table's state at its commit consists of. Cleaning keeps these files, archival keeps the
-commit, and a restore can always go back to it.
+commit, and Hudi's restore can always go back to it.
 """
 
 from __future__ import annotations

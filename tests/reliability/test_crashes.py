@@ -154,6 +154,18 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "get",
     ): "of a replaced group's plan, which goes to the history once a cleaner has been there",
     (
+        "timeline/savepoints.py:_read",
+        "get",
+    ): "of tables with savepoints, which test_savepoint_crashes.py crashes at every call",
+    (
+        "transaction/instant_removal.py:remove_instant",
+        "delete",
+    ): "of savepoints, which test_savepoint_crashes.py crashes at every call",
+    (
+        "transaction/execution.py:stage",
+        "get",
+    ): "of a planned clean, which test_cleaning_interleaved.py crashes at every call",
+    (
         "timeline/properties_file.py:_replace",
         "put_if_absent",
     ): "only after a Hudi writer that died between deleting the properties and creating them",

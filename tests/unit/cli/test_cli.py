@@ -194,3 +194,13 @@ def test_services_says_what_each_would_do_now_and_changes_nothing(location: str)
     text = run("services", location).output
     assert "no write is pending" in text
     assert contents(location) == before
+
+
+@pytest.mark.parametrize("command", ["clean", "cluster", "compact"])
+def test_the_time_of_a_plan_without_execute_is_refused_before_anything_is_done(location: str, command: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    before = contents(location)
+    ended = CliRunner().invoke(main, [command, location, "--instant", "20260101000000000"])
+    assert (ended.exit_code, "--execute" in ended.output) == (2, True)
+    assert contents(location) == before
