@@ -49,6 +49,13 @@ class Savepoints:
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def __repr__(self) -> str:
+        return f"Savepoints of {self.context.table}"
+
+    def __str__(self) -> str:
+        found = ", ".join(savepoint.instant for savepoint in self)
+        return f"Savepoints of {self.context.table}: {found or 'none'}"
+
     def create(self, instant: Instant | str | None = None, comment: str = "", created_by: str = "pyhudi") -> Savepoint:
         """Make a savepoint of a completed commit, the newest if none is given. A commit that has one keeps it, and that one is returned.
 

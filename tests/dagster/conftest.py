@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,12 @@ SPARK = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
+
+
+@pytest.fixture(autouse=True)
+def interrupts_are_raised() -> None:
+    """Dagster replaces the handler during a run. It cannot put the old one back if an interrupted run is finalized in another thread."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
