@@ -19,7 +19,7 @@ from pyhudi_core.services.cleaning_execution import Cleaned, CleaningRun
 from pyhudi_core.services.cleaning_plan import CleaningPlan, PlannedClean, decode
 from pyhudi_core.services.cleaning_planning import plan_cleaning, refuse_outdated
 from pyhudi_core.services.planned import PlannedResult, PlannedService
-from pyhudi_core.services.service import Execution, Figures
+from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 
@@ -45,28 +45,6 @@ class CleaningResult(PlannedResult):
         files = len(done.deleted.paths)
         gone = sum(1 for names in done.deleted.files.values() if names)
         return cls((done.finished.instant,), "", files, gone, len(planned.paths) - files)
-
-    def and_then(self, later: CleaningResult) -> CleaningResult:
-        """Both together."""
-        if not later or not self:
-            return self or later
-        return CleaningResult(
-            self.instants + later.instants,
-            later.why_not,
-            self.files + later.files,
-            self.partitions + later.partitions,
-            self.kept + later.kept,
-        )
-
-    @property
-    def figures(self) -> Figures:
-        """Instants, files and partitions."""
-        return {
-            "instants": len(self.instants),
-            "files": self.files,
-            "partitions": self.partitions,
-            "kept": self.kept,
-        }
 
 
 class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):

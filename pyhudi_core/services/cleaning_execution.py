@@ -95,10 +95,7 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         def encode(_notes: Mapping[str, str]) -> bytes:
             return encode_record(DONE, metadata, sync_marker=transaction.sync_marker)
 
-        return finish(transaction, encode, self._check, companions=companions)
-
-    def _check(self, found: Timeline) -> None:
-        execution.refuse_overtaken(self.transaction)
+        return finish(transaction, encode, self._refuse_overtaken, companions=companions)
 
     def _staged(self, snapshot: Snapshot, done: PlannedClean) -> tuple[CompanionCommit, ...]:
         """The metadata table's part, if there is one."""

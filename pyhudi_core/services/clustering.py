@@ -23,7 +23,7 @@ from pyhudi_core.services.clustering_execution import ClusteringRun
 from pyhudi_core.services.clustering_plan import ClusteringPlan, ClusteringWork, decode
 from pyhudi_core.services.clustering_planning import plan_clustering, refuse_outdated
 from pyhudi_core.services.planned import PlannedResult, PlannedService
-from pyhudi_core.services.service import Execution, Figures
+from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Finished
@@ -61,30 +61,6 @@ class ClusteringResult(PlannedResult):
             sum(stat.size for stat in commit.stats),
             token,
         )
-
-    def and_then(self, later: ClusteringResult) -> ClusteringResult:
-        """Both together."""
-        if not later or not self:
-            return later or self
-        return ClusteringResult(
-            self.instants + later.instants,
-            later.why_not,
-            self.file_groups + later.file_groups,
-            self.new_file_groups + later.new_file_groups,
-            self.rows + later.rows,
-            self.bytes_written + later.bytes_written,
-        )
-
-    @property
-    def figures(self) -> Figures:
-        """Instants, file groups before and after, rows and bytes."""
-        return {
-            "instants": len(self.instants),
-            "file_groups": self.file_groups,
-            "new_file_groups": self.new_file_groups,
-            "rows": self.rows,
-            "bytes_written": self.bytes_written,
-        }
 
 
 class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult]):

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -35,8 +34,6 @@ from pyhudi_core.services.clustering_plan import LINEAR, ClusteringGroup, Cluste
 from pyhudi_core.services.clustering_planning import refuse_unsortable
 from pyhudi_core.services.plan_run import RewriteRun, shared_out
 from pyhudi_core.services.row_curve import ColumnBounds, bounds_of, places, sample
-from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution
 from pyhudi_core.write import metadata_update
 from pyhudi_core.write.attempt import Attempt, extra_of
 from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime, runtime_opener
@@ -59,7 +56,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         """Write the new file groups."""
         refuse_unsortable(self.snapshot.schema, self.work.order)
         self._refuse_changed()
-        groups = [self._present(group) for group in self.work.groups]
+        groups = self._sized()
         settings = replace(self._settings(), target=self.transaction.context.options.clustering.target_size)
         parts = [self._written(wave, settings) for wave in self._waves(groups)]
         stats = sorted((stat for part in parts for stat in part.stats), key=lambda stat: stat.path)
@@ -79,10 +76,8 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
             written = replace(written, key_changes=engine.run(task, KEY_CHANGES, shares))
         kept = metadata_update.slices_to_keep(context, self.current, self.current.schema)
         companions = metadata_update.stage(transaction, kept, self.current, written, replaced, schema, engine)
-        guard = partial(_refuse_overtaken, self)
-        return Attempt(
-            transaction, self.snapshot, metadata, Touched.by(metadata), schema, companions=companions, guard=guard
-        )
+        touched, guard = Touched.by(metadata), self._refuse_overtaken
+        return Attempt(transaction, self.snapshot, metadata, touched, schema, companions=companions, guard=guard)
 
     def _refuse_changed(self) -> None:
         """Raise `CommitConflictError` if a planned file group was changed before this execution began. The commit asks again."""
@@ -91,17 +86,19 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         mine = Touched(self.work.file_groups, nothing, nothing, OperationType.CLUSTER)
         refuse_conflicts(context, transaction.start, context.folder.load(), transaction.requested_time, mine)
 
-    def _present(self, group: ClusteringGroup) -> ClusteringGroup:
-        """The group with the sizes of its files, which a plan does not have."""
-        known = {piece.file_id: piece for piece in self.snapshot.view.slices(group.partition)}
-        sized: list[FileSlice] = []
-        for piece in group.slices:
-            now = known.get(piece.file_id)
-            sizes = {} if now is None else {file.path: file.size for file in now.files}
+    def _sized(self) -> list[ClusteringGroup]:
+        """The groups with the sizes of their files, which a plan does not have."""
+        partitions = {group.partition for group in self.work.groups}
+        slices = (piece for partition in partitions for piece in self.snapshot.view.slices(partition))
+        sizes = {
+            file.path: file.size for piece in slices if piece.group in self.work.file_groups for file in piece.files
+        }
+
+        def sized(piece: FileSlice) -> FileSlice:
             base = None if piece.base is None else replace(piece.base, size=sizes.get(piece.base.path, 0))
-            logs = tuple(replace(log, size=sizes.get(log.path, 0)) for log in piece.logs)
-            sized.append(FileSlice(base, None, logs))
-        return replace(group, slices=tuple(sized))
+            return FileSlice(base, None, tuple(replace(log, size=sizes.get(log.path, 0)) for log in piece.logs))
+
+        return [replace(group, slices=tuple(map(sized, group.slices))) for group in self.work.groups]
 
     def _waves(self, groups: list[ClusteringGroup]) -> Iterator[list[ClusteringGroup]]:
         """Groups that are shuffled together. Groups of several new files are shuffled alone if they are sorted: the rows say where a file ends."""
@@ -294,8 +291,3 @@ def _by_partition(work: ClusteringWork) -> dict[str, tuple[str, ...]]:
     for partition, file_id in sorted(work.file_groups):
         found.setdefault(partition, []).append(file_id)
     return {partition: tuple(file_ids) for partition, file_ids in found.items()}
-
-
-def _refuse_overtaken(run: ClusteringRun, found: Timeline) -> None:
-    """Raise `CommitAbortedError` if another process has taken the execution over."""
-    execution.refuse_overtaken(run.transaction)

@@ -21,7 +21,7 @@ from pyhudi_core.services.compaction_execution import CompactionRun
 from pyhudi_core.services.compaction_plan import CompactionPlan, decode
 from pyhudi_core.services.compaction_planning import plan_compaction, refuse_outdated
 from pyhudi_core.services.planned import PlannedResult, PlannedService
-from pyhudi_core.services.service import Execution, Figures
+from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Finished
@@ -61,32 +61,6 @@ class CompactionResult(PlannedResult):
             sum(stat.size for stat in stats),
             token,
         )
-
-    def and_then(self, later: CompactionResult) -> CompactionResult:
-        """Both together."""
-        if not later or not self:
-            return later or self
-        return CompactionResult(
-            self.instants + later.instants,
-            later.why_not,
-            self.file_groups + later.file_groups,
-            self.log_files + later.log_files,
-            self.log_bytes + later.log_bytes,
-            self.rows + later.rows,
-            self.bytes_written + later.bytes_written,
-        )
-
-    @property
-    def figures(self) -> Figures:
-        """Instants, file groups, log files, rows and bytes."""
-        return {
-            "instants": len(self.instants),
-            "file_groups": self.file_groups,
-            "log_files": self.log_files,
-            "log_bytes": self.log_bytes,
-            "rows": self.rows,
-            "bytes_written": self.bytes_written,
-        }
 
 
 class Compaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], CompactionResult]):

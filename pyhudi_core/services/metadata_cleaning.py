@@ -11,34 +11,24 @@ import math
 from dataclasses import replace
 
 from pyhudi_core.engine.base import Engine
-from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.instant import Action
 from pyhudi_core.options.write_options import CleaningOptions
-from pyhudi_core.services.cleaning import Cleaning
-from pyhudi_core.services.cleaning_plan import CleaningPlan
+from pyhudi_core.services.cleaning import Cleaning, CleaningResult
+from pyhudi_core.services.cleaning_plan import CleaningPlan, PlannedClean
 from pyhudi_core.services.cleaning_planning import plan_cleaning
-from pyhudi_core.services.metadata_place import NONE, place_of
+from pyhudi_core.services.metadata_place import NONE, AtMetadataTable
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
 
 _LEAST_COMMITS = 20
 _MORE = 1.2
 _AFTER_COMPACTION = 3
 
 
-class MetadataCleaning(Cleaning):
+class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResult], Cleaning):
     """Cleaning of the metadata table of one table; made from the data table's context."""
 
     name = "metadata_cleaning"
     summary = "delete older file slices of the metadata table"
-
-    def __init__(self, context: TableContext) -> None:
-        found = place_of(context)
-        super().__init__(context if found is None else context.at(found))
-        self.exists = found is not None
-
-    def schedule(self, *, triggered: bool = False) -> Instant | None:
-        """As `Cleaning.schedule`, on the timeline of the metadata table."""
-        return super().schedule(triggered=triggered) if self.exists else None
 
     def after_commit(self, engine: Engine | None) -> None:
         """Execute the plans that nobody executes, and clean if a compaction made slices removable."""
@@ -54,9 +44,6 @@ class MetadataCleaning(Cleaning):
         if why_not:
             return CleaningPlan(why_not=why_not)
         return plan_cleaning(self.context, timeline, options_of(self.context.options.cleaning), triggered=triggered)
-
-    def _pending(self) -> list[Instant]:
-        return super()._pending() if self.exists else []
 
     def _why_not_yet(self, timeline: Timeline, unseen: int = 0) -> str:
         """Why a commit need not look for removable slices; empty if it has to. ``unseen``: so many instants are newer than the timeline."""

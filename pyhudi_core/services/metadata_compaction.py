@@ -24,12 +24,12 @@ from pyhudi_core.metadata_table.record_schema import PLAIN_SCHEMA
 from pyhudi_core.metadata_table.slices import MetadataSlices, everything
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName
-from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.compaction import Compaction, CompactionResult
 from pyhudi_core.services.compaction_plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.compaction_rules import trigger_of
-from pyhudi_core.services.metadata_place import NONE, place_of
+from pyhudi_core.services.metadata_place import NONE, AtMetadataTable
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
@@ -44,30 +44,17 @@ from pyhudi_core.write.handles.new_file import new_token
 _DEFAULT_BYTES = 120 << 20
 
 
-class MetadataCompaction(Compaction):
+class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], CompactionResult], Compaction):
     """Compaction of the metadata table of one table; made from the data table's context."""
 
     name = "metadata_compaction"
     summary = "rewrite the log files of the metadata table as base files"
-
-    def __init__(self, context: TableContext) -> None:
-        found = place_of(context)
-        self.data = context
-        super().__init__(context if found is None else context.at(found))
-        self.exists = found is not None
-
-    def schedule(self, *, triggered: bool = False) -> Instant | None:
-        """As `Compaction.schedule`, on the timeline of the metadata table."""
-        return super().schedule(triggered=triggered) if self.exists else None
 
     def after_commit(self, engine: Engine | None) -> None:
         """Execute what nobody executes, and compact if the metadata table has so many delta commits."""
         timeline = self.context.folder.latest or self.context.folder.load() if self.exists else Timeline()
         if self._is_due(timeline):
             self._inline(engine)
-
-    def _pending(self) -> list[Instant]:
-        return super()._pending() if self.exists else []
 
     def _is_due(self, timeline: Timeline) -> bool:
         most = self.data.options.metadata.compact_after

@@ -65,6 +65,10 @@ class PlanRun(ABC, Generic[W, T]):
             execution.give_up(self.transaction)
             raise
 
+    def _refuse_overtaken(self, _found: Timeline) -> None:
+        """Under the lock: raise `CommitAbortedError` if another process has taken the execution over."""
+        execution.refuse_overtaken(self.transaction)
+
     @abstractmethod
     def _carry_out(self) -> T:
         """Write the files and commit them."""

@@ -7,15 +7,15 @@ adds its plan, the check of the plan under the lock, how a requested file is rea
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.services.service import Execution, ServicePlan, ServiceResult, TableService
+from pyhudi_core.services.service import Execution, Figures, ServicePlan, ServiceResult, TableService
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution
 from pyhudi_core.transaction.begin import Transaction, reserve
@@ -35,11 +35,26 @@ class TimelinePlan(ServicePlan, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedResult(ServiceResult):
-    """What the execution of one plan did, or of several ones."""
+    """What the execution of one plan did, or of several ones. A service adds counts, fields of type int."""
 
-    @abstractmethod
     def and_then(self, later: Self) -> Self:
-        """Both together."""
+        """Both together: the sums of all counts. A token names one commit, so the result of two has none."""
+        if not self:
+            return later
+        if not later:
+            return self
+        sums: dict[str, Any] = {name: count + getattr(later, name) for name, count in self._counts().items()}
+        alone = {"token": ""} if "token" in (field.name for field in fields(self)) else {}
+        return replace(later, instants=self.instants + later.instants, **sums, **alone)
+
+    @property
+    def figures(self) -> Figures:
+        """The number of instants, and every count."""
+        return {"instants": len(self.instants), **self._counts()}
+
+    def _counts(self) -> dict[str, int]:
+        found = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: value for name, value in found if isinstance(value, int)}
 
 
 P = TypeVar("P", bound=TimelinePlan)
@@ -86,8 +101,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         done = self._nothing("")
         for plan in self._free(self._pending()):
             done = done.and_then(retries.until_done(partial(self._execute, plan.requested_time, how)))
-        new = super()._run(how, retries)
-        return done.and_then(new) if done else new
+        return done.and_then(super()._run(how, retries))
 
     @abstractmethod
     def _planned(self, timeline: Timeline, *, triggered: bool) -> P:

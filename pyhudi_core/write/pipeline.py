@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyhudi_core.conflicts.concurrent import pending_plans
 from pyhudi_core.conflicts.early import early_check, stopped
 from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
-from pyhudi_core.errors import DuplicateKeyError, EarlyConflictError
+from pyhudi_core.errors import EarlyConflictError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.log.changes import ChangeForm
 from pyhudi_core.formats.log.writer import BlockFormat
@@ -41,6 +41,7 @@ from pyhudi_core.write.handles.base import (
     LogSettings,
     OpenRuntime,
     PartialRows,
+    known_keys,
     runtime_opener,
 )
 from pyhudi_core.write.indexing import Indexing, Tagging, asks_index, choose_index, index_of
@@ -152,11 +153,7 @@ class WriteJob:
         with_logs = {piece.group for path, _ in profile.tagged for piece in self._slices(path) if piece.logs}
         rows = sum(volume.rows for group, volume in profile.tagged.items() if group not in with_logs)
         if rows:
-            raise DuplicateKeyError(
-                f"{rows} rows of the batch have a record key that the table has already",
-                table=self.transaction.context.table,
-                hint="Nothing was published. Upsert them, or set hoodie.datasource.write.insert.drop.duplicates=true.",
-            )
+            raise known_keys(rows, table=self.transaction.context.table)
 
     def _planner(self, *, hashed: bool) -> Planner:
         files = self.options.files

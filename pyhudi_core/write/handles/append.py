@@ -192,7 +192,7 @@ class AppendHandle:
         known = pc.is_in(rows.column(RECORD_KEY), value_set=living.column(RECORD_KEY))
         count = pc.sum(known).as_py() or 0
         if count and self._logs.known is KnownKeys.REFUSE:
-            raise known_keys(count, self._piece.path)
+            raise known_keys(count, path=self._piece.path)
         return rows.filter(pc.invert(known))
 
     def _deleted_by(self, rows: pa.Table) -> pa.ChunkedArray:

@@ -252,10 +252,11 @@ def filled(rows: pa.Table, stored: pa.Table | pa.RecordBatch) -> pa.Table:
     return rows
 
 
-def known_keys(rows: int, path: str) -> DuplicateKeyError:
-    """Refuses an insert of keys that the table has."""
+def known_keys(rows: int, *, table: str | None = None, path: str | None = None) -> DuplicateKeyError:
+    """The error for an insert of keys that the table has."""
     return DuplicateKeyError(
         f"{rows} rows of the batch have a record key that the table has already",
+        table=table,
         path=path,
         hint="Nothing was published. Upsert them, or set hoodie.datasource.write.insert.drop.duplicates=true.",
     )

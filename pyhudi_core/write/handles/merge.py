@@ -79,7 +79,7 @@ class MergeHandle:
         match = incoming.match(batch)
         known = self._context.settings.known
         if match is not None and known is KnownKeys.REFUSE:
-            raise known_keys(len(match.places), self._base.path)
+            raise known_keys(len(match.places), path=self._base.path)
         winners = incoming.winners(batch, match) if match is not None and known is KnownKeys.UPDATE else None
         if winners is None:
             file.keep(batch)
