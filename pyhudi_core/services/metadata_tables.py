@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyhudi_core.engine.choice import engine_for
-from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, InvalidOptionError
+from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, InvalidOptionError
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.changes import KEPT
 from pyhudi_core.model.instant import Action
@@ -22,9 +22,10 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, layout, metadata_removal
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.record import Intent
+from pyhudi_core.transaction.reserved_decision import deciding
 from pyhudi_core.write import metadata_build
 from pyhudi_core.write.metadata_build import Built
 from pyhudi_core.write.retrying import Retries
@@ -143,27 +144,22 @@ def _drop(context: TableContext) -> Dropped:
     if not listed:
         return Dropped()
     transaction = begin.reserve(context, Action.INDEXING)
-    terms = Terms("remove the metadata table", seems_alive=lambda: transaction.heartbeat.is_young(context))
     try:
-        decide(context, lambda timeline: _removal(transaction, timeline), lambda _: None, terms)
-        if reopened(context).config.metadata_partitions:
-            raise CommitConflictError(
-                "Another process took this one for dead, or listed the metadata table again",
-                table=context.table,
-                hint="Try again.",
-            )
+        with deciding(transaction, "remove the metadata table", lambda: transaction.heartbeat.stop(context)) as terms:
+            decide(context, lambda timeline: _removal(transaction, timeline), lambda _: None, terms)
+            if reopened(context).config.metadata_partitions:
+                raise CommitConflictError(
+                    "Another process took this one for dead, or listed the metadata table again",
+                    table=context.table,
+                    hint="Try again.",
+                )
     except OutcomeUnknown as unknown:
-        transaction.heartbeat.handle.cancel()
         raise CommitStateUnknownError(
             f"The storage failed while the metadata table was removed: {unknown.error.message}",
             token=transaction.token,
             table=context.table,
             hint="table.metadata_table.partitions shows whether it was; drop it again if not.",
         ) from unknown.error
-    except HudiError:
-        transaction.heartbeat.stop(context)
-        raise
-    transaction.heartbeat.stop(context)
     return Dropped(listed)
 
 

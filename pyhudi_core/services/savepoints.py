@@ -33,6 +33,7 @@ from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.instant_removal import remove_instant
 from pyhudi_core.transaction.record import Intent, Publication
+from pyhudi_core.transaction.reserved_decision import deciding
 from pyhudi_core.write.retrying import Retries, retry
 
 
@@ -136,13 +137,12 @@ class _Creating:
         transaction = self.transaction
         context = transaction.context
         time = self.commit.requested_time
-        terms = Terms(f"savepoint of {time}", seems_alive=lambda: transaction.heartbeat.is_young(context))
         try:
-            for path, body in self._bodies().items():
-                context.root.put(path, body)
-            decide(context, self._intent, self._refuse_changed, terms)
+            with deciding(transaction, f"savepoint of {time}", self._sweep) as terms:
+                for path, body in self._bodies().items():
+                    context.root.put(path, body)
+                decide(context, self._intent, self._refuse_changed, terms)
         except OutcomeUnknown as unknown:
-            transaction.heartbeat.handle.cancel()  # whoever finds the dead reservation publishes it, or sweeps it
             raise CommitStateUnknownError(
                 f"The storage failed while the savepoint was decided: {unknown.error.message}",
                 token=transaction.token,
@@ -150,10 +150,6 @@ class _Creating:
                 instant=time,
                 hint="table.savepoints shows whether it is there; make it again if not.",
             ) from unknown.error
-        except BaseException:
-            self._sweep()
-            raise
-        self._sweep()
         made = [found for found in read_savepoints(context.folder, context.folder.load()) if found.instant == time]
         if not made:
             raise CommitConflictError(

@@ -20,8 +20,9 @@ from pyhudi_core.model.instant import Instant
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.decision import Check, OutcomeUnknown, StagedIntent, Terms, decide
+from pyhudi_core.transaction.decision import Check, OutcomeUnknown, StagedIntent, decide
 from pyhudi_core.transaction.record import Intent, Publication
+from pyhudi_core.transaction.reserved_decision import deciding
 
 
 def put_plan(transaction: Transaction, body: bytes, check: Check) -> Instant:
@@ -35,19 +36,13 @@ def put_plan(transaction: Transaction, body: bytes, check: Check) -> Instant:
     """
     context, time = transaction.context, transaction.requested_time
     staging = _Staging(transaction, body)
+    what = f"plan {transaction.requested.action} {time}"
     try:
-        context.root.put(staging.staged, body)
-        terms = Terms(
-            f"plan {transaction.requested.action} {time}", seems_alive=lambda: transaction.heartbeat.is_young(context)
-        )
-        decide(context, staging.intent, check, terms)
+        with deciding(transaction, what, lambda: give_back(transaction, staging.staged)) as terms:
+            context.root.put(staging.staged, body)
+            decide(context, staging.intent, check, terms)
     except OutcomeUnknown as unknown:
-        transaction.heartbeat.handle.cancel()  # whoever finds the dead reservation publishes the plan, or sweeps it
         raise unknown.error from unknown
-    except BaseException:
-        give_back(transaction, staging.staged)
-        raise
-    give_back(transaction, staging.staged)
     return transaction.requested
 
 
