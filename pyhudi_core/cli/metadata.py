@@ -1,4 +1,4 @@
-"""``pyhudi metadata``: the metadata table of a table. Shows it, makes it, removes it, or makes it anew; ``--plan`` only says what would be done."""
+"""``pyhudi metadata``: the metadata table of a table. Shows it, makes it, removes it, or replaces it; ``--plan`` only says what would be done."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def metadata(
 
 
 def _repaired(table: HudiTable, *, only_plan: bool) -> str:
-    """Make the metadata table anew if the doctor has an error to report of it; returns what to print, a line for each finding."""
+    """Replace the metadata table if the doctor finds an error in it; returns what to print, a line for each finding."""
     report = table.check()
     wrong = [item for item in report.findings if item.area is Area.METADATA_TABLE and item.severity is Severity.ERROR]
     if not wrong:
         return "The metadata table needs no repair"
     lines = [f"{item.kind}: {item.what}" for item in wrong]
-    end = "It would be removed and made anew" if only_plan else str(table.metadata_table.rebuild())
+    end = "It would be removed and made again" if only_plan else str(table.metadata_table.rebuild())
     return "\n".join([*lines, end])
 
 
@@ -61,5 +61,5 @@ def _said(found: MetadataTableOf, action: str, indexes: list[str] | None, *, onl
     if action == "create":
         return str(found.plan(indexes) if only_plan else found.create(indexes))
     if only_plan:
-        return f"Remove: {listed}" + (", and make them anew" if action == "rebuild" else "")
+        return f"Remove: {listed}" + (", and make them again" if action == "rebuild" else "")
     return str(found.drop() if action == "drop" else found.rebuild())

@@ -38,7 +38,9 @@ def planned_options(done: str, example: str) -> Callable[[Callable[..., None]], 
         click.option(
             "--schedule", "only_schedule", is_flag=True, help="Put the plan on the timeline; any process executes it."
         ),
-        click.option("--execute", "only_execute", is_flag=True, help="Execute the oldest plan that nobody executes."),
+        click.option(
+            "--execute", "only_execute", is_flag=True, help="Execute the oldest plan that no process executes."
+        ),
         click.option("--instant", help="With --execute: the requested time of the plan."),
         click.option("--due", is_flag=True, help="Only if the trigger of the options says that it is due."),
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),

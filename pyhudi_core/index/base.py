@@ -23,7 +23,7 @@ POSITION = "_pyhudi_position"
 """Column of the position of a row in the input; of two rows with one key the later wins."""
 
 NOT_FOUND = -1
-"""The number of a file group, or of a position, that there is not."""
+"""Stands for the number of a file group, or for a position, if there is none."""
 
 Group = tuple[str, str]
 """A file group: (partition, file id)."""

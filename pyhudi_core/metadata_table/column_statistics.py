@@ -76,7 +76,7 @@ def column_stats(ranges: pa.Table, partitions: Sequence[str], rows: Sequence[int
 
     Args:
         ranges: a row a file: ``path``, and for each column a struct of ``min``, ``max`` and ``nulls`` (`Written.ranges`), null if the file does not
-            have the column. The greatest value of a column with NaN is NaN; it is null if nobody knows whether there is one.
+            have the column. The greatest value of a column with NaN is NaN; it is null if it is not known whether there is one.
         partitions: the partition path of each file.
         rows: how many rows each file has.
         columns: those to keep.

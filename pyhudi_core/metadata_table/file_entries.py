@@ -49,11 +49,11 @@ class FileIndex(Protocol):
 
     @property
     def of_slices(self) -> bool:
-        """Whether it says something of the rows of slices, and not of single files. Services that keep all rows then change nothing of it."""
+        """Whether its entries are about the rows of slices, not about single files. A service that keeps all rows changes none of them."""
         ...
 
     def entries(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch]:
-        """What the change of a file group changes of the index. Raises `CorruptionError` and its kinds."""
+        """The entries of the index that follow from the change of a file group. Raises `CorruptionError` and its kinds."""
         ...
 
     def records(self, entries: pa.Table) -> Records:

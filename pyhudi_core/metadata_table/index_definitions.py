@@ -61,7 +61,7 @@ def read_definitions(storage: Storage, path: str) -> tuple[IndexDefinition, ...]
 def with_statistics(known: bytes | None, columns: Sequence[str]) -> bytes:
     """The definitions with that of the column statistics, which Hudi's data skipping needs; all others stay.
 
-    ``known``: the file as it is, None if there is none. One that cannot be read is written anew.
+    ``known``: the bytes of the file, None if there is none. If they cannot be read, the result replaces them.
     """
     try:
         found = json.loads(known or b"{}")

@@ -31,7 +31,7 @@ NON_PARTITIONED = "."
 PARTITION_STAT = "__partition_stat__"
 INITIAL_INSTANTS = layout.INITIAL_INSTANTS
 REBUILD = (
-    "`pyhudi metadata LOCATION rebuild` makes the metadata table anew. Hudi's next writer does it if hoodie.table.metadata.partitions does not name"
+    "`pyhudi metadata LOCATION rebuild` makes the metadata table again. Hudi's next writer does it if hoodie.table.metadata.partitions does not name"
     " the partition, and hoodie.metadata.enable is true, its default."
 )
 """What to do with a metadata table that is damaged."""

@@ -89,7 +89,7 @@ class ArchivalResult(ServiceResult):
 
 
 class Archival(TableService[ArchivalResult]):
-    """Archival of one table. Hudi has no instant for it, so ``schedule`` returns None, and ``execute`` plans anew."""
+    """Archival of one table. Hudi has no instant for it, so ``schedule`` returns None, and ``execute`` makes its own plan."""
 
     name = "archival"
     summary = "move old instants to the archived timeline"
@@ -149,7 +149,7 @@ def archive(context: TableContext, rules: ArchivalRules, gate: Gate | None = Non
     if not planned and not _is_left_over(context):
         return ArchivalResult(why_not=planned.why_not)
     done = ArchivalResult(swept=swept)
-    # Files that are gone stay gone, so what was looked at here counts under the lock, where nobody should wait for listings.
+    # Files that are gone stay gone, so what was looked at here counts under the lock, where no writer should wait for listings.
     cleaned = frozenset(instant for instant in planned.instants if instant.action is Action.REPLACECOMMIT)
     while True:
         ask_gate(gate, context, "to archive")

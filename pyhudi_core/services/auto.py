@@ -28,7 +28,7 @@ def after_commit(context: TableContext, engine: Engine | None = None) -> None:
 
 
 def _with_new_metadata_table(context: TableContext) -> TableContext:
-    """The context as it is after the commit. Only with ``hoodie.metadata.enable`` a commit makes a metadata table; others need not read anew."""
+    """The context as it is after the commit. Only with ``hoodie.metadata.enable`` a commit makes a metadata table; else nothing is read again."""
     if not context.options.metadata.enable or context.config.metadata_partitions:
         return context
     try:

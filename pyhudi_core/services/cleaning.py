@@ -56,7 +56,7 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
     noun = "clean"
 
     def after_commit(self, engine: Engine | None) -> None:
-        """With ``hoodie.clean.automatic``: execute the plans that nobody executes, and clean if that is due."""
+        """With ``hoodie.clean.automatic``: execute the plans that no process executes, and clean if that is due."""
         if self.context.options.cleaning.automatic:
             self._inline(engine)
 

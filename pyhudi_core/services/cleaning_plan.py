@@ -131,7 +131,7 @@ class PlannedClean:
         return [join(partition, name) for partition, names in self.files.items() for name in names]
 
     def without(self, kept: frozenset[str]) -> PlannedClean:
-        """The plan without some files, given by path. What stays has to be found again, so the next plan must look at all partitions."""
+        """The plan without some files, given by path. The next plan has to find again what stays, so it looks at all partitions."""
         if not kept:
             return self
         files = {

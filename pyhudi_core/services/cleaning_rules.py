@@ -74,7 +74,7 @@ def by_time(timeline: Timeline, since: str, readers: Readers) -> Retained:
 def by_versions(timeline: Timeline, readers: Readers) -> Retained:
     """Keep only what is being read now; how many slices stay in addition is decided by their number.
 
-    Who began after the newest commit reads the newest state, whose slices stay in any case.
+    A reader that began after the newest commit reads the newest state. Its slices always stay.
     """
     newest = max(map(_completion, timeline.commits), default="")
     held = [*pending_times(timeline, readers), *_savepoints_begun(timeline), *filter(None, [readers.since])]

@@ -83,7 +83,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
         return roll_back(self.context, time) is not None
 
     def after_commit(self, engine: Engine | None) -> None:
-        """With ``hoodie.clustering.inline``: execute the plans that nobody executes, and cluster if that is due. With
+        """With ``hoodie.clustering.inline``: execute the plans that no process executes, and cluster if that is due. With
         ``hoodie.clustering.schedule.inline``: plan if that is due.
         """
         options = self.context.options.clustering
@@ -110,7 +110,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
         return ClusteringResult.of(done.published.finished, done.metadata, transaction.token)
 
     def _drop_void(self, transaction: Transaction, error: CommitConflictError) -> None:
-        """Remove the plan if a completed commit has changed its file groups: nobody can execute it any more, and it would stop writes for ever."""
+        """Remove the plan if a completed commit has changed its file groups: no process can execute it any more, and it would stop all writes."""
         conflict = error.conflict
         if (
             is_final(error)

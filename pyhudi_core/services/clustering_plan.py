@@ -27,7 +27,7 @@ MEBIBYTE = 1 << 20
 LINEAR = "LINEAR"
 _LAYOUTS = (LINEAR, "ZORDER", "HILBERT")
 _EXECUTED = ("SortAndSizeExecutionStrategy", "SingleFileSortExecutionStrategy")
-"""How the names of Hudi's strategies end whose plans are executed here. Plans of others mean something else, such as buckets that are split."""
+"""How the names end of those strategies of Hudi whose plans are executed here. Others mean something else, such as a split of buckets."""
 
 
 @dataclass(frozen=True, slots=True)

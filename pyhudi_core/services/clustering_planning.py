@@ -40,7 +40,7 @@ def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: boo
     if triggered and not trigger.due:
         return ClusteringPlan(why_not=trigger.text)
     if pending_restores(timeline):
-        return ClusteringPlan(why_not="a restore is pending, so nobody can say what the table holds")
+        return ClusteringPlan(why_not="a restore is pending, so the content of the table is not known")
     snapshot = load(context, timeline)
     # The table does not store that it has buckets, and this handle may be without the option.
     if context.options.index.type == IndexType.BUCKET or is_bucketed(snapshot):

@@ -72,7 +72,7 @@ class Compaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], Compactio
     noun = "compaction"
 
     def after_commit(self, engine: Engine | None) -> None:
-        """With ``hoodie.compact.inline``: execute the plans that nobody executes, and compact if that is due."""
+        """With ``hoodie.compact.inline``: execute the plans that no process executes, and compact if that is due."""
         if self.context.options.compaction.inline:
             self._inline(engine)
 

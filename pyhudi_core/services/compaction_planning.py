@@ -38,7 +38,7 @@ def plan_compaction(context: TableContext, timeline: Timeline, *, triggered: boo
     if triggered and not trigger.due:
         return CompactionPlan(why_not=trigger.text)
     if pending_restores(timeline):
-        return CompactionPlan(why_not="a restore is pending, so nobody can say what the table holds")
+        return CompactionPlan(why_not="a restore is pending, so the content of the table is not known")
     snapshot = load(context, timeline)
     unfit = unfit_because(context, snapshot)
     if unfit is not None:

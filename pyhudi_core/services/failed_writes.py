@@ -4,7 +4,7 @@ Every writer does this before its own write (``transaction/rollback.py``, `repai
 process: the plan of a rollback is decided under the lock, and from then on the failed write cannot commit any more; its execution deletes files and
 completes the rollback, and every step of it can be done twice.
 
-A rollback that was scheduled and that nobody executes within the heartbeat's limit is executed by the next writer.
+A scheduled rollback that no process executes within the heartbeat's limit is executed by the next writer.
 """
 
 from __future__ import annotations

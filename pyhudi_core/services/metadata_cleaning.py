@@ -31,7 +31,7 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
     summary = "delete older file slices of the metadata table"
 
     def after_commit(self, engine: Engine | None) -> None:
-        """Execute the plans that nobody executes, and clean if a compaction made slices removable."""
+        """Execute the plans that no process executes, and clean if a compaction made slices removable."""
         timeline = self.context.folder.latest or self.context.folder.load() if self.exists else Timeline()
         # The commit that was just made is not on a timeline that was read before it.
         if not self._why_not_yet(timeline, 1) or any(i.action is Action.CLEAN for i in timeline.pending):

@@ -51,7 +51,7 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
     summary = "rewrite the log files of the metadata table as base files"
 
     def after_commit(self, engine: Engine | None) -> None:
-        """Execute what nobody executes, and compact if the metadata table has so many delta commits."""
+        """Execute the plans that no process executes, and compact if the metadata table has so many delta commits."""
         timeline = self.context.folder.latest or self.context.folder.load() if self.exists else Timeline()
         if self._is_due(timeline):
             self._inline(engine)
@@ -100,7 +100,7 @@ def _why_not(own: Timeline, data: Timeline) -> str:
     if any(i.action is Action.LOGCOMPACTION for i in own.pending):
         return "a log compaction of the metadata table is planned"
     if pending_restores(data):
-        return "a restore is pending, so nobody can say what the table holds"
+        return "a restore is pending, so the content of the table is not known"
     done = {i.requested_time for i in own.completed}
     for instant in data.pending:
         if instant.requested_time in done:

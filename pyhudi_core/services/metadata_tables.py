@@ -1,4 +1,4 @@
-"""The metadata table of a table, for its owner: look at it, make it, remove it, make it anew (specification, "Metadata Table").
+"""The metadata table of a table, for its owner: look at it, make it, remove it, replace it (specification, "Metadata Table").
 
 Every commit keeps a metadata table that is listed. What is here changes which partitions are listed. Each change is one decision under the table's
 lock, beside other writers, and `MetadataTableOf.plan` says before what it would be.
@@ -108,7 +108,7 @@ class MetadataTableOf:
             return retries.until_done(lambda: _drop(reopened(self.context)))
 
     def rebuild(self, spark: Any = None) -> Built:
-        """Remove it, and make it anew with the partitions that it had, without those that this release does not keep.
+        """Remove it, then make it again with the partitions that it had and that this release keeps.
 
         Between the two readers list folders; if this process dies there, the table has no metadata table.
         """

@@ -41,7 +41,7 @@ class PlanRun(ABC, Generic[W, T]):
     """One execution.
 
     Attributes:
-        transaction: its context may be read anew during the execution.
+        transaction: its context may be read again during the execution.
         work: what the plan says.
         how: engine, gate and extra metadata.
     """
@@ -91,7 +91,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
         current: the state from which the metadata table is written; newer than ``snapshot`` if that may have changed.
         rounds: how often the commit was tried.
 
-    The context of the transaction is read anew for each round, because a metadata table may come or go while the files are written.
+    The context of the transaction is read again for each round, because a metadata table may come or go while the files are written.
     """
 
     snapshot: Snapshot = field(init=False)
@@ -127,7 +127,10 @@ class RewriteRun(PlanRun[W, Rewritten]):
             return retries.until_done(attempt)
 
     def _next_round(self) -> None:
-        """Remove the metadata table's files of a lost round. Read the table's properties anew, and its state if that table may be another one now."""
+        """Remove the metadata table's files of a lost round, and read the table's properties again.
+
+        The state is read again, too, if there may be another metadata table now.
+        """
         known = self.transaction.context
         if self.rounds:
             markers.remove_at_companions(known, self.transaction.requested_time)

@@ -1,6 +1,6 @@
 """Services whose plans are on the timeline, for any process to execute: compaction, of the table and of its metadata table.
 
-Here is what they share: how a plan comes onto the timeline, which pending plan a process executes, and what runs inline after a commit. A service
+They share three things: how a plan comes onto the timeline, which pending plan a process executes, and what runs inline after a commit. A service
 adds its plan, the check of the plan under the lock, how a requested file is read, and the execution itself (``services/plan_run.py``).
 """
 
@@ -144,7 +144,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         return None, f"other processes execute the {len(pending)} planned {self.noun}s"
 
     def _inline(self, engine: Engine | None) -> None:
-        """Execute the plans that nobody executes, then plan and execute what is due."""
+        """Execute the plans that no process executes, then plan and execute what is due."""
         self._execute_all(self._free(self._pending()), "", engine)
         scheduled = self.schedule(triggered=True)
         if scheduled is not None:

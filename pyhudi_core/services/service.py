@@ -8,12 +8,12 @@ state of its own, so any process may do any step.
   belongs to the table, not to the process.
 - `execute` carries a scheduled plan out, without the lock but for its end. It is idempotent: what a dead process has done is found or done again, and
   it ends with a completed instant that is decided as a commit is.
-- `run` does both, in the retry loop of all writes (``write/retrying.py``).
+- `run` does both, in the retry loop of all writes (``write/retrying.py``). Plans on the timeline that no process executes come first.
 - `take_over` finishes what processes left that are known to be dead.
 - `after_commit` is called after each commit of this process, on the engine that wrote it. The commit stands whatever happens there.
 
-A service whose plans are not on the timeline (archival: Hudi has no instant for it) returns None from `schedule`, and `execute` plans anew. What the
-others share is in ``services/planned.py``.
+A service whose plans are not on the timeline (archival: Hudi has no instant for it) returns None from `schedule`, and `execute` makes its own plan.
+What the others share is in ``services/planned.py``.
 """
 
 from __future__ import annotations

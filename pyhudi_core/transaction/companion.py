@@ -91,7 +91,7 @@ class CompanionCommit:
             raise self._conflict("Another writer rolled back what this write had prepared in the metadata table")
         if not builds_of(timeline) <= self.builds:
             # It may have another number of file groups, and then nobody would look for our records where they are.
-            raise self._conflict("The metadata table was made anew while this write ran")
+            raise self._conflict("The metadata table was replaced while this write ran")
         return timeline.high_water_mark
 
     def _conflict(self, what: str) -> CommitConflictError:

@@ -48,7 +48,7 @@ class TableHome:
 
 
 def reopened(context: TableContext) -> TableContext:
-    """The same data table with its properties read anew, and its metadata table if they list one now. Raises as `TableHome.context`."""
+    """The same data table with its properties read again, and its metadata table if they list one now. Raises as `TableHome.context`."""
     folders = {context.folder.path: context.folder}
     place = TablePlace.open(context.root, context.runtime.clock, folders=folders)
     below = {known.folder.path: known.folder for known in context.companions}

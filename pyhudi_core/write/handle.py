@@ -217,7 +217,7 @@ class Write:
         return done.commit
 
     def again(self, conflict: CommitConflictError) -> None:
-        """After a conflict: wait, then plan and write anew from the table's present state; the batch is not evaluated again.
+        """After a conflict: wait, then plan and write again from the table's present state; the batch is not evaluated again.
 
         Raises the conflict if that would not help, if the data was read from a state that is gone, or if there were enough attempts.
         """
@@ -228,7 +228,7 @@ class Write:
     def give_up(self, conflict: CommitConflictError) -> None:
         """Roll back after a conflict. Raises the conflict if the data was read from the table: another attempt would write what is outdated."""
         self._refuse_committed()
-        if not self.context.protections.replan:  # tests of what planning anew is for
+        if not self.context.protections.replan:  # only tests, which show what planning again is for
             pending = self._state.pending()
             if pending is not None:
                 pending.start = self.context.folder.load()

@@ -168,7 +168,7 @@ def _sweep(transaction: Transaction, *, done: bool) -> None:
     """Remove the staged bytes and the reservation. What stays behind if this fails is harmless.
 
     The reservation goes last, because by it the next writer finds what a crash here leaves. But it goes first if the build is given up: without it
-    nobody publishes the decision any more, if there is one, so nobody misses the bytes.
+    no process publishes the decision any more, if there is one, so no process needs the bytes.
     """
     context = transaction.context
     transaction.heartbeat.handle.cancel()
@@ -290,9 +290,8 @@ class _Deciding:
         if foreign:
             raise refusal(context, f"another program is writing ({', '.join(foreign)})")
         if not config.metadata_partitions:
-            metadata_removal.remove_folder(
-                context.root
-            )  # what nobody lists is nobody's: of a build that Hudi gave up, for example
+            # No program uses a folder that the table does not list; it may be of a build that Hudi gave up.
+            metadata_removal.remove_folder(context.root)
         publications = [moved.publication for moved in self.table_files]
         time = self._first_time(timeline)
         for staged in self.builds:

@@ -124,7 +124,7 @@ def _refusal(context: TableContext, why: str) -> UnsupportedTableError:
         f"This write cannot keep the table's metadata table true: {why}",
         table=context.table,
         path=names.FOLDER,
-        hint="Nothing was changed. `pyhudi metadata LOCATION rebuild` makes it anew, with the indexes that this release keeps (--plan first)."
+        hint="Nothing was changed. `pyhudi metadata LOCATION rebuild` replaces it by one with the indexes that this release keeps (--plan first)."
         " With pyhudi.metadata.remove_unkept=true, the write removes the metadata table.",
     )
 

@@ -95,7 +95,7 @@ class Bucket:
         parts: the rows come in so many parts, one after the other, which bounds a task's memory.
         new_partition: its partition has no file group yet.
         appends: the rows go to a log file on top of the slice, and the base file is not rewritten (merge-on-read).
-        hashed: the rows come by a hash of their keys, so it is not known whether a key is there, and all rows have to stay in this group.
+        hashed: a bucket index placed the rows by a hash of their keys. It did not look whether a key exists, and new keys may not go to other groups.
     """
 
     number: int
@@ -202,7 +202,7 @@ class Planner:
                 raise CorruptionError(
                     "The index says that a file group holds rows of the batch, but the table has no such file group",
                     path=f"{partition}/{file_id}" if partition else file_id,
-                    hint="Nothing was published. The index is damaged or old: check the table (table.check()), and make the index anew.",
+                    hint="Nothing was published. The index is damaged or old: check the table (table.check()), and rebuild the index.",
                 )
             self._groups[partition, file_id] = self._existing(piece, volume.rows)
             if profile.whole.get(partition) == file_id:

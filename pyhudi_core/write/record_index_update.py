@@ -202,7 +202,7 @@ def _groups(groups: frozenset[Group]) -> pa.Array:
 
 
 def refuse_repeated(keys: pa.ChunkedArray) -> None:
-    """Raise `DuplicateKeyError` if a write brings a key into two file groups: two rows of the batch, or rows of the table that it writes anew."""
+    """Raise `DuplicateKeyError` if a write brings a key into two file groups: two rows of the batch, or rows of the table that it writes again."""
     if pc.count_distinct(keys).as_py() == len(keys):
         return
     counts = pc.value_counts(keys)

@@ -1,6 +1,6 @@
 """The retry loop: what a write or a service does after another commit came first.
 
-It waits a little, plans anew from the table's present state, and after too many lost attempts reserves what it changes
+It waits a little, plans again from the table's present state, and after too many lost attempts reserves what it changes
 (``conflicts/precedence.py``). All who commit use this one loop: the verbs of a table, handles, Dagster and table services.
 
 The waiting times are random, up to a bound that doubles with each lost attempt, so that contenders do not meet again and again. A write that

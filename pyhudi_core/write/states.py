@@ -242,7 +242,7 @@ def load(context: TableContext, timeline: Timeline | None = None) -> Snapshot:
 
 
 def renewed(draft: Draft) -> Draft:
-    """The draft with the table's properties read anew, for another attempt: a partition of the metadata table may have come or gone meanwhile."""
+    """The draft for another attempt, with the table's properties read again: a partition of the metadata table may have come or gone."""
     lock = draft.lock
     if lock is not None:
         lock = replace(lock, context=reopened(lock.context))

@@ -98,5 +98,5 @@ def corrupt(what: str) -> CorruptHFileError:
     """Return the error for bytes that are not an HFile."""
     return CorruptHFileError(
         f"The HFile is damaged: {what}",
-        hint="A metadata table is made anew by `pyhudi metadata LOCATION rebuild`.",
+        hint="`pyhudi metadata LOCATION rebuild` replaces a metadata table.",
     )

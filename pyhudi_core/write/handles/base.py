@@ -182,7 +182,7 @@ class HandleContext:
 
     Attributes:
         task: the number of the task.
-        changes: takes what happens to keys; None if nobody asked for it.
+        changes: takes what happens to keys; None if the write does not ask for it.
     """
 
     settings: HandleSettings

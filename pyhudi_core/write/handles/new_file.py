@@ -66,7 +66,7 @@ class NewFile:
         )
         if previous is not None:
             writer.seed_keys(previous.min_key, previous.max_key)
-        # All keys of the file are taken in anew if it has no filter, none that is large enough, or no key range.
+        # All keys of the old file are added again if it has no key range, or no filter that is large enough.
         unknown = previous is not None and (known is None or previous.min_key is None)
         return cls(context, partition, name, output, writer, unknown)
 

@@ -151,7 +151,7 @@ def test_a_write_beside_a_rebuild_with_other_file_groups_is_planned_again(monkey
     monkeypatch.setattr(metadata_update, "stage", rebuilt_just_before)
     with table.begin("upsert") as write:
         write.write(rows(5, 40))
-        with pytest.raises(hudi.errors.CommitConflictError, match="made anew") as conflict:
+        with pytest.raises(hudi.errors.CommitConflictError, match="was replaced") as conflict:
             write.commit()
         write.again(conflict.value)
         write.commit()
@@ -214,7 +214,7 @@ def test_the_command_says_what_it_would_do_and_does_it(location: str) -> None:
     )
     assert not table.config.metadata_partitions
     assert said("create", "--index", "column_stats") == "built files, column_stats"
-    assert said("rebuild", "--plan") == "Remove: column_stats, files, and make them anew"
+    assert said("rebuild", "--plan") == "Remove: column_stats, files, and make them again"
     assert said("rebuild") == "built files, column_stats"
     assert said("drop") == "removed column_stats, files"
     assert not table.config.metadata_partitions
@@ -236,7 +236,7 @@ def test_a_stale_metadata_table_is_found_by_name_and_repaired_by_the_command(loc
 
     planned = said("--plan")
     assert planned.startswith("metadata_table_behind: ")
-    assert planned.endswith("It would be removed and made anew")
+    assert planned.endswith("It would be removed and made again")
     with pytest.raises(UnsupportedTableError, match="out of date"):
         table.upsert(rows(1, 2))
     assert said().endswith("built files, column_stats, partition_stats, record_index")
