@@ -7,56 +7,25 @@ import gc
 import io
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.base_files import SCHEMA, opened, rows, written, zigzag
 
-from pyhudi_core.errors import CorruptBaseFileError, LimitExceededError, ObjectNotFoundError
+from pyhudi_core.errors import LimitExceededError
 from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter, ColumnRange, read_footer
 from pyhudi_core.formats.base_file.footer import raw_footer
 from pyhudi_core.formats.base_file.parquet_pages import largest_page
-from pyhudi_core.formats.base_file.parquet_statistics import thrift_struct
 from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.model.meta_fields import META_FIELDS, with_meta_fields
 from pyhudi_core.model.schema import conform, from_avro, normalise, to_avro
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "formats" / "rich_types.parquet"
-SCHEMA = with_meta_fields(pa.schema([("id", pa.int64()), ("note", pa.string()), ("amount", pa.decimal128(10, 2))]))
-
-
-def opened(data: bytes) -> pa.NativeFile:
-    return pa.BufferReader(data)
 
 
 def golden() -> BaseFileReader:
     return BaseFileReader(opened(GOLDEN.read_bytes()), GOLDEN.name)
-
-
-def rows(count: int, start: int = 0) -> pa.RecordBatch:
-    numbers = range(start, start + count)
-    columns = [
-        pa.array(["20260101000000000"] * count),
-        pa.array([f"20260101000000000_0_{number}" for number in numbers]),
-        pa.array([f"{number:08d}" for number in numbers]),
-        pa.array(["day=1"] * count),
-        pa.array(["f_0-0-0_20260101000000000.parquet"] * count),
-        pa.array(numbers, pa.int64()),
-        pa.array([None if number % 3 else f"note {number % 7}" for number in numbers], pa.string()),
-        pa.array([Decimal(number) / 4 for number in numbers], pa.decimal128(10, 2)),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-
-
-def written(*batches: pa.RecordBatch | pa.Table, bloom: BloomFilter | None = None, **options: Any) -> bytes:
-    out = io.BytesIO()
-    writer = BaseFileWriter(out, SCHEMA, avro_schema=to_avro(SCHEMA, "t"), bloom=bloom, **options)
-    for batch in batches:
-        writer.write(batch)
-        writer.add_keys(batch["_hoodie_record_key"])
-    writer.close()
-    return out.getvalue()
 
 
 @pytest.mark.row("E1")
@@ -297,7 +266,7 @@ def test_statistics_of_each_kind_of_number_are_known() -> None:
 def test_a_number_of_nulls_that_cannot_be_is_not_known() -> None:
     out = io.BytesIO()
     pq.write_table(pa.table({"n": pa.array([None] * 63 + [7], pa.int64())}), out)
-    good, bad = (b"\x16" + _zigzag(value) for value in (63, -63))
+    good, bad = (b"\x16" + zigzag(value) for value in (63, -63))
     assert good in out.getvalue()
     for data, nulls in ((out.getvalue(), 63), (out.getvalue().replace(good, bad), None)):
         assert BaseFileReader(opened(data), "x").row_group_statistics(["n"]) == [{"n": ColumnRange(7, 7, nulls)}]
@@ -327,82 +296,3 @@ def test_times_and_zones_come_back_as_they_were_written() -> None:
     writer.close()
     reader = BaseFileReader(opened(out.getvalue()), "x")
     assert pa.Table.from_batches(reader.iter_batches()).equals(table)
-
-
-def test_an_error_of_the_storage_is_not_called_damage() -> None:
-    class Broken(io.RawIOBase):
-        def readable(self) -> bool:
-            return True
-
-        def seekable(self) -> bool:
-            return True
-
-        def seek(self, offset: int, whence: int = 0) -> int:
-            return 1 << 20
-
-        def tell(self) -> int:
-            return 1 << 20
-
-        def read(self, size: int = -1) -> bytes:
-            raise ObjectNotFoundError("It is gone", path="x")
-
-    with pytest.raises(ObjectNotFoundError):
-        read_footer(pa.PythonFile(Broken(), mode="r"), "x")
-
-
-@pytest.mark.parametrize("cut", [0, 3, 100, -1, -9])
-def test_a_cut_file_names_itself_and_says_what_to_do(cut: int) -> None:
-    data = written(rows(10))[:cut]
-    with pytest.raises(CorruptBaseFileError) as raised:
-        read_footer(opened(data), "p/file.parquet")
-    assert raised.value.path == "p/file.parquet"
-    assert raised.value.hint
-    with pytest.raises(CorruptBaseFileError):
-        BaseFileReader(opened(data), "p/file.parquet")
-
-
-def test_a_damaged_page_is_found_when_it_is_read() -> None:
-    data = bytearray(written(rows(5_000), codec="snappy"))
-    data[4:60] = b"\xff" * 56
-    reader = BaseFileReader(opened(bytes(data)), "p/file.parquet")
-    with pytest.raises(CorruptBaseFileError):
-        list(reader.iter_batches())
-
-
-@pytest.mark.parametrize("size", [10, 500_000])
-def test_a_footer_is_read_whole_however_long_it_is(size: int) -> None:
-    out = io.BytesIO()
-    table = pa.table({"a": list(range(100_000))}).replace_schema_metadata({"hoodie_min_record_key": "k" * size})
-    pq.write_table(table, out, compression="none", use_dictionary=False)
-    assert len(out.getvalue()) > 600_000, "more than the first read takes"
-    footer = read_footer(opened(out.getvalue()), "a.parquet")
-    assert (footer.rows, footer.min_key) == (100_000, "k" * size)
-
-
-def _zigzag(value: int) -> bytes:
-    left, out = (value << 1) ^ (value >> 63), bytearray()
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*out, left])
-
-
-@pytest.mark.parametrize("value", [0, 1, -1, -2, 63, -64, 64, 2**40 + 1, -(2**40) - 1, 2**63 - 1, -(2**63)])
-def test_numbers_of_thrift_keep_their_sign(value: int) -> None:
-    data = b"\x16" + _zigzag(value) + b"\x00"
-    assert thrift_struct(data) == ({1: value}, len(data))
-    assert thrift_struct(b"??" + data + b"?", 2) == ({1: value}, len(data) + 2)
-    for cut in range(len(data)):
-        with pytest.raises(ValueError, match="cut off"):
-            thrift_struct(data[:cut])
-
-
-@pytest.mark.parametrize("items", [0, 1, 14, 15, 200])
-def test_lists_of_thrift_have_short_and_long_heads(items: int) -> None:
-    head = (
-        bytes([items << 4 | 6])
-        if items < 15
-        else b"\xf6" + bytes([items & 0x7F | 0x80, items >> 7] if items > 127 else [items])
-    )
-    data = b"\x19" + head + b"".join(map(_zigzag, range(items))) + b"\x00"
-    assert thrift_struct(data) == ({1: list(range(items))}, len(data))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,11 +12,11 @@ from click.testing import CliRunner
 from support.disk import contents
 from support.homes import context_of
 from support.metadata_tables import GROUPS, assert_metadata_is_true, build
+from support.planned_services import all_rows, begun, expire, interrupted, requested
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
-from pyhudi_core.engine.base import Dataset, TaskFunction
 from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, CorruptTimelineError, InvalidOptionError
 from pyhudi_core.formats.avro.container import decode_record, encode_record
@@ -29,7 +27,6 @@ from pyhudi_core.services.clustering_execution import ClusteringRun
 from pyhudi_core.services.clustering_plan import EXECUTION_CLASS, SORT_KEY, decode
 from pyhudi_core.services.service import Execution
 from pyhudi_core.transaction import execution
-from pyhudi_core.transaction.begin import Transaction
 
 NEW_FILES = {"hoodie.parquet.small.file.limit": 0}
 SORTED = {"hoodie.clustering.plan.strategy.sort.columns": "price"}
@@ -55,34 +52,18 @@ def table(location: str) -> hudi.HudiTable:
     return filled(location)
 
 
-def all_rows(table: hudi.HudiTable) -> list[tuple[Any, ...]]:
-    """Every row with its meta columns, but for the file's name."""
-    kept = ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path"]
-    return rows(table, *kept, *table.schema.names, by="text")
-
-
 def planned(table: hudi.HudiTable) -> Instant:
     found = table.clustering.schedule()
     assert found is not None
     return found
 
 
-def begun(table: hudi.HudiTable, plan: Instant) -> Transaction:
-    made = execution.begin_execution(context_of(table), plan)
-    assert isinstance(made, Transaction)
-    return made
-
-
 def record_of(table: hudi.HudiTable, plan: Instant) -> dict[str, Any]:
-    context = context_of(table)
-    path = context.folder.file(Instant(plan.requested_time, Action.CLUSTERING, State.REQUESTED))
-    return decode_record(context.storage.get(path), "HoodieRequestedReplaceMetadata")
+    return decode_record(requested(table, plan), "HoodieRequestedReplaceMetadata")
 
 
 def work_of(table: hudi.HudiTable, plan: Instant) -> Any:
-    context = context_of(table)
-    path = context.folder.file(Instant(plan.requested_time, Action.CLUSTERING, State.REQUESTED))
-    return decode(context.storage.get(path), path)
+    return decode(requested(table, plan), plan.requested_time)
 
 
 def values(table: hudi.HudiTable, partition: str, column: str) -> list[list[Any]]:
@@ -94,23 +75,6 @@ def values(table: hudi.HudiTable, partition: str, column: str) -> list[list[Any]
             batches = list(BaseFileReader(source, piece.path, [column]).iter_batches())
         found.append([value for batch in batches for value in batch.column(column).to_pylist()])
     return found
-
-
-class Interrupted(LocalEngine):
-    """An engine on which something else happens after the slices are read."""
-
-    then: Callable[[], object]
-
-    def run(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> Dataset:
-        done = LocalEngine.run(self, fn, schema, payloads).collect()
-        self.then()
-        return LocalEngine.run(self, lambda task, _: done.to_batches() if task.number == 0 else [], schema, [None])
-
-
-def interrupted(then: Callable[[], object]) -> Execution:
-    engine = Interrupted(SerialExecutor())
-    object.__setattr__(engine, "then", then)
-    return Execution(engine)
 
 
 @pytest.mark.row("N5")
@@ -331,7 +295,7 @@ def test_a_second_executor_stops_and_a_dead_one_is_followed(table: hudi.HudiTabl
     assert context_of(table).runtime.process.identity() in refused.why_not
     assert not reopen(table).clustering.take_over(), "its heartbeat is young"
     died.heartbeat.handle.cancel()
-    os.utime(Path(table.location, ".hoodie/.heartbeat", plan.requested_time), (1, 1))
+    expire(table, plan.requested_time)
     done = reopen(table).clustering.take_over()
     assert [i.requested_time for i in done.instants] == [plan.requested_time]
     with pytest.raises(CommitAbortedError):
