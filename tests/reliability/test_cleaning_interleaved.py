@@ -11,23 +11,19 @@ from dataclasses import replace
 from functools import cache, partial
 
 import pytest
-from reliability.crash_scenarios import EXPIRES_S, audit, read
 from reliability.crash_states import crashed_before
-from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, table_world, world_with_rows
+from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
+from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders
 from reliability.test_conflicts_interleaved import FULL, budget
 from support.metadata_tables import build
 
 from pyhudi_core.errors import CommitAbortedError, SnapshotExpiredError
 from pyhudi_core.model.instant import Action
-from pyhudi_core.testing import Bounds, History, Profile, SimOptions, explore, explore_randomly
-from pyhudi_core.testing.crash_cases import CrashPlan, CrashScenario, Remains
-from pyhudi_core.testing.crashes import crash_everywhere
+from pyhudi_core.testing import Bounds, History, Profile, SimOptions
+from pyhudi_core.testing.crash_cases import CrashPlan, CrashScenario
 
 BASE: tuple[Row, ...] = ((1, "a", 10.0), (3, "b", 30.0))
 OPTIONS = {**FULL, "hoodie.clean.commits.retained": 1}
-BREATHLESS = {"hoodie.client.heartbeat.interval_in_ms": 1, "hoodie.client.heartbeat.tolerable.misses": 0}
-"""Every process takes every other one for dead at once."""
-Act = Callable[[TableWorld], object]
 PRICES = (10.0, 11.0, 12.0, 13.0)
 """Of row 1 after each write."""
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
@@ -119,10 +115,7 @@ BESIDE: dict[str, tuple[str, bool, Act, Act, Callable[[TableWorld, History], Non
 
 def beside(name: str, bounds: Bounds, by_chance: int) -> None:
     kind, planned, act, other, check = BESIDE[name]
-    world = lambda: table_world(_setup(kind, planned, False))  # noqa: E731
-    report = explore(world, (act, other), check, bounds).assert_clean()
-    chance = explore_randomly(world, (act, other), check, Bounds(schedules=by_chance), seed=7, priorities=True)
-    print(f"{name}: {report.schedules} schedules, all {report.exhausted}; {chance.assert_clean().schedules} by chance")
+    in_many_orders(name, _setup(kind, planned, False), (act, other), check, bounds, by_chance)
 
 
 @pytest.mark.row("L1", "K6")
@@ -144,11 +137,7 @@ def two_executors(bounds: Bounds, by_chance: int, **options: object) -> None:
         assert len(world.table().timeline.filter(Action.CLEAN)) == 1
 
     setup = _setup(COW, True, False, tuple(sorted(options.items())))
-    world = lambda: table_world(setup)  # noqa: E731
-    explore(world, (execute, execute), once, bounds).assert_clean()
-    explore_randomly(
-        world, (execute, execute), once, Bounds(schedules=by_chance), seed=3, priorities=True
-    ).assert_clean()
+    in_many_orders("two executors", setup, (execute, execute), once, bounds, by_chance, seed=3)
 
 
 @pytest.mark.row("L6", "U16")
@@ -178,24 +167,12 @@ def next_writer(world: TableWorld) -> None:
 def scenario(
     name: str, operate: Act, planned: bool, profile: Profile, metadata: bool = False, prepare: Act | None = None
 ) -> CrashScenario[TableWorld]:
-    chosen = _setup(COW, planned, metadata)
-
-    def world(remains: Remains | None) -> TableWorld:
-        if remains is None:
-            made = table_world(chosen, profile=profile)
-            if prepare is not None:
-                prepare(made)
-            return made
-        made = table_world(chosen, profile=profile, image=remains.image, start_ms=remains.time_ms, seed=1)
-        made.storage.unfinished.update(remains.unfinished)
-        return made
-
-    return CrashScenario(name, world, operate, read, next_writer, audit, expires_s=EXPIRES_S)
+    return crash_scenario(name, _setup(COW, planned, metadata), operate, next_writer, profile, prepare)
 
 
 def with_dead_executor(world: TableWorld) -> None:
-    """A process that died after it had deleted the files."""
-    crashed_before(world, execute, "put", "*/staged/*")
+    """A process that had registered as the executor, and died at its first deletion."""
+    crashed_before(world, execute, "delete", "*.parquet")
 
 
 SCENARIOS: dict[str, Callable[[Profile], CrashScenario[TableWorld]]] = {
@@ -209,15 +186,9 @@ SCENARIOS: dict[str, Callable[[Profile], CrashScenario[TableWorld]]] = {
 }
 
 
-def crash(name: str, profile: Profile, plan: CrashPlan) -> None:
-    report = crash_everywhere(SCENARIOS[name](profile), plan).assert_clean()
-    assert not report.leaks
-    print(f"{name}: {sum(report.points.values()) + report.chained} crashes, {report.twice} of the next writer")
-
-
 @pytest.mark.row("K11", "L6")
 def test_a_clean_that_dies_at_any_call_loses_nothing_and_is_finished() -> None:
-    crash("run_with_metadata_table", Profile.S3, CrashPlan(share=0.01, every_site=False))
+    crash(SCENARIOS["run_with_metadata_table"](Profile.S3), CrashPlan(share=0.01, every_site=False))
 
 
 @pytest.mark.slow
@@ -225,4 +196,4 @@ def test_a_clean_that_dies_at_any_call_loses_nothing_and_is_finished() -> None:
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_clean_dies_at_every_call(profile: Profile, name: str) -> None:
-    crash(name, profile, CrashPlan(twice=0.1))
+    crash(SCENARIOS[name](profile), CrashPlan(twice=0.1))

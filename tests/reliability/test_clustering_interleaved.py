@@ -11,16 +11,16 @@ from dataclasses import replace
 from functools import cache, partial
 
 import pytest
-from reliability.crash_scenarios import EXPIRES_S, audit, read
+from reliability.crash_scenarios import audit
 from reliability.crash_states import crashed_before
-from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, table_world, world_with_rows
+from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
+from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders
 from reliability.test_conflicts_interleaved import FULL, budget
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.instant import Action
-from pyhudi_core.testing import Bounds, History, Profile, SimOptions, explore, explore_randomly
-from pyhudi_core.testing.crash_cases import Audit, CrashPlan, CrashScenario, Remains
-from pyhudi_core.testing.crashes import crash_everywhere
+from pyhudi_core.testing import Bounds, History, Profile, SimOptions
+from pyhudi_core.testing.crash_cases import Audit, CrashPlan, CrashScenario
 
 BASE: tuple[Row, ...] = ((1, "a", 10.0), (2, "a", 20.0), (3, "b", 30.0))
 OPTIONS = {**FULL, "hoodie.clustering.plan.strategy.sort.columns": "price", "pyhudi.commit.retries": 2}
@@ -32,10 +32,7 @@ METADATA = {
     "hoodie.metadata.index.column.stats.file.group.count": 1,
 }
 REJECT = {"hoodie.clustering.updates.strategy": "reject"}
-BREATHLESS = {"hoodie.client.heartbeat.interval_in_ms": 1, "hoodie.client.heartbeat.tolerable.misses": 0}
-"""Every process takes every other one for dead at once."""
 NOTHING: Mapping[str, object] = {}
-Act = Callable[[TableWorld], object]
 
 
 def setup_of(planned: bool, **options: object) -> TableSetup:
@@ -130,11 +127,8 @@ WITH_METADATA: dict[str, tuple[bool, dict[str, object], Act, Callable[[TableWorl
 
 def beside(name: str, bounds: Bounds, by_chance: int) -> None:
     planned, options, other, check = (BESIDE | WITH_METADATA)[name]
-    world = lambda: table_world(setup_of(planned, **options))  # noqa: E731
-    actors = (execute if planned else run, other)
-    report = explore(world, actors, check, bounds).assert_clean()
-    chance = explore_randomly(world, actors, check, Bounds(schedules=by_chance), seed=7, priorities=True).assert_clean()
-    print(f"{name}: {report.schedules} schedules, all {report.exhausted}; {chance.schedules} by chance")
+    setup = setup_of(planned, **options)
+    in_many_orders(name, setup, (execute if planned else run, other), check, bounds, by_chance)
 
 
 @pytest.mark.row("K6", "L2")
@@ -158,12 +152,8 @@ def test_a_clustering_beside_another_process_in_far_more_orders(name: str) -> No
 
 
 def two_executors(bounds: Bounds, by_chance: int, **options: object) -> None:
-    world = lambda: table_world(setup_of(True, **options))  # noqa: E731
-    check = holds(ALL, ALL)
-    explore(world, (execute, execute), check, bounds).assert_clean()
-    explore_randomly(
-        world, (execute, execute), check, Bounds(schedules=by_chance), seed=3, priorities=True
-    ).assert_clean()
+    setup = setup_of(True, **options)
+    in_many_orders("two executors", setup, (execute, execute), holds(ALL, ALL), bounds, by_chance, seed=3)
 
 
 @pytest.mark.row("L6", "U16")
@@ -203,20 +193,8 @@ def scenario(
     prepare: Act | None = None,
     options: Mapping[str, object] = NOTHING,
 ) -> CrashScenario[TableWorld]:
-    made_of = setup_of(planned, **options)
-    chosen = replace(made_of, sim=replace(made_of.sim, shared=SimOptions().shared))
-
-    def world(remains: Remains | None) -> TableWorld:
-        if remains is None:
-            made = table_world(chosen, profile=profile)
-            if prepare is not None:
-                prepare(made)
-            return made
-        made = table_world(chosen, profile=profile, image=remains.image, start_ms=remains.time_ms, seed=1)
-        made.storage.unfinished.update(remains.unfinished)
-        return made
-
-    return CrashScenario(name, world, operate, read, next_writer, audit_clustered, expires_s=EXPIRES_S)
+    setup = setup_of(planned, **options)
+    return crash_scenario(name, setup, operate, next_writer, profile, prepare, audit_clustered)
 
 
 def with_dead_executor(world: TableWorld) -> None:
@@ -238,16 +216,10 @@ SCENARIOS: dict[str, Callable[[Profile], CrashScenario[TableWorld]]] = {
 }
 
 
-def crash(name: str, profile: Profile, plan: CrashPlan) -> None:
-    report = crash_everywhere(SCENARIOS[name](profile), plan).assert_clean()
-    assert not report.leaks
-    print(f"{name}: {sum(report.points.values()) + report.chained} crashes, {report.twice} of the next writer")
-
-
 @pytest.mark.row("K11", "L6")
 @pytest.mark.parametrize("name", ["run", "cancel"])
 def test_a_clustering_that_dies_at_any_call_changes_no_row_and_is_finished(name: str) -> None:
-    crash(name, Profile.S3, CrashPlan(share=0.02, every_site=False))
+    crash(SCENARIOS[name](Profile.S3), CrashPlan(share=0.02, every_site=False))
 
 
 @pytest.mark.slow
@@ -255,4 +227,4 @@ def test_a_clustering_that_dies_at_any_call_changes_no_row_and_is_finished(name:
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_clustering_dies_at_every_call(profile: Profile, name: str) -> None:
-    crash(name, profile, CrashPlan(twice=0.1))
+    crash(SCENARIOS[name](profile), CrashPlan(twice=0.1))

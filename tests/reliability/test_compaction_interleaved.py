@@ -11,22 +11,18 @@ from dataclasses import replace
 from functools import cache, partial
 
 import pytest
-from reliability.crash_scenarios import EXPIRES_S, audit, read
 from reliability.crash_states import crashed_before
-from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, table_world, world_with_rows
+from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
+from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders
 from reliability.test_conflicts_interleaved import FULL, budget
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.instant import Action
-from pyhudi_core.testing import Bounds, History, Profile, SimOptions, explore, explore_randomly
-from pyhudi_core.testing.crash_cases import CrashPlan, CrashScenario, Remains
-from pyhudi_core.testing.crashes import crash_everywhere
+from pyhudi_core.testing import Bounds, History, Profile, SimOptions
+from pyhudi_core.testing.crash_cases import CrashPlan, CrashScenario
 
 BASE: tuple[Row, ...] = ((1, "a", 10.0), (2, "a", 20.0), (3, "b", 30.0))
 OPTIONS = {**FULL, "hoodie.table.type": "MERGE_ON_READ"}
-BREATHLESS = {"hoodie.client.heartbeat.interval_in_ms": 1, "hoodie.client.heartbeat.tolerable.misses": 0}
-"""Every process takes every other one for dead at once."""
-Act = Callable[[TableWorld], object]
 
 
 def setup_of(planned: bool, **options: object) -> TableSetup:
@@ -109,11 +105,7 @@ BESIDE: dict[str, tuple[bool, Act, Callable[[TableWorld, History], None]]] = {
 
 def beside(name: str, bounds: Bounds, by_chance: int) -> None:
     planned, other, check = BESIDE[name]
-    world = lambda: table_world(setup_of(planned))  # noqa: E731
-    actors = (execute if planned else run, other)
-    report = explore(world, actors, check, bounds).assert_clean()
-    chance = explore_randomly(world, actors, check, Bounds(schedules=by_chance), seed=7, priorities=True).assert_clean()
-    print(f"{name}: {report.schedules} schedules, all {report.exhausted}; {chance.schedules} by chance")
+    in_many_orders(name, setup_of(planned), (execute if planned else run, other), check, bounds, by_chance)
 
 
 @pytest.mark.row("K6", "L4")
@@ -130,12 +122,8 @@ def test_a_compaction_beside_another_process_in_far_more_orders(name: str) -> No
 
 
 def two_executors(bounds: Bounds, by_chance: int, **options: object) -> None:
-    world = lambda: table_world(setup_of(True, **options))  # noqa: E731
     check = holds(*AFTER, completions=None if options else 1)
-    explore(world, (execute, execute), check, bounds).assert_clean()
-    explore_randomly(
-        world, (execute, execute), check, Bounds(schedules=by_chance), seed=3, priorities=True
-    ).assert_clean()
+    in_many_orders("two executors", setup_of(True, **options), (execute, execute), check, bounds, by_chance, seed=3)
 
 
 @pytest.mark.row("L6", "U16")
@@ -169,19 +157,7 @@ def next_writer(world: TableWorld) -> None:
 def scenario(
     name: str, operate: Act, planned: bool, profile: Profile, prepare: Act | None = None
 ) -> CrashScenario[TableWorld]:
-    chosen = replace(setup_of(planned), sim=replace(setup_of(planned).sim, shared=SimOptions().shared))
-
-    def world(remains: Remains | None) -> TableWorld:
-        if remains is None:
-            made = table_world(chosen, profile=profile)
-            if prepare is not None:
-                prepare(made)
-            return made
-        made = table_world(chosen, profile=profile, image=remains.image, start_ms=remains.time_ms, seed=1)
-        made.storage.unfinished.update(remains.unfinished)
-        return made
-
-    return CrashScenario(name, world, operate, read, next_writer, audit, expires_s=EXPIRES_S)
+    return crash_scenario(name, setup_of(planned), operate, next_writer, profile, prepare)
 
 
 def with_dead_executor(world: TableWorld) -> None:
@@ -199,15 +175,9 @@ SCENARIOS: dict[str, Callable[[Profile], CrashScenario[TableWorld]]] = {
 }
 
 
-def crash(name: str, profile: Profile, plan: CrashPlan) -> None:
-    report = crash_everywhere(SCENARIOS[name](profile), plan).assert_clean()
-    assert not report.leaks
-    print(f"{name}: {sum(report.points.values()) + report.chained} crashes, {report.twice} of the next writer")
-
-
 @pytest.mark.row("K11", "L6")
 def test_a_compaction_that_dies_at_any_call_changes_no_row_and_is_finished() -> None:
-    crash("run", Profile.S3, CrashPlan(share=0.02, every_site=False))
+    crash(SCENARIOS["run"](Profile.S3), CrashPlan(share=0.02, every_site=False))
 
 
 @pytest.mark.slow
@@ -215,4 +185,4 @@ def test_a_compaction_that_dies_at_any_call_changes_no_row_and_is_finished() -> 
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_compaction_dies_at_every_call(profile: Profile, name: str) -> None:
-    crash(name, profile, CrashPlan(twice=0.1))
+    crash(SCENARIOS[name](profile), CrashPlan(twice=0.1))

@@ -7,18 +7,15 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from reliability.crash_scenarios import EXPIRES_S, audit, read
 from reliability.crash_states import with_kept_metadata_table
 from reliability.real_table import OPTIONS, TableSetup, TableWorld, is_shared, orders, rows_of, table_world
+from reliability.service_runs import Act, crash, crash_scenario, in_many_orders
 from reliability.test_conflicts_interleaved import budget
 from support.metadata_tables import assert_metadata_is_true, left_in_metadata_table
 
 from pyhudi_core.errors import CommitAbortedError
-from pyhudi_core.testing import Bounds, History, Profile, SimOptions, explore, explore_randomly
-from pyhudi_core.testing.crash_cases import CrashPlan, CrashScenario, Remains
-from pyhudi_core.testing.crashes import crash_everywhere
-
-Act = Callable[[TableWorld], object]
+from pyhudi_core.testing import Bounds, History, Profile, SimOptions
+from pyhudi_core.testing.crash_cases import CrashPlan, CrashScenario
 
 
 @cache
@@ -73,9 +70,7 @@ PAIRS: dict[str, tuple[Act, Callable[[TableWorld, History], None]]] = {
 
 def beside(name: str, bounds: Bounds, by_chance: int) -> None:
     other, check = PAIRS[name]
-    world = lambda: table_world(_setup(True))  # noqa: E731
-    explore(world, (run, other), check, bounds).assert_clean()
-    explore_randomly(world, (run, other), check, Bounds(schedules=by_chance), seed=5, priorities=True).assert_clean()
+    in_many_orders(name, _setup(True), (run, other), check, bounds, by_chance, seed=5)
 
 
 @pytest.mark.row("L6")
@@ -90,34 +85,27 @@ def test_a_compaction_of_the_metadata_table_in_far_more_orders(name: str) -> Non
     beside(name, Bounds(preemptions=1, schedules=400), 200)
 
 
+def proceed(world: TableWorld) -> None:
+    world.table().upsert(orders((90, "a", 90.0)))
+    finished(world)
+    # If the dead process had decided, the writer has published that; the next look finds what it left.
+    world.table().failed_writes.run()
+
+
 def scenario(profile: Profile) -> CrashScenario[TableWorld]:
-    chosen = _setup(False)
+    def operate(world: TableWorld) -> object:
+        return world.table().metadata_compaction.run()
 
-    def world(remains: Remains | None) -> TableWorld:
-        if remains is None:
-            return table_world(chosen, profile=profile)
-        made = table_world(chosen, profile=profile, image=remains.image, start_ms=remains.time_ms, seed=1)
-        made.storage.unfinished.update(remains.unfinished)
-        return made
-
-    def proceed(world: TableWorld) -> None:
-        world.table().upsert(orders((90, "a", 90.0)))
-        finished(world)
-        # If the dead process had decided, the writer has published that; the next look finds what it left.
-        world.table().failed_writes.run()
-
-    operate: Act = lambda world: world.table().metadata_compaction.run()  # noqa: E731
-    return CrashScenario("metadata_compaction", world, operate, read, proceed, audit, expires_s=EXPIRES_S)
+    return crash_scenario("metadata_compaction", _setup(False), operate, proceed, profile)
 
 
 @pytest.mark.row("L6")
 def test_a_compaction_of_the_metadata_table_that_dies_is_finished() -> None:
-    crash_everywhere(scenario(Profile.S3), CrashPlan(share=0.002, every_site=False)).assert_clean()
+    crash(scenario(Profile.S3), CrashPlan(share=0.002, every_site=False))
 
 
 @pytest.mark.slow
 @pytest.mark.row("L6")
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
 def test_a_compaction_of_the_metadata_table_dies_at_every_call(profile: Profile) -> None:
-    report = crash_everywhere(scenario(profile), CrashPlan(share=0.3, every_site=True)).assert_clean()
-    print(f"{sum(report.points.values()) + report.chained} crashes")
+    crash(scenario(profile), CrashPlan(share=0.3))
