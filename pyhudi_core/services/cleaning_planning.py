@@ -87,7 +87,7 @@ def _plan(context: TableContext, timeline: Timeline, options: CleaningOptions, *
         found.files,
         found.size,
         found.file_groups,
-        None if found.is_part else retained.earliest,
+        None if found.is_part or policy == BY_VERSIONS else retained.earliest,
         max((i.requested_time for i in timeline.commits), default=""),
         policy,
         found.savepoints,
@@ -183,7 +183,7 @@ def _commits_to_keep(context: TableContext, timeline: Timeline, wanted: int) -> 
 
 @dataclass(slots=True)
 class _Search:
-    """The search for files that go. ``is_part``: not all that could go was looked at, or taken."""
+    """The search for files that go. ``count`` and ``size`` are of ``files``. ``is_part``: not all that could go was looked at, or taken."""
 
     context: TableContext
     timeline: Timeline
@@ -192,6 +192,7 @@ class _Search:
     retained: Retained
     last: LastClean
     files: dict[str, list[str]] = field(default_factory=dict)
+    count: int = 0
     size: int = 0
     file_groups: int = 0
     savepoints: tuple[str, ...] = ()
@@ -225,13 +226,13 @@ class _Search:
     @property
     def is_full(self) -> bool:
         """Whether the limit of the options is reached."""
-        most = self.options.max_files
-        return 0 < most <= sum(map(len, self.files.values()))
+        return 0 < self.options.max_files <= self.count
 
     def _take(self, partition: str, judge: Judge, files: Iterable[Any]) -> None:
         for removals in judge.removals(partition, files):
             names = [name for removal in removals for name in removal.names]
             self.files.setdefault(partition, []).extend(names)
+            self.count += len(names)
             self.size += sum(removal.size for removal in removals)
             self.file_groups += 1
             if self.is_full:
@@ -255,7 +256,8 @@ class _Search:
         timeline, last = self.timeline, self.last
         first = min((i.requested_time for i in timeline.commits), default=cleaning_rules.ANY)
         known = last.earliest and first <= last.earliest and last.savepoints <= {*self.savepoints}
-        if not (self.options.incremental and known and self.retained.earliest is not None):
+        by_commits = self.options.policy != BY_VERSIONS and self.retained.earliest is not None
+        if not (self.options.incremental and known and by_commits):
             return self.listing.partitions()
         self.incremental = True
         changed: set[str] = set()

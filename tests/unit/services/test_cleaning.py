@@ -118,6 +118,21 @@ def test_by_versions_so_many_slices_of_each_group_stay(location: str) -> None:
 
 
 @pytest.mark.row("N9")
+def test_by_versions_all_partitions_are_looked_at_also_beside_a_running_write(location: str) -> None:
+    """A running write holds the files that it began from; from their time on nothing says that older files of other partitions are gone."""
+    table = filled(location)
+    table.upsert(orders((2, "b", 1.0, 1)))
+    by_versions = {"hoodie__clean__policy": "KEEP_LATEST_FILE_VERSIONS"}
+    with table.begin("upsert") as write:
+        write.write(orders((3, "c", 1.0, 1)))
+        table.upsert(orders((2, "b", 2.0, 2)))
+        assert reopen(table, **by_versions, hoodie__clean__fileversions__retained=3).cleaning.run().files
+        plan = reopen(table, **by_versions, hoodie__clean__fileversions__retained=1).cleaning.plan()
+        assert (plan.incremental, sorted(plan.files)) == (False, ["day=a"])
+        assert not keeping(table, 1).cleaning.plan().incremental
+
+
+@pytest.mark.row("N9")
 def test_by_hours_nothing_of_the_last_hours_goes(location: str) -> None:
     table = reopen(filled(location), hoodie__clean__policy="KEEP_LATEST_BY_HOURS", hoodie__clean__hours__retained=1)
     plan = table.cleaning.plan()
