@@ -41,6 +41,13 @@ if TYPE_CHECKING:
     from pyhudi_core.timeline.active import Timeline as Timeline
     from pyhudi_core.transaction.requested_rollbacks import Rollback as Rollback
     from pyhudi_core.transaction.status import CommitStatus as CommitStatus
+    from pyhudi_core.validators import Candidate as Candidate
+    from pyhudi_core.validators import Finding as Finding
+    from pyhudi_core.validators import holds as holds
+    from pyhudi_core.validators import in_range as in_range
+    from pyhudi_core.validators import not_null as not_null
+    from pyhudi_core.validators import row_count as row_count
+    from pyhudi_core.validators import unique as unique
     from pyhudi_core.write.handle import Write as Write
     from pyhudi_core.write.operations import commit_with_retries as commit_with_retries
     from pyhudi_core.write.result import Commit as Commit
@@ -51,6 +58,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Action": "model.instant",
+    "Candidate": "validators",
     "Commit": "write.result",
     "CommitMetadata": "model.commit",
     "CommitRequirement": "conflicts.requirement",
@@ -58,6 +66,7 @@ _HOMES = {
     "CommitStatus": "transaction.status",
     "CommitVerdict": "write.result",
     "FileGroupAt": "conflicts.requirement",
+    "Finding": "validators",
     "HudiError": "errors",
     "HudiTable": "table",
     "Instant": "model.instant",
@@ -83,15 +92,21 @@ _HOMES = {
     "commit_with_retries": "write.operations",
     "create_table": "opening",
     "held_transactions": "services.transactions",
+    "holds": "validators",
+    "in_range": "validators",
+    "not_null": "validators",
     "open_table": "opening",
     "options_for_open": "options",
+    "row_count": "validators",
     "transaction_watermark": "services.transactions",
     "transactions": "services.transactions",
+    "unique": "validators",
 }
 """The module of each public name."""
 
 __all__ = [
     "Action",
+    "Candidate",
     "Commit",
     "CommitMetadata",
     "CommitRequirement",
@@ -99,6 +114,7 @@ __all__ = [
     "CommitStatus",
     "CommitVerdict",
     "FileGroupAt",
+    "Finding",
     "HudiError",
     "HudiTable",
     "Instant",
@@ -125,10 +141,15 @@ __all__ = [
     "create_table",
     "errors",
     "held_transactions",
+    "holds",
+    "in_range",
+    "not_null",
     "open_table",
     "options_for_open",
+    "row_count",
     "transaction_watermark",
     "transactions",
+    "unique",
 ]
 
 

@@ -17,6 +17,7 @@ HudiError
 │   ├─ CommitConflictError
 │   │   └─ EarlyConflictError
 │   ├─ CommitRequirementError
+│   ├─ PreCommitError
 │   ├─ CommitAbortedError
 │   └─ CommitStateUnknownError
 ├─ LockError
@@ -193,6 +194,14 @@ class CommitRequirementError(CommitError):
     def __init__(self, message: str, *, requirement: object = None, **fields: str | None) -> None:
         super().__init__(message, **fields)
         self.requirement = requirement
+
+
+class PreCommitError(CommitError):
+    """Pre-commit validators refused what would have been committed; nothing was published. ``failures`` says what each found, by its name."""
+
+    def __init__(self, message: str, *, failures: Mapping[str, str], **fields: str | None) -> None:
+        super().__init__(message, **fields)
+        self.failures = dict(failures)
 
 
 class CommitAbortedError(CommitError):

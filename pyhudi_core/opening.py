@@ -23,6 +23,7 @@ from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.home import TableHome
+from pyhudi_core.validators import Validator, Validators
 from pyhudi_core.write.prepare import refuse_internal_names
 
 _TYPES = {
@@ -43,6 +44,7 @@ def create_table(
     name: str | None = None,
     options: Mapping[str, object] | None = None,
     storage_options: Mapping[str, str] | None = None,
+    pre_commit: Sequence[Validator] = (),
 ) -> HudiTable:
     """Create an empty table.
 
@@ -57,13 +59,14 @@ def create_table(
         name: the table's name; the default is the last part of the location.
         options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see docs/options.md.
         storage_options: options of the storage (region, endpoint, credentials).
+        pre_commit: validators of every commit of this handle, table services included; the table does not store them.
 
     Raises:
         TableExistsError: a table already exists; nothing was changed.
         ConfigError, DataError: an argument is not valid; nothing was created.
     """
     storage = open_storage(location, storage_options or {})
-    home = TableHome(storage, system_runtime(), options or {})
+    home = TableHome(storage, system_runtime(), options or {}, pre_commit=Validators.of(pre_commit))
     with at_table(storage.location):
         return create_at(home, schema, record_key, partition_by, ordering, table_type, name)
 
@@ -120,15 +123,17 @@ def open_table(
     storage_options: Mapping[str, str] | None = None,
     options: Mapping[str, object] | None = None,
     runtime: Runtime | None = None,
+    pre_commit: Sequence[Validator] = (),
 ) -> HudiTable:
-    """Open a table.
+    """Open a table. ``pre_commit``: validators of every commit of this handle, table services included.
 
     Raises:
         TableNotFoundError: no table exists at the location.
         TableVersionError, UnsupportedTableError: this release cannot use the table; the message says why.
         ConfigError: an option is unknown, or contradicts the table.
     """
-    home = TableHome(open_storage(location, storage_options or {}), runtime or system_runtime(), options or {})
+    storage = open_storage(location, storage_options or {})
+    home = TableHome(storage, runtime or system_runtime(), options or {}, pre_commit=Validators.of(pre_commit))
     home.context()
     return HudiTable(home)
 

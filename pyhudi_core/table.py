@@ -34,6 +34,7 @@ from pyhudi_core.timeline.savepoints import Savepoint
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.requested_rollbacks import Rollback, roll_back_on_request
 from pyhudi_core.transaction.status import CommitStatus, commit_status
+from pyhudi_core.validators import Validator, Validators
 from pyhudi_core.write import operations
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.result import Commit
@@ -48,6 +49,9 @@ class HudiTable(TableServices):
 
     If a write has nothing to change, it makes no commit and raises no error. Its result is then false (``changed`` is False), its
     counts are zero, and ``reason`` says why (`pyhudi_core.write.states`).
+
+    ``pre_commit`` are callables that take a `Candidate`, and can refuse the commit (`pyhudi_core.validators`): it raises `PreCommitError`, and
+    nothing is published.
     """
 
     def __init__(self, home: TableHome) -> None:
@@ -130,7 +134,12 @@ class HudiTable(TableServices):
     # --- writing: each call makes one commit
 
     def upsert(
-        self, data: object, partial: bool = False, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
+        self,
+        data: object,
+        partial: bool = False,
+        extra_metadata: Mapping[str, str] | None = None,
+        spark: Any = None,
+        pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Insert rows with new keys and replace rows with existing keys.
 
@@ -139,33 +148,51 @@ class HudiTable(TableServices):
         With ``partial``, the rows may lack columns, which keep their values. All keys must be in the table: raises `SchemaMismatchError`
         otherwise. The columns of key, partition and ordering are needed.
         """
-        return self._run(OperationType.UPSERT, data, extra_metadata, spark, partial=partial)
+        return self._run(OperationType.UPSERT, data, extra_metadata, spark, pre_commit, partial=partial)
 
     def insert(
-        self, data: object, partial: bool = False, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
+        self,
+        data: object,
+        partial: bool = False,
+        extra_metadata: Mapping[str, str] | None = None,
+        spark: Any = None,
+        pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Insert rows with new keys. Raises `DuplicateKeyError` and writes nothing if a key exists already."""
         self._refuse_partial(partial)
-        return self._run(OperationType.INSERT, data, extra_metadata, spark)
+        return self._run(OperationType.INSERT, data, extra_metadata, spark, pre_commit)
 
     def bulk_insert(
-        self, data: object, partial: bool = False, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
+        self,
+        data: object,
+        partial: bool = False,
+        extra_metadata: Mapping[str, str] | None = None,
+        spark: Any = None,
+        pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Insert rows with new keys into new file groups, for first loads. Raises `DuplicateKeyError` as `insert` does."""
         self._refuse_partial(partial)
-        return self._run(OperationType.BULK_INSERT, data, extra_metadata, spark)
+        return self._run(OperationType.BULK_INSERT, data, extra_metadata, spark, pre_commit)
 
     def insert_overwrite(
-        self, data: object, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
+        self,
+        data: object,
+        extra_metadata: Mapping[str, str] | None = None,
+        spark: Any = None,
+        pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Replace all rows of every partition that the data has rows for."""
-        return self._run(OperationType.INSERT_OVERWRITE, data, extra_metadata, spark)
+        return self._run(OperationType.INSERT_OVERWRITE, data, extra_metadata, spark, pre_commit)
 
     def insert_overwrite_table(
-        self, data: object, extra_metadata: Mapping[str, str] | None = None, spark: Any = None
+        self,
+        data: object,
+        extra_metadata: Mapping[str, str] | None = None,
+        spark: Any = None,
+        pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Replace all rows of the table."""
-        return self._run(OperationType.INSERT_OVERWRITE_TABLE, data, extra_metadata, spark)
+        return self._run(OperationType.INSERT_OVERWRITE_TABLE, data, extra_metadata, spark, pre_commit)
 
     def delete(
         self,
@@ -173,6 +200,7 @@ class HudiTable(TableServices):
         where: object = None,
         extra_metadata: Mapping[str, str] | None = None,
         spark: Any = None,
+        pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Delete rows, given either by ``keys`` (the key columns and the partition columns) or by ``where`` (a condition)."""
         if (keys is None) == (where is None):
@@ -182,27 +210,34 @@ class HudiTable(TableServices):
                 "delete takes data as keys, not text", table=self.location, hint=f"Write delete(where={keys[:80]!r})."
             )
         if keys is not None:
-            return self._run(OperationType.DELETE, keys, extra_metadata, spark)
+            return self._run(OperationType.DELETE, keys, extra_metadata, spark, pre_commit)
 
         def keys_of(found: Scan) -> object:
             return found.to_arrow() if spark is None else found.to_spark(spark)
 
         with self._home.verb() as context:
-            commit = operations.delete_found(context, reads, where, keys_of, extra_metadata or {}, spark)
+            commit = operations.delete_found(
+                context, reads, where, keys_of, extra_metadata or {}, spark, Validators.of(pre_commit)
+            )
             return auto.followed(context, commit)
 
     def delete_partitions(
-        self, partitions: Sequence[str], missing_ok: bool = False, extra_metadata: Mapping[str, str] | None = None
+        self,
+        partitions: Sequence[str],
+        missing_ok: bool = False,
+        extra_metadata: Mapping[str, str] | None = None,
+        pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Delete all rows of partitions, given by paths such as ``day=2026-01-31``; ``stats.rows_deleted`` counts the rows.
 
         Raises `PartitionNotFoundError` for a path without rows, before anything is changed, unless ``missing_ok=True``.
         """
         with self._home.verb() as context:
-            extra = extra_metadata or {}
-            return auto.followed(
-                context, operations.delete_partitions(context, partitions, extra, missing_ok=missing_ok)
+            extra, validators = extra_metadata or {}, Validators.of(pre_commit)
+            commit = operations.delete_partitions(
+                context, partitions, extra, missing_ok=missing_ok, pre_commit=validators
             )
+            return auto.followed(context, commit)
 
     def begin(
         self,
@@ -212,6 +247,7 @@ class HudiTable(TableServices):
         requirements: Sequence[CommitRequirement] = (),
         allow_empty: bool = False,
         partial: bool = False,
+        pre_commit: Sequence[Validator] = (),
     ) -> Write:
         """Begin a write in steps: ``write``, ``staged``, ``would_commit``, ``commit``. If the ``with`` block ends without a commit, it rolls back.
 
@@ -223,7 +259,9 @@ class HudiTable(TableServices):
             kind = operations.operation_type(operation)
             self._refuse_partial(partial and kind is not OperationType.UPSERT)
             extra = extra_metadata or {}
-            request = WriteRequest(context, kind, extra, spark, requirements, allow_empty, partial)
+            request = WriteRequest(
+                context, kind, extra, spark, requirements, allow_empty, partial, Validators.of(pre_commit)
+            )
             return auto.ServicedWrite(request, reads)
 
     def rollback(self, instant: Instant | str) -> Rollback:
@@ -325,11 +363,15 @@ class HudiTable(TableServices):
         data: object,
         extra: Mapping[str, str] | None,
         spark: Any,
+        pre_commit: Sequence[Validator],
         *,
         partial: bool = False,
     ) -> Commit:
+        validators = Validators.of(pre_commit)
         with self._home.verb() as context:
-            commit = operations.run(context, operation, data, extra or {}, spark, partial_rows=partial)
+            commit = operations.run(
+                context, operation, data, extra or {}, spark, partial_rows=partial, pre_commit=validators
+            )
             return auto.followed(context, commit, engine_for(data, context.runtime.executor, spark))
 
     def _refuse_partial(self, partial: bool) -> None:

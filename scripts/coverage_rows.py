@@ -236,7 +236,7 @@ ROWS: dict[str, dict[str, Row]] = {
         ),
         "N12": Row("", "Expiry of partitions"),
         "N13": Row("", "Import of existing Parquet files"),
-        "N14": Row("", "Validators before a commit"),
+        "N14": Row("Validators before a commit: Python callables, and ready-made rules"),
         "N15": Row("Savepoints as calls", "restore as a call"),
         "N16": Row("", "Services scheduled by the amount of changes"),
     },

@@ -101,7 +101,7 @@ def since(
     ``looked`` is a later timeline than ``start`` that was compared before: if no write has ended since, the history is not read again.
     """
     seen = {instant.group for instant in start.commits}
-    archived = [] if looked and _nothing_ended(looked, found) else _archived_since(context, start, found, own)
+    archived = [] if looked and nothing_ended(looked, found) else _archived_since(context, start, found, own)
     commits = (*archived, *found.commits)
     new = {i.group: i for i in commits if i.group not in seen or i.requested_time > own}.values()
     ordered = sorted(new, key=lambda instant: instant.completion_time or instant.requested_time)
@@ -156,7 +156,7 @@ def _archived_since(context: TableContext, start: Timeline, found: Timeline, own
     return [i for i in archived if i.completion_time is None or i.completion_time > newest]
 
 
-def _nothing_ended(looked: Timeline, found: Timeline) -> bool:
+def nothing_ended(looked: Timeline, found: Timeline) -> bool:
     """Whether no write has ended between the two, so that none can have been archived that did.
 
     The newest commits stay on the timeline. So an archived one would show a newer commit, or would itself have been pending before and be gone now.

@@ -82,6 +82,26 @@ def list_folders(storage: Storage, executor: Executor, folders: Sequence[str]) -
 
 
 @dataclass(frozen=True, slots=True)
+class AddedFiles:
+    """A listing with the files of an unpublished write, by partition."""
+
+    listing: FileListing
+    added: Mapping[str, tuple[ObjectInfo, ...]]
+
+    def partitions(self) -> tuple[str, ...]:
+        return tuple(sorted({*self.listing.partitions(), *self.added}))
+
+    def files(self, partition: str) -> tuple[ObjectInfo, ...]:
+        """Each file once: the listing may have seen those of the write."""
+        own = self.added.get(partition, ())
+        paths = {info.path for info in own}
+        return (*(info for info in self.listing.files(partition) if info.path not in paths), *own)
+
+    def prepare(self, partitions: Iterable[str]) -> None:
+        self.listing.prepare(partitions)
+
+
+@dataclass(frozen=True, slots=True)
 class FixedListing:
     """A listing that is already known."""
 

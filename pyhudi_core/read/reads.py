@@ -7,7 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from pyhudi_core.file_groups.listing import FixedListing
+from pyhudi_core.file_groups.listing import AddedFiles, FixedListing
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.commit import CommitMetadata
@@ -110,7 +110,10 @@ class Staged(Protocol):
 
 
 def staged(context: TableContext, write: Staged, columns: Columns, where: object) -> Scan:
-    """Read the rows that an unpublished write changed or added: a snapshot that has its files only, and the slices below its logs."""
+    """Read the rows that an unpublished write changed or added: a snapshot that has its files only, and the slices below its logs.
+
+    Of a table service, which changes no rows, these are all rows of its files.
+    """
     before, own = write.snapshot, write.requested
     files: dict[str, list[ObjectInfo]] = {}
     for stat in write.metadata.stats:
@@ -121,17 +124,35 @@ def staged(context: TableContext, write: Staged, columns: Columns, where: object
     for partition in sorted({partition for partition, _ in logged}):
         below = [piece for piece in before.view.slices(partition) if piece.group in logged]
         files[partition] += [ObjectInfo(file.path, file.size, 0, "") for piece in below for file in piece.files]
-    last = max(own.requested_time, before.completion_time)
-    completed = replace(own, state=State.COMPLETED, completion_time=time_after(last))
-    timeline = Timeline.of((*before.timeline, completed)) if logged else Timeline((completed,))
-
-    def read_commit(instant: Instant) -> CommitMetadata:
-        same = instant.requested_time == own.requested_time
-        return write.metadata if same else before.visibility.read_commit(instant)
-
-    known = before.visibility
-    visibility = Visibility.of(timeline, None, read_commit, known.has_history, history=known.history)
+    visibility = _with_write(before, write, alone=not logged)
     listing = FixedListing({partition: tuple(infos) for partition, infos in files.items()})
     view = FileGroupView(listing, visibility, context.table)
-    state = Snapshot(context.config, timeline, None, write.schema, view)
-    return make_scan(context, state, columns, where, frozenset({own.requested_time}))
+    state = Snapshot(context.config, visibility.timeline, None, write.schema, view)
+    changed = None if write.metadata.operation in SERVICE_OPERATIONS else frozenset({own.requested_time})
+    return make_scan(context, state, columns, where, changed)
+
+
+def as_committed(context: TableContext, write: Staged, before: Snapshot, columns: Columns, where: object) -> Scan:
+    """Read the table as it would be if an unpublished write were the next commit after ``before``."""
+    files: dict[str, tuple[ObjectInfo, ...]] = {}
+    for stat in write.metadata.stats:
+        files[stat.partition] = (*files.get(stat.partition, ()), ObjectInfo(stat.path, stat.size, 0, ""))
+    visibility = _with_write(before, write)
+    view = FileGroupView(AddedFiles(before.view.listing, files), visibility, context.table)
+    # Without the metadata table: its statistics do not know the new files.
+    state = Snapshot(context.config, visibility.timeline, None, write.schema, view, None, before.evolution)
+    return make_scan(context, state, columns, where)
+
+
+def _with_write(before: Snapshot, write: Staged, *, alone: bool = False) -> Visibility:
+    """What a reader would see if the write were completed after this state; ``alone``: of this write only."""
+    own, known = write.requested, before.visibility
+    last = max(own.requested_time, known.completed_until)
+    completed = replace(own, action=own.action.completes_as, state=State.COMPLETED, completion_time=time_after(last))
+    others = (instant for instant in before.timeline if instant.requested_time != own.requested_time)
+    timeline = Timeline((completed,)) if alone else Timeline.of((*others, completed), before.timeline.has_history)
+
+    def read_commit(instant: Instant) -> CommitMetadata:
+        return write.metadata if instant.requested_time == own.requested_time else known.read_commit(instant)
+
+    return Visibility.of(timeline, None, read_commit, known.has_history, history=known.history)

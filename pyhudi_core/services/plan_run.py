@@ -121,7 +121,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
 
             def attempt() -> Rewritten:
                 self._next_round()
-                made = self._attempt(written)
+                made = replace(self._attempt(written), engine=self.how.engine)
                 return Rewritten(publish(CommitCheck.of(made), retries, self.how.gate), made.metadata)
 
             return retries.until_done(attempt)

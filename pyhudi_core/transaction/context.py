@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.model.instant import format_time
@@ -10,9 +13,24 @@ from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.timeline.active import TimelineFolder
+from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.transaction.protections import Protections
+
+
+class PreCommit(Protocol):
+    """Pre-commit validators, which see what would be committed. They read tables, so they are made in a higher layer (``validators/``)."""
+
+    def refuse_unfit(self, schema: pa.Schema) -> None:
+        """Raise `HudiError` if a validator cannot be asked about rows of this schema; called before anything is written."""
+        ...
+
+    def run(self, attempt: Any, timeline: Timeline) -> bool:
+        """Ask all validators about an attempt (``write.attempt.Attempt``) on top of this timeline, without the lock. Raises `PreCommitError`.
+
+        Returns whether one of them has read the table, so that another commit can change its answer.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +43,7 @@ class CommitProtocol:
         lock: the lock of all writers.
         options: what the writer chose.
         protections: all on, except in tests.
+        pre_commit: validators of every commit of this handle, those of table services included.
     """
 
     storage: Storage
@@ -32,6 +51,7 @@ class CommitProtocol:
     lock: LockProvider
     options: WriteOptions
     protections: Protections = Protections()
+    pre_commit: PreCommit | None = None
 
 
 @dataclass(frozen=True, slots=True)

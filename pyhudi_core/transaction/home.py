@@ -13,7 +13,7 @@ from pyhudi_core.options import LockOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import TimelineFolder
-from pyhudi_core.transaction.context import CommitProtocol, TableContext
+from pyhudi_core.transaction.context import CommitProtocol, PreCommit, TableContext
 from pyhudi_core.transaction.layout import METADATA_TABLE
 from pyhudi_core.transaction.place import Folders, TablePlace
 from pyhudi_core.transaction.protections import Protections
@@ -28,6 +28,7 @@ class TableHome:
     options: Mapping[str, object]
     lock: LockProvider | None = None
     protections: Protections = Protections()
+    pre_commit: PreCommit | None = None
     _folders: dict[str, TimelineFolder] = field(default_factory=dict)
     _metadata_folders: dict[str, TimelineFolder] = field(default_factory=dict)
 
@@ -43,7 +44,7 @@ class TableHome:
             place = TablePlace.open(self.storage, self.runtime.clock, folders=self._folders)
             options = WriteOptions.parse(self.options, config=place.config)
         lock = self.lock or lock_provider(self.storage, self.runtime, options.lock)
-        protocol = CommitProtocol(self.storage, self.runtime, lock, options, self.protections)
+        protocol = CommitProtocol(self.storage, self.runtime, lock, options, self.protections, self.pre_commit)
         return TableContext(place, protocol, _companions(protocol, place, self._metadata_folders))
 
 

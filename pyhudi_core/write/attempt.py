@@ -21,6 +21,7 @@ from pyhudi_core.conflicts.concurrent import Read, refuse_changed_reads
 from pyhudi_core.conflicts.conflict import KeyFinding, SameKeys, Touched
 from pyhudi_core.conflicts.key_overlap import KeyOverlap
 from pyhudi_core.conflicts.requirement import CommitRequirement, FileGroupAt, TableState, refuse_unmet
+from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import at_table
 from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.formats.avro.container import encode_record
@@ -35,9 +36,11 @@ from pyhudi_core.transaction import execution, markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Finished, Gate, finish
 from pyhudi_core.transaction.companion import CompanionCommit
+from pyhudi_core.transaction.context import PreCommit
 from pyhudi_core.transaction.decision import Check, PreparationNeeded
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.retrying import Retries
+from pyhudi_core.write.validation import Validation
 
 ROUNDS = 5
 """How often keys are read between two holdings of the lock, before they are read under it."""
@@ -65,6 +68,8 @@ class Attempt:
         requirements: what must hold under the lock.
         companions: the commits of the metadata table that are published with it.
         guard: asked with the other checks; raises `CommitError` for what only this kind of commit must not meet.
+        pre_commit: validators of this commit alone, in addition to those of the table's handle.
+        engine: where the rows were written; None if there were none.
     """
 
     transaction: Transaction
@@ -76,6 +81,13 @@ class Attempt:
     requirements: Sequence[CommitRequirement] = ()
     companions: Sequence[CompanionCommit] = ()
     guard: Check | None = None
+    pre_commit: PreCommit | None = None
+    engine: Engine | None = None
+
+    @property
+    def requested(self) -> Instant:
+        """Its instant."""
+        return self.transaction.requested
 
 
 def replaced_by(
@@ -195,8 +207,17 @@ class Published:
     notes: tuple[tuple[str, str], ...]
 
 
+def validation_of(attempt: Attempt) -> Validation:
+    """The pre-commit validators of the table's handle and of this commit."""
+    context = attempt.transaction.context
+    validators = (context.protocol.pre_commit, attempt.pre_commit)
+    return Validation(context, attempt, tuple(one for one in validators if one is not None))
+
+
 def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> Published:
-    """Commit an attempt: check it without the lock, then decide it under the lock. Raises as `transaction.commit.finish`; then nothing is published.
+    """Commit an attempt: check it without the lock, ask the validators, then decide it under the lock.
+
+    Raises `PreCommitError`, and as `transaction.commit.finish`; then nothing is published.
 
     Before that, files of task attempts that the engine gave up are removed: they have a marker, but no write stat.
     """
@@ -215,9 +236,16 @@ def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> P
     claim = retries.claim_before(attempt.touched)
     if claim is not None and not concurrent.keeps_its_groups(context, transaction.requested.action, attempt.touched):
         raise concurrent.conflict_error(context, claim, transaction.requested_time)
+    validation = validation_of(attempt)
+
+    def checked(found: Timeline) -> None:
+        check(found)
+        validation.refuse_old(found)
+
     with at_table(context.table):
         check.outside(context.folder.load())
-        finished = finish(transaction, encode, check, gate, attempt.companions)
+        validation.run()
+        finished = finish(transaction, encode, checked, gate, attempt.companions)
     return Published(finished, tuple(sorted(notes.items())))
 
 

@@ -26,7 +26,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import checks, states
-from pyhudi_core.write.attempt import Basis
+from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import Batch
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.retrying import Retries
@@ -190,12 +190,13 @@ class Write:
         return self._reader.staged(self._state.context, self._state.ready(), columns, where)
 
     def would_commit(self) -> CommitVerdict:
-        """Check against the timeline as it is now, without the lock and without publishing anything."""
+        """Check against the timeline as it is now, and ask the pre-commit validators, without the lock and without publishing anything."""
         end = self._state.ready()
         if isinstance(end, Unchanged):
             return CommitVerdict(False, f"there is nothing to change: {end.reason}")
         try:
             end.check.outside(end.context.folder.load())
+            validation_of(end.attempt).run()
         except HudiError as error:
             why = error.explanation if isinstance(error, CommitConflictError) else None
             return CommitVerdict(False, str(error), why if isinstance(why, Explanation) else None)

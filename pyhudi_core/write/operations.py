@@ -10,7 +10,7 @@ from typing import Any
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.model.operation import OPERATIONS, OperationType
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.context import PreCommit, TableContext
 from pyhudi_core.write.handle import HandleReader, Write
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.retrying import retry
@@ -25,9 +25,11 @@ def run(
     spark: Any = None,
     *,
     partial_rows: bool = False,
+    pre_commit: PreCommit | None = None,
 ) -> Commit:
     """Write a batch and commit it, with retries. ``partial_rows``: the rows may lack columns."""
-    with Write(WriteRequest(context, operation, extra, spark, partial=partial_rows)) as write:
+    request = WriteRequest(context, operation, extra, spark, partial=partial_rows, pre_commit=pre_commit)
+    with Write(request) as write:
         return commit_with_retries(write, partial(write.write, data))
 
 
@@ -67,13 +69,14 @@ def delete_found(
     keys_of: Callable[[Any], object],
     extra: Mapping[str, str],
     spark: Any = None,
+    pre_commit: PreCommit | None = None,
 ) -> Commit:
     """Delete the rows that a condition finds in one state of the table. If another commit changes these rows meanwhile, they are searched again.
 
     ``keys_of`` takes the scan of the key and partition columns and returns the rows.
     """
     columns = tuple(dict.fromkeys((*context.config.record_key_fields, *context.config.partition_fields)))
-    with Write(WriteRequest(context, OperationType.DELETE, extra, spark), reader) as write:
+    with Write(WriteRequest(context, OperationType.DELETE, extra, spark, pre_commit=pre_commit), reader) as write:
 
         def attempt() -> Commit:
             return write.write(keys_of(write.scan(columns, where))).commit()
@@ -82,10 +85,15 @@ def delete_found(
 
 
 def delete_partitions(
-    context: TableContext, partitions: Sequence[str], extra: Mapping[str, str], *, missing_ok: bool = False
+    context: TableContext,
+    partitions: Sequence[str],
+    extra: Mapping[str, str],
+    *,
+    missing_ok: bool = False,
+    pre_commit: PreCommit | None = None,
 ) -> Commit:
     """Remove partitions in one replacecommit. Raises `PartitionNotFoundError` for one that does not exist, unless ``missing_ok``."""
-    with Write(WriteRequest(context, OperationType.DELETE_PARTITION, extra)) as write:
+    with Write(WriteRequest(context, OperationType.DELETE_PARTITION, extra, pre_commit=pre_commit)) as write:
         return commit_with_retries(write, partial(write.drop, partitions, missing_ok))
 
 

@@ -39,7 +39,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.context import PreCommit, TableContext
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import WholeWrite, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
@@ -66,6 +66,7 @@ class WriteRequest:
         requirements: what must hold under the lock.
         allow_empty: a commit is made even if no row changes.
         partial: the rows may lack columns, which keep their values.
+        pre_commit: validators of this write alone.
     """
 
     context: TableContext
@@ -75,6 +76,7 @@ class WriteRequest:
     requirements: Sequence[CommitRequirement] = ()
     allow_empty: bool = False
     partial: bool = False
+    pre_commit: PreCommit | None = None
 
     @property
     def table(self) -> str:
@@ -261,6 +263,9 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
         if not deletes:
             how = partial(prepare, allow_lossy=allow_lossy, partial=request.partial, prefixed=prefixed)
         prepared = how(engine.dataset(data), context.config, snapshot.schema, context.table)
+        for validators in (context.protocol.pre_commit, request.pre_commit):
+            if validators is not None:
+                validators.refuse_unfit(snapshot.schema if deletes else prepared.schema)
     return replace(draft, batch=Batch(prepared, engine))
 
 
@@ -306,7 +311,18 @@ def stage(begun: Begun) -> Staged | Unchanged:
     hashed = index is not None and index.type is IndexType.BUCKET
     touched = batch.found.touched(replace(touched, keys_of_table=keys_of_table, hashed=hashed))
     companions = metadata_update.stage(transaction, kept, snapshot, written, replaced, schema, batch.engine)
-    attempt = Attempt(transaction, snapshot, metadata, touched, schema, begun.basis, request.requirements, companions)
+    attempt = Attempt(
+        transaction,
+        snapshot,
+        metadata,
+        touched,
+        schema,
+        begun.basis,
+        request.requirements,
+        companions,
+        pre_commit=request.pre_commit,
+        engine=batch.engine,
+    )
     return Staged(request=request, batch=batch, basis=begun.basis, lock=begun.lock, check=CommitCheck.of(attempt))
 
 

@@ -209,7 +209,14 @@ def test_the_tree_of_errors_in_the_docstring_is_the_real_one() -> None:
 def test_every_error_survives_a_trip_to_another_process() -> None:
     import pickle
 
-    wants = {"found": "9", "token": "t", "limit": 1, "seen": 2, "failed": {"p": "refused"}}
+    wants = {
+        "found": "9",
+        "token": "t",
+        "limit": 1,
+        "seen": 2,
+        "failed": {"p": "refused"},
+        "failures": {"rule": "nulls"},
+    }
     for kind in _kinds(errors.HudiError):
         accepted = {name: value for name, value in wants.items() if name in kind.__init__.__code__.co_varnames}
         error = kind("what happened", table="/t", path="p", hint="do this", **accepted)

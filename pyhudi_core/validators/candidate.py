@@ -1,0 +1,218 @@
+"""What a pre-commit validator gets: the commit as it would be, the table before it, and the table after it.
+
+Nothing is read before a validator asks for rows. Counts run on the engine that wrote the rows, in its tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.engine.base import TASK, Engine, TaskInfo
+from pyhudi_core.file_groups.row_counts import rows_of_slices
+from pyhudi_core.formats.key_hash import hash_keys
+from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.predicates import NotTrue, Predicate
+from pyhudi_core.read import lookups, reads
+from pyhudi_core.read.on_engine import dataset_of
+from pyhudi_core.read.scan import Scan
+from pyhudi_core.read.snapshots import make_scan
+from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.write.attempt import Attempt
+from pyhudi_core.write.result import CommitStats
+
+SHOWN = 3
+"""How many rows a finding shows."""
+
+_FOUND = pa.schema([("rows", pa.int64()), ("shown", pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Rows that a validator looked for: how many there are, and the keys or values of the first ones."""
+
+    rows: int = 0
+    shown: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.rows > 0
+
+    def __str__(self) -> str:
+        more = ", ..." if self.rows > len(self.shown) else ""
+        return f"{self.rows:,} rows" + (f" ({', '.join(self.shown)}{more})" if self.shown else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What would be committed now.
+
+    Attributes:
+        attempt: the attempt, with all its files written.
+        timeline: the table's timeline; the commit would be the next one on it.
+        engine: where counts run.
+    """
+
+    attempt: Attempt
+    timeline: Timeline
+    engine: Engine
+    _before: list[Snapshot] = field(default_factory=list, repr=False)
+
+    @property
+    def table(self) -> str:
+        """The table's location."""
+        return self.attempt.transaction.context.table
+
+    @property
+    def operation(self) -> str:
+        """What is done, in Hudi's words: ``UPSERT``, ``COMPACT`` and so on."""
+        return self.attempt.metadata.operation or ""
+
+    @property
+    def is_service(self) -> bool:
+        """Whether a table service commits, which changes no rows."""
+        return self.operation in SERVICE_OPERATIONS
+
+    @property
+    def stats(self) -> CommitStats:
+        """Rows, files and bytes of the commit."""
+        return CommitStats.of(self.attempt.metadata)
+
+    @property
+    def extra_metadata(self) -> dict[str, str]:
+        """The strings that the commit keeps."""
+        return dict(self.attempt.metadata.extra)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns after the commit, without the meta columns."""
+        return self.attempt.schema
+
+    @property
+    def read_table(self) -> bool:
+        """Whether a validator has looked at the table, not only at the written rows; then another commit can change the answer."""
+        return bool(self._before)
+
+    def written(self, columns: Sequence[str] | None = None, where: object = None) -> Scan:
+        """The rows that the commit changes or adds, as they will be; of a table service, which changes none, the rows of its new files."""
+        return reads.staged(self.attempt.transaction.context, self.attempt, columns, where)
+
+    def before(self, columns: Sequence[str] | None = None, where: object = None) -> Scan:
+        """The table without the commit."""
+        return make_scan(self.attempt.transaction.context, self.snapshot, columns, where)
+
+    def after(self, columns: Sequence[str] | None = None, where: object = None) -> Scan:
+        """The table with the commit."""
+        return reads.as_committed(self.attempt.transaction.context, self.attempt, self.snapshot, columns, where)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state of the table without the commit."""
+        if not self._before:
+            context = self.attempt.transaction.context
+            executor = context.runtime.executor
+            self._before.append(
+                build(context.storage, context.folder, context.config, self.timeline, executor=executor)
+            )
+        return self._before[0]
+
+    def among(self, found: Scan, column: str, values: Any) -> Scan:
+        """The rows of a scan whose value in a column is one of these; files that cannot have one are skipped."""
+        return lookups.joined(found, (values, column))
+
+    def count(self, found: Scan) -> int:
+        """How many rows a scan has. Nothing is read if commits and footers say it."""
+        rows = found.rows
+        if rows.predicate is None and rows.changed_by is None and rows.keys is None:
+            known = rows_of_slices(self.attempt.transaction.context, found.slices())
+            if known is not None:
+                return known
+        return self.find(found, shown=0).rows
+
+    def find(self, found: Scan, shown: int = SHOWN) -> Finding:
+        """Count the rows of a scan, and show the first ones: the columns of the scan."""
+        return _summed(dataset_of(found, self.engine).map(partial(_counted, shown), _FOUND).collect(), shown)
+
+    def violating(self, rule: str | Any, found: Scan) -> Finding:
+        """The rows of a scan for which a condition (SQL text, or a ``pyarrow.compute.Expression``) is not true: false or null."""
+        predicate = Predicate.of(rule, found.rows.schema)
+        limited = found if predicate is None else _limited(found, NotTrue(predicate))
+        return self.find(limited)
+
+    def repeated(self, found: Scan, shown: int = SHOWN) -> Finding:
+        """The values of a scan's columns that several of its rows have; ``rows`` counts these rows. Rows with a null have no value.
+
+        The rows are brought together by their values, so a task holds the values of its share.
+        """
+        rows = dataset_of(found, self.engine)
+        tasks = max(1, min(len(found.slices()), self.engine.cores))
+        slotted = pa.schema([*rows.schema, (TASK, pa.int32())])
+        together = rows.map(partial(_by_value, tasks), slotted).shuffle(TASK, tasks)
+        return _summed(together.map(partial(_repeats, shown), _FOUND).collect(), shown)
+
+
+def _limited(found: Scan, condition: NotTrue) -> Scan:
+    return replace(found, rows=replace(found.rows, predicate=condition), _chosen=[])
+
+
+def _summed(found: pa.Table, shown: int) -> Finding:
+    texts = sorted(found.column("shown").drop_null().to_pylist())
+    return Finding(pc.sum(found.column("rows")).as_py() or 0, tuple(texts[:shown]))
+
+
+def _counted(shown: int, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Task function: how many rows, and texts of the first ones."""
+    rows, texts = 0, list[str]()
+    for batch in batches:
+        rows += batch.num_rows
+        if len(texts) < shown:
+            texts += _texts(batch.slice(0, shown - len(texts)))
+    yield _found(rows, texts)
+
+
+def _by_value(tasks: int, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Task function: rows without nulls, with the task that takes all rows with these values."""
+    for batch in batches:
+        kept = batch.drop_null()
+        # Zero is added, so that -0.0 and 0.0, which are equal, have one text.
+        columns = [pc.add(c, pa.scalar(0, c.type)) if pa.types.is_floating(c.type) else c for c in kept.columns]
+        texts = pc.binary_join_element_wise(*(column.cast(pa.string()) for column in columns), "\x1f")
+        goes = (hash_keys(texts) % np.uint32(tasks)).astype(np.int32)
+        yield pa.RecordBatch.from_arrays([*columns, pa.array(goes)], names=[*kept.schema.names, TASK])
+
+
+def _repeats(shown: int, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Task function: values that several rows of the task have."""
+    held = [batch for batch in batches if batch.num_rows]
+    if not held:
+        return
+    rows = pa.Table.from_batches(held).drop_columns([TASK])
+    counted = rows.group_by(rows.column_names, use_threads=False).aggregate([([], "count_all")])
+    several = counted.filter(pc.greater(counted.column("count_all"), 1))
+    values = several.drop_columns(["count_all"]).slice(0, shown)
+    texts = [text for batch in values.to_batches() for text in _texts(batch)]
+    yield _found(pc.sum(several.column("count_all")).as_py() or 0, texts)
+
+
+def _texts(rows: pa.RecordBatch) -> list[str]:
+    """The few rows that a finding shows, as texts."""
+    names = ["key" if name == RECORD_KEY else name for name in rows.schema.names]
+    return [
+        " ".join(f"{name}={value!r}" for name, value in zip(names, row.values(), strict=True))
+        for row in rows.to_pylist()
+    ]
+
+
+def _found(rows: int, texts: list[str]) -> pa.RecordBatch:
+    counts = [rows, *[0] * (max(1, len(texts)) - 1)]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(counts, pa.int64()), pa.array(texts, pa.string()) if texts else pa.nulls(1, pa.string())],
+        schema=_FOUND,
+    )

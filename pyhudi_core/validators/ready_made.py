@@ -1,0 +1,191 @@
+"""Ready-made pre-commit validators. Rules about single rows read only the rows that a commit changes or adds.
+
+A rule holds after the commit if it held before it: rows that the commit does not touch are not read again. Only `unique` and `row_count` look at the
+table.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
+from pyhudi_core.model.meta_fields import RECORD_KEY, with_meta_fields
+from pyhudi_core.predicates import Predicate
+from pyhudi_core.validators.candidate import Candidate
+
+_FEW = 100_000
+"""Up to so many written values, `unique` reads only the rows of the table that have one of them."""
+
+
+def not_null(*columns: str) -> NotNull:
+    """No written row has a null in one of the columns."""
+    return NotNull(_checked(columns, "not_null"))
+
+
+def unique(*columns: str) -> Unique:
+    """No two rows of the table have the same values of the columns, taken together. Rows with a null in one of them are not compared."""
+    return Unique(_checked(columns, "unique"))
+
+
+def in_range(column: str, low: Any = None, high: Any = None) -> Holds:
+    """The values of a column in the written rows are not below ``low`` and not above ``high``. Nulls are not compared; NaN is above every number."""
+    (name,) = _checked((column,), "in_range")
+    quoted = f"`{name.replace('`', '``')}`"
+    bounds = [f"{quoted} {sign} {_literal(value)}" for sign, value in ((">=", low), ("<=", high)) if value is not None]
+    if not bounds:
+        raise InvalidOptionError("in_range needs a bound", hint=f"For example in_range({name!r}, 0, 100).")
+    shown = ", ".join(f"{side}={value!r}" for side, value in (("low", low), ("high", high)) if value is not None)
+    return Holds(f"{quoted} IS NULL OR ({' AND '.join(bounds)})", f"in_range({name!r}, {shown})")
+
+
+def holds(condition: Any) -> Holds:
+    """A condition (SQL text, or a ``pyarrow.compute.Expression``) is true for every written row. Null is not true."""
+    if condition is None:
+        raise InvalidOptionError("holds needs a condition", hint="For example holds('price >= 0').")
+    return Holds(condition, f"holds({str(condition)!r})")
+
+
+def row_count(at_least: int | None = None, at_most: int | None = None, *, unchanged: bool = False) -> RowCount:
+    """The table has so many rows after the commit; with ``unchanged``, as many as before it."""
+    if at_least is None and at_most is None and not unchanged:
+        raise InvalidOptionError("row_count needs a bound", hint="For example row_count(at_least=1).")
+    return RowCount(at_least, at_most, unchanged)
+
+
+@dataclass(frozen=True, slots=True)
+class NotNull:
+    """See `not_null`."""
+
+    columns: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """As it is written in Python."""
+        return _call("not_null", self.columns)
+
+    def refuse_unfit(self, schema: pa.Schema) -> None:
+        """Raise `SchemaMismatchError` if a column does not exist."""
+        _refuse_absent(self.name, self.columns, schema)
+
+    def __call__(self, candidate: Candidate) -> str:
+        """What is wrong; empty if nothing."""
+        found = []
+        for column in self.columns:
+            nulls = candidate.find(candidate.written([RECORD_KEY], f"`{column.replace('`', '``')}` IS NULL"))
+            found += [f"nulls in {column!r} of {nulls}"] if nulls else []
+        return ", ".join(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """See `unique`."""
+
+    columns: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """As it is written in Python."""
+        return _call("unique", self.columns)
+
+    def refuse_unfit(self, schema: pa.Schema) -> None:
+        """Raise `SchemaMismatchError` if a column does not exist, `InvalidOptionError` if its values have no text to be compared by."""
+        _refuse_absent(self.name, self.columns, schema)
+        for column in self.columns:
+            kind = schema.field(column).type
+            if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+                raise InvalidOptionError(
+                    f"{self.name} cannot compare values of type {kind}", hint="Choose other columns."
+                )
+
+    def __call__(self, candidate: Candidate) -> str:
+        """What is wrong; empty if nothing. Rows without a written value are not read again if the values are few."""
+        stats, found = candidate.stats, candidate.after(self.columns)
+        rows = stats.rows_inserted + stats.rows_updated
+        if not candidate.is_service and rows <= _FEW:
+            column = self.columns[0]
+            found = candidate.among(found, column, candidate.written([column]).to_arrow().column(column))
+        repeated = candidate.repeated(found)
+        return f"values that several rows have: {repeated}" if repeated else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """See `holds` and `in_range`. ``name`` is as it is written in Python."""
+
+    condition: Any
+    name: str
+
+    def refuse_unfit(self, schema: pa.Schema) -> None:
+        """Raise `PredicateError` if the condition does not fit the columns."""
+        Predicate.of(self.condition, with_meta_fields(schema))
+
+    def __call__(self, candidate: Candidate) -> str:
+        """What is wrong; empty if nothing."""
+        found = candidate.violating(self.condition, candidate.written([RECORD_KEY]))
+        return f"{found} for which it is not true" if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount:
+    """See `row_count`."""
+
+    at_least: int | None
+    at_most: int | None
+    unchanged: bool
+
+    @property
+    def name(self) -> str:
+        """As it is written in Python."""
+        given = (("at_least", self.at_least), ("at_most", self.at_most), ("unchanged", self.unchanged or None))
+        return f"row_count({', '.join(f'{key}={value}' for key, value in given if value is not None)})"
+
+    def __call__(self, candidate: Candidate) -> str:
+        """What is wrong; empty if nothing. Rows are read only of file groups with log files."""
+        rows = candidate.count(candidate.after([RECORD_KEY]))
+        low, high = self.at_least, self.at_most
+        if (low is not None and rows < low) or (high is not None and rows > high):
+            return f"{rows:,} rows"
+        if self.unchanged:
+            before = candidate.count(candidate.before([RECORD_KEY]))
+            return f"{rows:,} rows, and {before:,} before" if rows != before else ""
+        return ""
+
+
+def _checked(columns: tuple[str, ...], what: str) -> tuple[str, ...]:
+    if not columns or not all(isinstance(column, str) and column for column in columns):
+        raise InvalidOptionError(f"{what} takes names of columns", hint=f'For example {what}("id").')
+    return columns
+
+
+def _call(what: str, columns: tuple[str, ...]) -> str:
+    return f"{what}({', '.join(map(repr, columns))})"
+
+
+def _refuse_absent(name: str, columns: tuple[str, ...], schema: pa.Schema) -> None:
+    absent = [column for column in columns if column not in schema.names]
+    if absent:
+        raise SchemaMismatchError(
+            f"The validator {name} names columns that do not exist: {', '.join(map(repr, absent))}",
+            hint=f"The table has: {', '.join(schema.names)}.",
+        )
+
+
+def _literal(value: Any) -> str:
+    """A bound as SQL."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str | dt.date):
+        raise InvalidOptionError(
+            f"in_range cannot compare with {value!r}",
+            hint="Give a number, a text, a date or a datetime; or use holds().",
+        )
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+    if isinstance(value, dt.date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return str(value)

@@ -1,0 +1,64 @@
+"""Pre-commit validators at the moment of a commit: asked before the lock, and asked again if another commit makes their answer old.
+
+Validators may read much, so they never run under the lock. An answer about the rows of the attempt stays true, because its files do not change. An
+answer for which the table was read is compared under the lock with what completed since: if rows were changed, the lock is released, and the
+validators are asked again. So what is committed is what they saw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi_core.conflicts.concurrent import nothing_ended
+from pyhudi_core.errors import CommitAbortedError
+from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.context import PreCommit, TableContext
+from pyhudi_core.transaction.decision import PreparationNeeded
+
+ROUNDS = 20
+"""How often validators are asked about one attempt, while other writers commit."""
+
+
+@dataclass(slots=True)
+class Validation:
+    """The validators of one attempt.
+
+    Attributes:
+        attempt: what they are asked about (`Attempt`).
+        seen: the timeline that they saw; None if they were not asked, or did not read the table.
+    """
+
+    context: TableContext
+    attempt: object
+    validators: tuple[PreCommit, ...]
+    seen: Timeline | None = None
+    rounds: int = 0
+
+    def run(self) -> None:
+        """Ask all of them on top of the table as it is now. Raises `PreCommitError`, and what they raise."""
+        if not self.validators:
+            return
+        if self.rounds >= ROUNDS:
+            raise CommitAbortedError(
+                f"Other writers committed {ROUNDS} times while the pre-commit validators read the table",
+                table=self.context.table,
+                hint="Nothing was published; write again when there are fewer writers, or use validators that read only the written rows.",
+            )
+        self.rounds += 1
+        timeline = self.context.folder.load()
+        read = [validator.run(self.attempt, timeline) for validator in self.validators]
+        self.seen = timeline if any(read) else None
+
+    def refuse_old(self, found: Timeline) -> None:
+        """Under the lock: raise `PreparationNeeded` if rows of the table changed after the validators read it."""
+        if self.seen is not None and self._rows_changed(self.seen, found):
+            raise PreparationNeeded(self.run)
+
+    def _rows_changed(self, seen: Timeline, found: Timeline) -> bool:
+        if nothing_ended(seen, found):
+            return False
+        known = {instant.group for instant in seen.commits}
+        new = [instant for instant in found.commits if instant.group not in known]
+        services = (self.context.folder.read_commit(instant).operation in SERVICE_OPERATIONS for instant in new)
+        return not new or not all(services)
