@@ -200,6 +200,15 @@ def refuse_conflicts(
         raise conflict_error(context, conflict, own, mine)
 
 
+def planned_first(context: TableContext, found: Timeline, own: str, mine: Touched) -> CommitConflictError | None:
+    """The refusal of a write that changes file groups of a pending plan, which `refuse_conflicts` would raise later; None if no plan stops it."""
+    if not context.protections.conflict_check:
+        return None
+    plans = Concurrent(plans=pending_plans(context, found, own))
+    conflict = find_conflict(mine, plans, key_check=False, strategy=_strategy(context, mine))
+    return None if conflict is None else conflict_error(context, conflict, own, mine)
+
+
 def keeps_its_groups(context: TableContext, action: Action, mine: Touched) -> bool:
     """Whether writers have to wait for this commit, because its plan keeps its file groups for itself.
 

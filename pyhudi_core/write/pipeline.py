@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.conflicts.concurrent import pending_plans
+from pyhudi_core.conflicts.concurrent import pending_plans, planned_first
+from pyhudi_core.conflicts.conflict import Touched
 from pyhudi_core.conflicts.early import early_check, stopped
 from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
 from pyhudi_core.errors import EarlyConflictError
@@ -33,7 +34,7 @@ from pyhudi_core.model.schema import to_avro
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.begin import Transaction, withdraw
 from pyhudi_core.write.from_source import suits, write_from_source
 from pyhudi_core.write.handles.base import (
     HandleSettings,
@@ -86,7 +87,9 @@ class WriteJob:
             if self.operation in INSERTING and not hashed:
                 self._refuse_existing(profile)
             settings = self._settings(indexing)
-            written = self._write(tagged, self._plan(planner, profile), open_runtime, settings)
+            plan = self._plan(planner, profile)
+            self._refuse_planned(plan, planner.busy)
+            written = self._write(tagged, plan, open_runtime, settings)
             written.index = None if indexing is None else indexing.choice
             if self.key_changes:
                 written.kept.push(kept.pop_all())
@@ -176,6 +179,21 @@ class WriteJob:
         if self.operation in OVERWRITING or self.operation is OperationType.BULK_INSERT:
             return planner.create(profile, measure_files=self.operation not in OVERWRITING)
         return planner.upsert(profile)
+
+    def _refuse_planned(self, plan: Plan, busy: frozenset[Group]) -> None:
+        """Raise `CommitConflictError` now if a planned clustering keeps file groups that the write is to change.
+
+        The commit would be refused anyway. No file is written yet, so the instant is taken back, and neither files nor a rollback stay behind.
+        """
+        groups = plan.known_groups
+        if busy.isdisjoint(groups):
+            return
+        context, own = self.transaction.context, self.transaction.requested_time
+        mine = Touched(groups, frozenset(), operation=self.operation)
+        found = planned_first(context, self.snapshot.timeline, own, mine)
+        if found is not None:
+            withdraw(self.transaction)
+            raise found
 
     def _write(self, tagged: Tagged, plan: Plan, open_runtime: OpenRuntime, settings: HandleSettings) -> Written:
         source = self.prepared.source

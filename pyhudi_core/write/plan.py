@@ -119,6 +119,11 @@ class Plan:
     inserts: dict[str, tuple[tuple[int, float], ...]]
 
     @property
+    def known_groups(self) -> frozenset[Group]:
+        """The file groups of the snapshot that get rows or lose them."""
+        return frozenset((bucket.partition, bucket.file_id) for bucket in self.buckets if bucket.base is not None)
+
+    @property
     def rewritten_bytes(self) -> int:
         """The bytes of the files that are rewritten."""
         return sum(bucket.base.size for bucket in self.buckets if bucket.base is not None and not bucket.appends)

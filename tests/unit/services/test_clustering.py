@@ -207,8 +207,12 @@ def test_the_metadata_table_stays_true_and_the_record_index_names_the_new_file_g
 def test_a_write_to_a_planned_file_group_is_refused_and_other_writes_are_not(location: str, table_type: str) -> None:
     table = opened(filled(location, table_type), **{"pyhudi.commit.retries": 0})
     plan = planned(table)
+    before = contents(table.location)
     with pytest.raises(CommitConflictError, match="plans to rewrite the same file groups"):
         table.upsert(orders((1, "a", 9.0, 9)))
+    with pytest.raises(CommitConflictError, match="plans to rewrite the same file groups"):
+        table.delete(orders((2, "a", 0.0, 0)))
+    assert contents(table.location) == before, "no file was written, and no rollback"
     table.upsert(orders((8, "b", 9.0, 9)))
     table.insert(orders((90, "a", 9.0, 9)))
     hudi.open_table(table.location).upsert(orders((91, "a", 9.0, 9)))
