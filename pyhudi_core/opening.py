@@ -13,7 +13,7 @@ from pyhudi_core.errors import InvalidOptionError, PreconditionFailedError, Tabl
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.partition_path import partition_paths
-from pyhudi_core.model.properties import MergeMode, TableType
+from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableType
 from pyhudi_core.model.schema import normalise, to_avro
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
@@ -37,7 +37,7 @@ _TYPES = {
 def create_table(
     location: str,
     schema: Any,
-    record_key: str | Sequence[str],
+    record_key: str | Sequence[str] = (),
     partition_by: str | Sequence[str] = (),
     ordering: str | Sequence[str] | None = None,
     table_type: str | None = None,
@@ -51,7 +51,7 @@ def create_table(
     Args:
         location: a folder (``/lake/orders``, ``s3://bucket/orders``, ``memory://name``).
         schema: a pyarrow schema, or a Spark ``StructType``.
-        record_key: the column or columns that identify a row.
+        record_key: the column or columns that identify a row. Without them each inserted row gets a generated key, and no row is updated.
         partition_by: partition columns, outermost first.
         ordering: the column or columns that decide which version of a row is newer; without them, the last write wins.
         table_type: ``"copy_on_write"`` or ``"merge_on_read"`` (``"cow"``, ``"mor"``); the default is the option ``hoodie.table.type``, or
@@ -82,7 +82,7 @@ def create_at(
 ) -> HudiTable:
     """`create_table` on an existing storage and runtime, for example those of the simulator."""
     storage = home.storage
-    given = TableOptions.parse(home.options)
+    given, files = TableOptions.parse(home.options), WriteOptions.parse(home.options).files
     chosen = name or given.name or storage.location.rstrip("/").rpartition("/")[2]
     logical = normalise(_arrow_schema(schema))
     keys, partitions, orderings = (
@@ -105,7 +105,7 @@ def create_at(
         database=given.database or "",
         timeline_timezone=given.timeline_timezone,
         merge_mode=MergeMode(given.merge_mode) if given.merge_mode else None,
-        extra=given.extra_properties(),
+        extra={**given.extra_properties(), **({OPERATION_FIELD: "true"} if files.operation_field else {})},
     )
     WriteOptions.parse(home.options, config=config)
     partition_paths(pa.RecordBatch.from_pylist([], logical), config)  # refuses a key generator that no write could use

@@ -91,8 +91,8 @@ ROWS: dict[str, dict[str, Row]] = {
         "E6": Row("Names of log files"),
         "E7": Row("A write token for each attempt, salted"),
         "E8": Row("", "The timeline rebuilt from file names, as a dry run of the doctor"),
-        "E9": Row("The five meta columns"),
-        "E10": Row("Tables without meta columns are read", "written"),
+        "E9": Row("The five meta columns, and `_hoodie_operation`"),
+        "E10": Row("Tables without meta columns are read, and take new rows and overwrites"),
     },
     "Log files": {
         "F1": Row("The magic bytes, also inside a record"),
@@ -166,7 +166,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "J4": Row("Hudi's payload classes"),
         "J5": Row("Partial updates, read and written"),
         "J6": Row("`_hoodie_is_deleted`"),
-        "J7": Row("Key generators: simple, complex, timestamp-based, custom, non-partitioned", "generated keys"),
+        "J7": Row("Key generators: simple, complex, timestamp-based, custom, non-partitioned; generated keys"),
         "J8": Row("", "Indexing functions of RFC-63"),
     },
     "Concurrent writers": {

@@ -114,7 +114,7 @@ def _conflict(context: TableContext, later: SideAndCommit, earlier: SideAndCommi
         pending = CommitMetadata(earlier.side.operation, tuple(WriteStat("", "", p, inserts=1) for p in both))
         return find_conflict(touched, Concurrent(((instant, pending),)), strategy=strategy)
     stats = later.commit.stats if later.commit else ()
-    overlap = KeyOverlap(context.storage, later.side.requested_time, stats)
+    overlap = KeyOverlap(context.storage, later.side.requested_time, stats, config=context.config)
     same_keys = overlap.compare if later.commit else not_compared
     concurrent = Concurrent(((instant, earlier.commit),))
     return find_conflict(touched, concurrent, strategy=strategy, same_keys=same_keys)

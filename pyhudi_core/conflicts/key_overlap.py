@@ -31,6 +31,8 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.record_key import key_columns, stored_keys
 from pyhudi_core.storage.base import Storage
 
 HASHES = 4 << 20
@@ -42,8 +44,10 @@ _HINT = "Keys cannot be compared with this file's; write when its writer has end
 Hashes = npt.NDArray[np.uint64]
 
 
-def written_keys(storage: Storage, path: str, requested_time: str) -> Iterator[pa.Array]:
-    """The record keys that an instant wrote into a base file, a batch at a time.
+def written_keys(
+    storage: Storage, path: str, requested_time: str, config: TableConfig | None = None
+) -> Iterator[pa.Array]:
+    """The record keys that an instant wrote into a base file, a batch at a time. In a table without meta columns, the keys of all its rows.
 
     Raises `CorruptBaseFileError`, `ObjectNotFoundError`, or another `StorageError`.
     """
@@ -51,6 +55,10 @@ def written_keys(storage: Storage, path: str, requested_time: str) -> Iterator[p
     if not isinstance(name, BaseFileName) or name.extension != "parquet":
         raise CorruptBaseFileError("Its keys are not in a Parquet base file", path=path, hint=_HINT)
     with storage.open_input(path) as source:
+        if config is not None and not config.populate_meta_fields:
+            for batch in BaseFileReader(source, path, key_columns(config)).iter_batches():
+                yield stored_keys(batch, config)
+            return
         reader = BaseFileReader(source, path, (COMMIT_TIME, RECORD_KEY))
         if not {COMMIT_TIME, RECORD_KEY} <= set(reader.schema.names):
             raise CorruptBaseFileError("It has no meta columns, so its keys are not known", path=path, hint=_HINT)
@@ -84,6 +92,7 @@ class KeyOverlap:
         stats: the files that it has written.
         keys_of_table: keys are compared across partitions, and those of logs, too.
         keys_in_log: reads a log; without it logs count as unread.
+        config: of the table. Generated keys are never equal, so they are not read.
         hashes: how many hashes to hold at once.
     """
 
@@ -92,6 +101,7 @@ class KeyOverlap:
     stats: tuple[WriteStat, ...]
     keys_of_table: bool = False
     keys_in_log: KeysInLog | None = None
+    config: TableConfig | None = None
     hashes: int = HASHES
     _known: dict[tuple[object, ...], KeyFinding] = field(default_factory=dict)
     _kept: dict[str | None, Hashes] = field(default_factory=dict)
@@ -103,6 +113,8 @@ class KeyOverlap:
     def compare(self, instant: Instant, commit: CommitMetadata, partitions: frozenset[str]) -> KeyFinding:
         """Read what the other commit inserted into the partitions and look for keys of ours."""
         place = (*instant.group, partitions)
+        if self.config is not None and self.config.generates_keys:
+            self._known[place] = KeyFinding(())
         if place not in self._known:
             self._known[place] = self._compare(instant, commit, partitions)
         return self._known[place]
@@ -130,7 +142,7 @@ class KeyOverlap:
     def _keys_of(self, stat: WriteStat, requested_time: str) -> Iterator[pa.Array]:
         if self.keys_in_log is not None and is_log(stat.path):
             return iter([self.keys_in_log(self.storage, stat)])
-        return written_keys(self.storage, stat.path, requested_time)
+        return written_keys(self.storage, stat.path, requested_time, self.config)
 
     def _in_partition(self, partition: str | None, theirs: tuple[WriteStat, ...], time: str, most: int) -> list[str]:
         for mine in self._own_parts(partition):

@@ -37,6 +37,7 @@ _KNOWN = frozenset(
         "populate.meta.fields", "datasource.write.hive_style_partitioning", "datasource.write.partitionpath.urlencode",
         "datasource.write.drop.partition.columns", "partition.metafile.use.base.format", "table.timeline.timezone",
         "table.cdc.enabled", "table.cdc.supplemental.logging.mode", "table.create.schema", "table.metadata.partitions",
+        "allow.operation.metadata.field",
         "table.metadata.partitions.inflight", "table.index.defs.path", "table.secondary.indexes.metadata", "bootstrap.base.path",
         "bootstrap.index.enable", "bootstrap.index.type", "bootstrap.index.class", "table.checksum", "table.legacy.payload.class",
         "table.partial.update.mode", "table.partition_extractor_class", "table.format", "datasource.write.slash.separated.date.partitioning",

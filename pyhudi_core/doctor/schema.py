@@ -18,7 +18,7 @@ from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.log.blocks import DATA_BLOCKS, Header
 from pyhudi_core.formats.log.reader import LogReader
-from pyhudi_core.model.meta_fields import META_FIELDS, with_meta_fields
+from pyhudi_core.model.meta_fields import META_FIELDS, OPERATION, with_meta_fields
 from pyhudi_core.model.schema import conform, from_avro
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 
@@ -133,7 +133,11 @@ def _compare(exam: Examination, piece: FileSlice, reader: BaseFileReader, snapsh
     if piece.stat is not None and piece.stat.rows != reader.rows:
         what = f"The commit counts {piece.stat.rows:,} rows, but the file has {reader.rows:,}"
         exam.add(Kind.ROWS_DIFFER, what, piece.path, piece.requested_time)
-    unknown = [name for name in reader.schema.names if name not in snapshot.schema.names and name not in META_FIELDS]
+    unknown = [
+        name
+        for name in reader.schema.names
+        if name not in snapshot.schema.names and name not in (*META_FIELDS, OPERATION)
+    ]
     if unknown:
         exam.counts["files with columns that the table does not have"] += 1
     _readable(exam, snapshot, reader.schema, piece.path, piece.requested_time)

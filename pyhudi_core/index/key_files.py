@@ -28,6 +28,8 @@ from pyhudi_core.merge.merged_slice import LivingRows
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.record_key import key_columns, stored_keys
 from pyhudi_core.storage.base import Storage
 
 Numbers = npt.NDArray[np.int32]
@@ -92,11 +94,13 @@ class FileLookUp:
         by_filter: bloom filters of base files are asked before their keys are read.
         filters: the filters of the metadata table, which are asked before any file is opened; None if it has none.
         living: reads the rows of a slice; needed where logs may have deleted keys.
+        config: of the table; None for one with meta columns.
     """
 
     by_filter: bool = False
     filters: ListedFilters | None = None
     living: LivingRows | None = None
+    config: TableConfig | None = None
 
     def find(self, storage: Storage, files: tuple[IndexedFiles, ...], keys: pa.ChunkedArray) -> tuple[Numbers, Ints]:
         """For each key the number of the files that hold it and its position in the base file; `NOT_FOUND` for what is not there."""
@@ -107,7 +111,7 @@ class FileLookUp:
         for number, own in enumerate(files):
             if own.base is not None and listed.get(own.base, True):
                 by_filter = self.by_filter and own.base not in listed
-                _look_into_base(storage, own.base, search, number, by_filter=by_filter)
+                self._look_into_base(storage, own.base, search, number, by_filter=by_filter)
             if own.logs:
                 known = pc.is_in(search.keys, value_set=keys_in_logs(storage, own.logs))
                 places = np.flatnonzero(known.to_numpy(zero_copy_only=False))
@@ -134,26 +138,27 @@ class FileLookUp:
                 gone[here] = ~pc.is_in(asked, value_set=there).to_numpy(zero_copy_only=False)
         return gone
 
-
-def _look_into_base(storage: Storage, path: str, search: _Search, number: int, *, by_filter: bool) -> None:
-    if not len(search.keys):
-        return
-    low, high = pc.min_max(search.keys).as_py().values()
-    with storage.open_input(path) as source:
-        reader = BaseFileReader(source, path, columns=[RECORD_KEY])
-        footer = reader.footer()
-        lowest, highest = footer.sure_min_key, footer.sure_max_key
-        if (highest is not None and highest < low) or (lowest is not None and lowest > high):
+    def _look_into_base(self, storage: Storage, path: str, search: _Search, number: int, *, by_filter: bool) -> None:
+        if not len(search.keys):
             return
-        bloom = footer.bloom() if by_filter else None
-        if bloom is not None and not bloom.might_contain(_within(search.keys, lowest, highest)).any():
-            return
-        first = 0
-        for batch in reader.iter_batches():
-            here = pc.index_in(batch.column(0), value_set=search.keys)
-            places = here.drop_null().to_numpy().astype(np.int64)
-            search.note(number, places, first + np.flatnonzero(here.is_valid().to_numpy(zero_copy_only=False)))
-            first += len(batch)
+        low, high = pc.min_max(search.keys).as_py().values()
+        with storage.open_input(path) as source:
+            config = self.config
+            reader = BaseFileReader(source, path, columns=[RECORD_KEY] if config is None else list(key_columns(config)))
+            footer = reader.footer()
+            lowest, highest = footer.sure_min_key, footer.sure_max_key
+            if (highest is not None and highest < low) or (lowest is not None and lowest > high):
+                return
+            bloom = footer.bloom() if by_filter else None
+            if bloom is not None and not bloom.might_contain(_within(search.keys, lowest, highest)).any():
+                return
+            first = 0
+            for batch in reader.iter_batches():
+                keys = batch.column(0) if config is None else stored_keys(batch, config)
+                here = pc.index_in(keys, value_set=search.keys)
+                places = here.drop_null().to_numpy().astype(np.int64)
+                search.note(number, places, first + np.flatnonzero(here.is_valid().to_numpy(zero_copy_only=False)))
+                first += len(batch)
 
 
 def _within(keys: pa.Array, lowest: str | None, highest: str | None) -> pa.Array:

@@ -23,7 +23,7 @@ from pyhudi_core.merge.record_merger import find_merger, law_of, ordering_of
 from pyhudi_core.model.internal_schema import Evolution, FileNames, in_file
 from pyhudi_core.model.meta_fields import IS_DELETED, RECORD_KEY
 from pyhudi_core.model.properties import MergeMode, TableConfig
-from pyhudi_core.model.record_key import record_keys
+from pyhudi_core.model.record_key import key_columns, stored_keys
 from pyhudi_core.model.schema import conform
 from pyhudi_core.storage.base import Storage
 
@@ -61,16 +61,13 @@ class Merging:
 
     def keys_of(self, batch: pa.RecordBatch) -> pa.Array:
         """The record keys of a batch."""
-        if self.config.populate_meta_fields:
-            return batch.column(RECORD_KEY)
-        return record_keys(batch, self.config)
+        return stored_keys(batch, self.config)
 
     def columns(self, wanted: pa.Schema, schema: pa.Schema) -> pa.Schema:
         """What must be read to merge and then give the wanted columns; in the order of the table's schema. A merger sees all columns."""
         if self.is_custom:
             return schema
-        keys = (RECORD_KEY,) if self.config.populate_meta_fields else tuple(self.config.record_key_fields)
-        names = {*wanted.names, *keys, *self.ordering, IS_DELETED}
+        names = {*wanted.names, *key_columns(self.config), *self.ordering, IS_DELETED}
         return pa.schema([item for item in schema if item.name in names])
 
 

@@ -1,4 +1,4 @@
-"""The five columns that Hudi puts before a table's own (specification, section "Meta Fields")."""
+"""The five or six columns that Hudi puts before a table's own (specification, section "Meta Fields")."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ META_FIELDS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
 META_SCHEMA = pa.schema([pa.field(name, pa.string()) for name in META_FIELDS])
 
 
-def with_meta_fields(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of base files and scans: the meta columns first, then the table's columns."""
-    return pa.schema([*META_SCHEMA, *schema])
+def with_meta_fields(schema: pa.Schema, *, operation: bool = False) -> pa.Schema:
+    """Return the schema of base files and scans: the meta columns first (with ``operation`` also the sixth), then the table's columns."""
+    return pa.schema([*META_SCHEMA, *([pa.field(OPERATION, pa.string())] if operation else ()), *schema])

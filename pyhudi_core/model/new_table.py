@@ -13,7 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.model.properties import CHECKSUM, DATABASE, NAME, MergeMode, TableConfig, TableType, checksum
+from pyhudi_core.model.properties import (
+    CHECKSUM,
+    DATABASE,
+    NAME,
+    POPULATE,
+    MergeMode,
+    TableConfig,
+    TableType,
+    checksum,
+)
 
 _FIXED = {
     "hoodie.table.version": "8",
@@ -24,7 +33,7 @@ _FIXED = {
     "hoodie.archivelog.folder": "history",
     "hoodie.table.base.file.format": "PARQUET",
     "hoodie.table.multiple.base.file.formats.enable": "false",
-    "hoodie.populate.meta.fields": "true",
+    POPULATE: "true",
     "hoodie.datasource.write.drop.partition.columns": "false",
     "hoodie.partition.metafile.use.base.format": "false",
     "hoodie.table.cdc.enabled": "false",
@@ -52,7 +61,7 @@ def new_table_config(
 
     Args:
         name: the table's name.
-        record_key: key columns, at least one.
+        record_key: key columns; none if the keys of rows are generated.
         partition_by: partition columns, or none.
         ordering: columns that decide which version of a row is newer, or none.
         table_type: copy-on-write or merge-on-read.
@@ -65,9 +74,12 @@ def new_table_config(
         extra: further properties, stored unchanged.
 
     Raises:
-        InvalidOptionError: a column name is empty or repeated, the table name is empty, or the merge mode does not fit the ordering.
+        InvalidOptionError: a column name is empty or repeated, the table name is empty, the merge mode does not fit the ordering, or generated
+            keys do not go together with another property.
     """
     _check(name, record_key, partition_by, ordering)
+    if not record_key:
+        _check_generated(ordering, extra or {})
     mode = _mode(merge_mode, ordering)
     properties = {
         NAME: name,
@@ -116,7 +128,7 @@ def _keys(record_key: Sequence[str], partition_by: Sequence[str]) -> dict[str, s
         generator = "CUSTOM"
         partitions = ",".join(f"{field}:SIMPLE" for field in partition_by)
     return {
-        "hoodie.table.recordkey.fields": ",".join(record_key),
+        **({"hoodie.table.recordkey.fields": ",".join(record_key)} if record_key else {}),
         "hoodie.table.partition.fields": partitions,
         "hoodie.table.keygenerator.type": generator,
     }
@@ -127,8 +139,6 @@ def _check(name: str, record_key: Sequence[str], partition_by: Sequence[str], or
         raise InvalidOptionError(
             f"the table name {name!r} is empty or holds a slash, a NUL or a line end", hint="Give another name="
         )
-    if not record_key:
-        raise InvalidOptionError("a table needs a record key", hint="Name at least one column in record_key=")
     for argument, fields in (("record_key", record_key), ("partition_by", partition_by), ("ordering", ordering)):
         bad = [field for field in fields if not field.strip() or "," in field or ":" in field]
         if bad:
@@ -138,3 +148,17 @@ def _check(name: str, record_key: Sequence[str], partition_by: Sequence[str], or
             )
         if len(set(fields)) != len(fields):
             raise InvalidOptionError(f"{argument} names a column twice: {', '.join(fields)}", hint="Name it once")
+
+
+def _check_generated(ordering: Sequence[str], extra: Mapping[str, str]) -> None:
+    """Raise `InvalidOptionError` for what a table without key columns cannot have, as its rows are never updated."""
+    if ordering:
+        raise InvalidOptionError(
+            f"ordering={', '.join(ordering)} decides between two versions of a row, but a table without a record key has one of each",
+            hint="Name the key columns in record_key=, or omit ordering=",
+        )
+    if extra.get(POPULATE) == "false":
+        raise InvalidOptionError(
+            f"{POPULATE}=false leaves out the column of the record key, but a table without key columns has its keys only there",
+            hint="Name the key columns in record_key=, or omit the option",
+        )

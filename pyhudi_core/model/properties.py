@@ -29,6 +29,8 @@ NAME = "hoodie.table.name"
 DATABASE = "hoodie.database.name"
 METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
+POPULATE = "hoodie.populate.meta.fields"
+OPERATION_FIELD = "hoodie.allow.operation.metadata.field"
 PREFIX_WIDTH = "pyhudi.partition.random.prefix"
 PREFIX_DEPTH = "pyhudi.partition.random.prefix.depth"
 NO_UPGRADE = "To keep Hudi 1.1 and newer from upgrading a version 8 table, write with hoodie.write.auto.upgrade=false"
@@ -123,6 +125,8 @@ class TableConfig:
     payload_class: str
     base_file_format: str
     populate_meta_fields: bool
+    operation_field: bool
+    """Files have the sixth meta column (stored by this package only; Hudi's writers are told by an option)."""
     hive_style_partitioning: bool
     url_encode_partitioning: bool
     drop_partition_columns: bool
@@ -181,7 +185,8 @@ class TableConfig:
             merge_strategy_id=_first(props, _STRATEGY_ID, mode.strategy_id),
             payload_class=_first(props, _PAYLOAD, mode.payload_class),
             base_file_format=_first(props, _BASE_FORMAT, "PARQUET").upper(),
-            populate_meta_fields=view.flag("hoodie.populate.meta.fields", True),
+            populate_meta_fields=view.flag(POPULATE, True),
+            operation_field=view.flag(OPERATION_FIELD, False),
             hive_style_partitioning=view.flag("hoodie.datasource.write.hive_style_partitioning", False),
             url_encode_partitioning=view.flag("hoodie.datasource.write.partitionpath.urlencode", False),
             drop_partition_columns=False,
@@ -205,6 +210,11 @@ class TableConfig:
     def is_partitioned(self) -> bool:
         """Whether the table has partition columns."""
         return bool(self.partition_fields)
+
+    @property
+    def generates_keys(self) -> bool:
+        """Whether rows get generated keys, because the table has no key columns."""
+        return not self.record_key_fields
 
     def to_properties(self) -> dict[str, str]:
         """Return every property for storing, unknown ones included."""

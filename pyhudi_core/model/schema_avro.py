@@ -52,19 +52,21 @@ _FROM_LOGICAL: dict[tuple[str, str], pa.DataType] = {
 }
 
 
-def to_avro(schema: pa.Schema, table_name: str, *, meta_fields: bool = False) -> str:
+def to_avro(schema: pa.Schema, table_name: str, *, meta_fields: bool = False, operation: bool = False) -> str:
     """Return the Avro JSON text of a logical schema.
 
     Args:
         schema: the table's columns, logical types only.
         table_name: characters that Avro does not allow are replaced as Hudi does.
         meta_fields: put the five meta columns first, as in base-file footers.
+        operation: and the sixth behind them.
     """
     name = avro_name(table_name)
     namespace = f"hoodie.{name}"
     record = _record(f"{name}_record", namespace, schema)
     if meta_fields:
-        own = [{"name": field, "type": ["null", "string"], "doc": "", "default": None} for field in META_FIELDS]
+        names = (*META_FIELDS, OPERATION) if operation else META_FIELDS
+        own = [{"name": field, "type": ["null", "string"], "doc": "", "default": None} for field in names]
         record["fields"] = own + record["fields"]
     return json.dumps(record, separators=(",", ":"))
 

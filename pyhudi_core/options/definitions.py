@@ -100,6 +100,9 @@ TABLE_OPTIONS = (
     Option("hoodie.keygen.timebased.input.dateformat", "time_input", str, None, "The format of `DATE_STRING` times.", Scope.TABLE),
     Option("hoodie.keygen.timebased.output.dateformat", "time_output", str, None,
            "The format of the folders of a `TIMESTAMP` table: `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss` and punctuation.", Scope.TABLE),
+    Option("hoodie.populate.meta.fields", "populate_meta_fields", bool, True,
+           "If false, the meta columns of new rows are null, and keys are computed from the key columns. Such a table takes inserts, overwrites and "
+           "dropped partitions only; incremental reads and look-ups by key do not work on it.", Scope.TABLE),
     Option("hoodie.table.cdc.enabled", "cdc_enabled", bool, False,
            "A rewrite of a base file also writes a change log, for Hudi's CDC query. `changes` of this package does not need it.", Scope.TABLE),
     Option("hoodie.table.cdc.supplemental.logging.mode", "cdc_mode", str, "DATA_BEFORE_AFTER",
@@ -135,6 +138,9 @@ WRITE_OPTIONS = (
     Option("hoodie.write.record.positions", "files.record_positions", bool, True,
            "Log files of merge-on-read tables contain the positions of the updated rows in the base file.",
            aliases=("hoodie.datasource.write.record.positions",)),
+    Option("hoodie.allow.operation.metadata.field", "files.operation_field", bool, False,
+           "Files have the sixth meta column `_hoodie_operation`, which is null in the rows that this package writes, as with Hudi's Spark writers. "
+           "`create_table` stores it. Hudi's writers do not: give it to them, and to writes to their tables."),
     Option("hoodie.index.type", "index.type", str, None,
            "The index that finds the file group of a key. By default the record index if the table has one; else BLOOM if the batch's partitions "
            "have many file groups, and SIMPLE otherwise. `commit.stats.index` contains the index and the reason.",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError, UnsafePathError
-from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.properties import POPULATE, TableConfig
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.options.clustering import ClusteringOptions
 from pyhudi_core.options.definitions import LOCK_OPTIONS, TABLE_OPTIONS, WRITE_OPTIONS
@@ -37,6 +37,7 @@ class FileOptions:
     bloom_max_entries: int
     log_block_format: str | None
     record_positions: bool
+    operation_field: bool
 
     def __post_init__(self) -> None:
         if self.small_limit > self.max_size:
@@ -287,6 +288,7 @@ class TableOptions:
     time_unit: str | None
     time_input: str | None
     time_output: str | None
+    populate_meta_fields: bool
     cdc_enabled: bool
     cdc_mode: str
     table_version: str
@@ -315,6 +317,8 @@ class TableOptions:
             }
             found["hoodie.table.keygenerator.type"] = self.key_generator
             found |= {f"hoodie.keygen.timebased.{key}": value for key, value in given.items() if value is not None}
+        if not self.populate_meta_fields:
+            found[POPULATE] = "false"
         if self.cdc_enabled:
             found["hoodie.table.cdc.enabled"] = "true"
             found["hoodie.table.cdc.supplemental.logging.mode"] = self.cdc_mode
@@ -391,6 +395,7 @@ def _of_table(option: Option, config: TableConfig) -> Value:
         "time_unit": config.raw.get("hoodie.keygen.timebased.timestamp.scalar.time.unit"),
         "time_input": config.raw.get("hoodie.keygen.timebased.input.dateformat"),
         "time_output": config.raw.get("hoodie.keygen.timebased.output.dateformat"),
+        "populate_meta_fields": config.populate_meta_fields,
         "cdc_enabled": config.cdc_enabled,
         "cdc_mode": config.cdc_mode.value,
     }

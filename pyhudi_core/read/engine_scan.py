@@ -19,7 +19,7 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader, ColumnRange, is_parquet, read_footer
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table.names import RECORD_INDEX
-from pyhudi_core.model.meta_fields import COMMIT_TIME, META_SCHEMA
+from pyhudi_core.model.meta_fields import COMMIT_TIME, META_SCHEMA, OPERATION
 from pyhudi_core.model.schema import conform, from_avro
 from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.read.partition_values import constants_of
@@ -98,7 +98,7 @@ class EngineScan:
         return all(
             f.name not in current.names or current.field(f.name).type == f.type
             for f in written
-            if f.name not in META_SCHEMA.names
+            if f.name not in (*META_SCHEMA.names, OPERATION)
         )
 
     def _footer_schema(self, piece: FileSlice) -> pa.Schema:

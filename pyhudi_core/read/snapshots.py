@@ -16,7 +16,7 @@ from pyhudi_core.errors import (
     UnsupportedTableError,
 )
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.model.meta_fields import with_meta_fields
+from pyhudi_core.model.meta_fields import OPERATION, with_meta_fields
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, completion_bound, token_of
@@ -112,7 +112,7 @@ def make_scan(
             table=context.table,
             hint="Read it with scan(where=...).",
         )
-    full = with_meta_fields(state.schema)
+    full = with_meta_fields(state.schema, operation=context.config.operation_field or OPERATION in (columns or ()))
     if isinstance(columns, str) or (columns is not None and not columns):
         raise InvalidOptionError(
             f"columns={columns!r} is not a list of column names",

@@ -157,7 +157,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
         """How the files are written."""
         context = self.transaction.context
         settings = HandleSettings.of(
-            self.transaction.requested_time, self.snapshot.schema, context.config.name, context.options.files
+            self.transaction.requested_time, self.snapshot.schema, context.config, context.options.files
         )
         return replace(settings, token_salt=execution.salt_of(self.transaction.nonce))
 

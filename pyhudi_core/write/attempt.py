@@ -145,7 +145,9 @@ class CommitCheck:
         """The check of an attempt."""
         context = attempt.transaction.context
         time, touched = attempt.transaction.requested_time, attempt.touched
-        overlap = KeyOverlap(context.storage, time, attempt.metadata.stats, touched.keys_of_table, keys_in_log)
+        overlap = KeyOverlap(
+            context.storage, time, attempt.metadata.stats, touched.keys_of_table, keys_in_log, attempt.snapshot.config
+        )
         for requirement in attempt.requirements:
             if isinstance(requirement, FileGroupAt):
                 # Listed and kept now, so that nothing has to be listed under the lock.

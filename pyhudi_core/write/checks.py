@@ -15,8 +15,9 @@ from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.index.choice import INDEX_KEY, refuse_index_options
+from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY
-from pyhudi_core.model.operation import REPLACING, OperationType
+from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
 from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.properties import KeyGenerator, MergeMode, TableConfig, TableType
 from pyhudi_core.model.safe_path import is_safe
@@ -98,10 +99,55 @@ def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
         _refuse(context, "several base file formats (hoodie.table.multiple.base.file.formats.enable)")
     if snapshot.evolution is not None:
         _refuse(context, "columns that are told apart by number (hoodie.schema.on.read.enable)")
-    if not config.populate_meta_fields:
-        _refuse(context, "no meta columns (hoodie.populate.meta.fields=false)")
     if config.table_type is TableType.MERGE_ON_READ and _has_consistent_hashing(context):
         _refuse(context, f"consistent hashing ({_CONSISTENT_HASHING}), whose file groups are named there")
+
+
+def refuse_operation(context: TableContext, operation: OperationType) -> None:
+    """Raise `UnsupportedTableError` or `InvalidOptionError` for what needs keys or meta columns that the rows of the table do not have."""
+    config = context.config
+    without_meta = not config.populate_meta_fields
+    what = "no meta columns (hoodie.populate.meta.fields=false)" if without_meta else "generated record keys"
+    if not (without_meta or config.generates_keys):
+        return
+    if operation not in _WITHOUT_KEYS:
+        raise UnsupportedTableError(
+            f"The table has {what}, so it takes no {operation.word}: its rows are never updated",
+            table=context.table,
+            hint="Use insert, bulk_insert, insert_overwrite, insert_overwrite_table or delete_partitions. Nothing was changed.",
+        )
+    rows, index = context.options.rows, context.options.index.type
+    named = {"hoodie.index.type": index not in (None, "SIMPLE")}
+    if config.generates_keys:
+        named |= {
+            "hoodie.combine.before.insert": rows.combine_before_insert,
+            "hoodie.datasource.write.insert.drop.duplicates": rows.drop_duplicates,
+        }
+    kept = {*config.metadata_partitions}
+    unfit = [name for name, given in named.items() if given]
+    unfit += sorted(kept & {names.RECORD_INDEX, names.BLOOM_FILTERS}) if without_meta else []
+    if unfit:
+        raise InvalidOptionError(
+            f"The table has {what}, which does not go together with {unfit[0]}",
+            table=context.table,
+            hint="Omit the option, or remove the index (`pyhudi metadata LOCATION drop`). Nothing was changed.",
+        )
+
+
+_WITHOUT_KEYS = INSERTING | REPLACING
+
+
+def refuse_logs(snapshot: Snapshot, partitions: Iterable[str], table: str) -> None:
+    """Inserts into a table without meta columns: raise `UnsupportedTableError` if another writer made logs, whose keys are not known."""
+    if snapshot.config.populate_meta_fields:
+        return
+    for piece in (piece for path in partitions for piece in snapshot.view.slices(path) if piece.logs):
+        raise UnsupportedTableError(
+            "The table has no meta columns (hoodie.populate.meta.fields=false), and a file group of this partition has log files",
+            table=table,
+            path=piece.path,
+            hint="Compact it with the program that wrote them. Nothing was changed.",
+        )
 
 
 def _has_consistent_hashing(context: TableContext) -> bool:

@@ -265,6 +265,7 @@ class Write:
     def _loaded(self, draft: Draft) -> Snapshot:
         snapshot = states.load(draft.context)
         checks.refuse_unwritable(draft.context, snapshot)
+        checks.refuse_operation(draft.context, draft.request.operation)
         return snapshot
 
     def _attempt(self, seen: Timeline | None) -> Self:

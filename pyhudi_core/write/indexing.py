@@ -92,7 +92,12 @@ def is_bucketed(snapshot: Snapshot) -> bool | None:
 
 
 def asks_index(context: TableContext, operation: OperationType, snapshot: Snapshot) -> bool:
-    """Whether an index decides where the rows of the operation go. An overwrite looks up no key, but in a table with buckets the key decides."""
+    """Whether an index decides where the rows of the operation go. An overwrite looks up no key, but in a table with buckets the key decides.
+
+    A generated key is new.
+    """
+    if context.config.generates_keys:
+        return False
     named = context.options.index.type == IndexType.BUCKET
     return operation not in OVERWRITING or named or bool(is_bucketed(snapshot))
 
@@ -132,7 +137,7 @@ def index_of(indexing: Indexing, snapshot: Snapshot, how: Tagging) -> Index:
         return tuple(log for log, stat in stats if stat is None or stat.inserts)
 
     filters = None if indexing.filters is None else ListedFilters.of(indexing.filters)
-    look_up = FileLookUp(choice.type in _BY_FILTER, filters, how.living)
+    look_up = FileLookUp(choice.type in _BY_FILTER, filters, how.living, snapshot.config)
     if choice.is_global:
         return TableFilesIndex(snapshot.view.all_slices, open_storage, tasks, how.one_row, look_up, with_new_keys)
     return FilesIndex(slices, open_storage, tasks, look_up, with_new_keys)

@@ -124,6 +124,9 @@ def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:
     why = metadata_update.why_unkept(config, wanted)
     if why:
         return f"with them, this release could not keep the metadata table true: {why}"
+    of_keys = sorted(wanted & {names.RECORD_INDEX, names.BLOOM_FILTERS})
+    if of_keys and not config.populate_meta_fields:
+        return f"{of_keys[0]} is made from the column of the record key, and the table has no meta columns (hoodie.populate.meta.fields=false)"
     foreign = foreign_writes(context, timeline)
     return f"another program is writing ({', '.join(foreign)})" if foreign else ""
 

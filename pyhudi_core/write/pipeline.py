@@ -169,7 +169,10 @@ class WriteJob:
         if Action.CLUSTERING in pending:
             plans = pending_plans(self.transaction.context, self.snapshot.timeline)
             busy = busy.union(*(groups for plan, groups in plans if plan.action is Action.CLUSTERING))
-        fills = pending.isdisjoint(compactions)
+        config = self.snapshot.config
+        # Beside generated keys a change log would have the rows' numbers in the batch.
+        fills = config.populate_meta_fields and not (config.generates_keys and config.cdc_enabled)
+        fills = fills and pending.isdisjoint(compactions)
         return Planner(sizing, lambda: f"{ids.uuid()}-0", self._slices, self._merges_on_read, fills, hashed, busy)
 
     def _plan(self, planner: Planner, profile: Profile) -> Plan:
@@ -234,7 +237,7 @@ class WriteJob:
         index = None if indexing is None else indexing.choice.type
         config, schema, transaction = self.snapshot.config, self.prepared.schema, self.transaction
         context = transaction.context
-        settings = HandleSettings.of(transaction.requested_time, schema, config.name, self.options.files)
+        settings = HandleSettings.of(transaction.requested_time, schema, config, self.options.files)
         deletes = self.operation is OperationType.DELETE
         return replace(
             settings,
@@ -253,10 +256,12 @@ class WriteJob:
         if given is None:
             return None
         columns = pa.schema([schema.field(name) for name in given])
-        avro_schema = to_avro(columns, self.snapshot.config.name, meta_fields=True)
+        config = self.snapshot.config
+        operation = config.operation_field or self.options.files.operation_field
+        avro_schema = to_avro(columns, config.name, meta_fields=True, operation=operation)
         # Release 1.0.2 merges partial rows by event time only, and misreads them beside a column that says what is deleted (decision 0046).
-        in_logs = bool(ordering_of(self.snapshot.config)) and IS_DELETED not in schema.names
-        return PartialRows(with_meta_fields(columns), avro_schema, in_logs)
+        in_logs = bool(ordering_of(config)) and IS_DELETED not in schema.names
+        return PartialRows(with_meta_fields(columns, operation=operation), avro_schema, in_logs)
 
     def _change_form(self) -> ChangeForm | None:
         config, schema = self.snapshot.config, self.prepared.schema

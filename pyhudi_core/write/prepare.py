@@ -257,7 +257,10 @@ class PrepareRows:
     def batch(self, batch: pa.RecordBatch, positions: pa.Array) -> pa.RecordBatch:
         """One batch of prepared rows."""
         rows = cast_batch(batch, self.columns)
-        own = [record_keys(rows, self.config, self.prefixed), partition_paths(rows, self.config), positions]
+        # A generated key has the requested time of the write, so it is made with the file; until then the position tells rows apart.
+        generated = self.config.generates_keys
+        keys = positions.cast(pa.string()) if generated else record_keys(rows, self.config, self.prefixed)
+        own = [keys, partition_paths(rows, self.config), positions]
         columns = own if self.keys_only else [*own, *rows.columns]
         return pa.RecordBatch.from_arrays(columns, schema=prepared_schema(None if self.keys_only else self.columns))
 

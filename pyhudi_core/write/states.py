@@ -34,7 +34,7 @@ from pyhudi_core.errors import UnsupportedTableError, at_table
 from pyhudi_core.index.choice import INDEX_KEY, IndexType
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.operation import INSERTING, OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
@@ -373,6 +373,8 @@ def _written(begun: Begun, batch: Batch, snapshot: Snapshot) -> tuple[Prepared |
         return prepared, None
     table = begun.request.table
     prepared = checks.fitted(prepared, operation, snapshot.schema, table)
+    if operation in INSERTING:
+        checks.refuse_logs(snapshot, prepared.volumes, table)
     with at_table(table):
         keys = metadata_update.needs_keys(snapshot.config)
         written = WriteJob(operation, engine, prepared, snapshot, begun.transaction, keys).run()

@@ -16,7 +16,6 @@ from pyhudi_core.errors import TableVersionError, UnsupportedTableError
 @pytest.mark.parametrize(
     ("line", "other", "word"),
     [
-        ("hoodie.populate.meta.fields=true", "hoodie.populate.meta.fields=false", "meta columns"),
         ("hoodie.record.merge.mode=COMMIT_TIME_ORDERING", "hoodie.record.merge.mode=CUSTOM", "record merger"),
         ("hoodie.table.keygenerator.type=SIMPLE", "hoodie.table.keygenerator.type=SPARK_SQL_UUID", "key generator"),
     ],

@@ -102,7 +102,7 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "key of a bad type": lambda location: hudi.create_table(f"{location}-2", ORDERS, "price"),
     "key that is no name": lambda location: hudi.create_table(f"{location}-2", ORDERS, 1),  # type: ignore[arg-type]
     "partition that is no name": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", [1]),  # type: ignore[list-item]
-    "no key": lambda location: hudi.create_table(f"{location}-2", ORDERS, ()),
+    "ordering without a key": lambda location: hudi.create_table(f"{location}-2", ORDERS, (), ordering="ts"),
     "schema that is none": lambda location: hudi.create_table(f"{location}-2", ["id"], "id"),
     "type that is no word": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", table_type=7),  # type: ignore[arg-type]
     "type that is another one in the options": lambda location: hudi.create_table(

@@ -30,10 +30,12 @@ from pyhudi_core.model.meta_fields import (
     COMMIT_TIME,
     FILE_NAME,
     META_FIELDS,
+    OPERATION,
     PARTITION_PATH,
     RECORD_KEY,
     with_meta_fields,
 )
+from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.options import FileOptions
 from pyhudi_core.runtime.base import Clock, Ids, Runtime
@@ -123,6 +125,8 @@ class HandleSettings:
         known: what rows mean whose key a rewritten base file has, where the index did not look for keys.
         changes: how change logs are written; None for a table without change data capture.
         token_salt: the number that all write tokens share; None for a random one in each.
+        populate: rows get their meta columns; if not, these are null, and files have no bloom filter and no key range.
+        generates_keys: rows get a generated key, which is their number in the commit.
     """
 
     requested_time: str
@@ -142,19 +146,24 @@ class HandleSettings:
     known: KnownKeys = KnownKeys.UPDATE
     changes: ChangeForm | None = None
     token_salt: int | None = None
+    populate: bool = True
+    generates_keys: bool = False
 
     @classmethod
-    def of(cls, requested_time: str, schema: pa.Schema, table_name: str, files: FileOptions) -> HandleSettings:
+    def of(cls, requested_time: str, schema: pa.Schema, config: TableConfig, files: FileOptions) -> HandleSettings:
         """What the table and the options say of every file. ``schema`` is the table's, without meta columns."""
+        operation = config.operation_field or files.operation_field
         return cls(
             requested_time=requested_time,
-            schema=with_meta_fields(schema),
-            avro_schema=to_avro(schema, table_name, meta_fields=True),
+            schema=with_meta_fields(schema, operation=operation),
+            avro_schema=to_avro(schema, config.name, meta_fields=True, operation=operation),
             codec=files.compression,
             row_group_rows=files.row_group_rows,
             row_group_bytes=files.row_group_bytes,
             bloom=BloomSizing(files.bloom_entries, files.bloom_fpp, files.bloom_max_entries),
             target=files.max_size,
+            populate=config.populate_meta_fields,
+            generates_keys=config.generates_keys,
         )
 
 
@@ -233,15 +242,21 @@ def stamped(
     """Rows with key and data columns, with their meta columns in front; in the schema of the files, or in another one."""
     settings, count = context.settings, len(rows)
     schema = settings.schema if schema is None else schema
-    meta = {
-        COMMIT_TIME: pa.repeat(settings.requested_time, count),
-        COMMIT_SEQNO: context.next_numbers(count),
-        RECORD_KEY: rows.column(RECORD_KEY),
-        PARTITION_PATH: pa.repeat(partition, count),
-        FILE_NAME: pa.repeat(file_name, count),
-    }
-    data = [rows.column(field.name) for field in schema if field.name not in meta]
-    return pa.Table.from_arrays([*(meta[name] for name in META_FIELDS), *data], schema=schema)
+    if settings.populate:
+        numbers = context.next_numbers(count)
+        meta = {
+            COMMIT_TIME: pa.repeat(settings.requested_time, count),
+            COMMIT_SEQNO: numbers,
+            RECORD_KEY: numbers if settings.generates_keys else rows.column(RECORD_KEY),
+            PARTITION_PATH: pa.repeat(partition, count),
+            FILE_NAME: pa.repeat(file_name, count),
+        }
+    else:
+        meta = dict.fromkeys(META_FIELDS, pa.nulls(count, pa.string()))
+    if OPERATION in schema.names:
+        meta[OPERATION] = pa.nulls(count, pa.string())
+    columns = [meta[name] if name in meta else rows.column(name) for name in schema.names]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def filled(rows: pa.Table, stored: pa.Table | pa.RecordBatch) -> pa.Table:

@@ -59,7 +59,7 @@ class NewFile:
             output.stream,
             settings.schema,
             avro_schema=settings.avro_schema,
-            bloom=BloomBuilder(settings.bloom, known),
+            bloom=BloomBuilder(settings.bloom, known) if settings.populate else None,
             codec=settings.codec,
             row_group_rows=settings.row_group_rows,
             row_group_bytes=settings.row_group_bytes,
@@ -92,11 +92,13 @@ class NewFile:
 
     def insert(self, rows: pa.Table) -> None:
         """Write new rows."""
-        keys = rows.column(RECORD_KEY)
-        self.writer.write(self.stamp(rows))
-        self.writer.add_keys(keys)
+        whole = self.stamp(rows)
+        self.writer.write(whole)
         self.counts["inserts"] += len(rows)
-        self.context.note_inserted(self.partition, self.name.file_id, keys)
+        if self.context.settings.populate:
+            keys = whole.column(RECORD_KEY)
+            self.writer.add_keys(keys)
+            self.context.note_inserted(self.partition, self.name.file_id, keys)
 
     def close(self, previous: tuple[str, str] | None = None) -> WrittenFile:
         """Publish the file; ``previous`` is (requested time, file name) of the one it replaces."""

@@ -1,0 +1,155 @@
+"""Tables whose rows have no meta columns, or no key columns: they take new rows and overwrites; what needs keys is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from support.disk import contents
+from support.golden import unpack
+from support.tables import make, orders, reopen, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import CommitConflictError, DuplicateKeyError, InvalidOptionError, UnsupportedTableError
+from pyhudi_core.model.meta_fields import META_FIELDS
+
+TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
+WITHOUT_META = {"hoodie.populate.meta.fields": "false"}
+
+
+def written(table: hudi.HudiTable) -> list[Path]:
+    """The base files of the last commit."""
+    return [Path(table.location, stat.path) for stat in table.commit_metadata(table.timeline.commits[-1]).stats]
+
+
+@pytest.mark.row("E10")
+@pytest.mark.parametrize("metadata", ["false", "true"])
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_table_without_meta_columns_takes_new_rows_and_overwrites(location: str, kind: str, metadata: str) -> None:
+    options = WITHOUT_META | {"hoodie.metadata.enable": metadata}
+    table = make(location, table_type=kind, options=options, ordering="ts")
+    table.insert(orders((1, "a", 1.0, 5), (2, "b", 2.0, 5)))
+    [first, *_] = written(table)
+    table.bulk_insert(orders((3, "a", 3.0, 5)))
+    table.insert_overwrite(orders((4, "b", 4.0, 5)))
+    assert rows(table, "id", "day") == [(1, "a"), (3, "a"), (4, "b")]
+    assert table.check().ok
+    stored = pq.read_table(first)
+    assert stored.column_names[:5] == list(META_FIELDS)
+    assert all(stored[name].null_count == len(stored) for name in META_FIELDS)
+    footer = pq.read_metadata(first).metadata
+    assert not {b"org.apache.hudi.bloomfilter", b"hoodie_min_record_key", b"hoodie_max_record_key"} & footer.keys()
+
+
+@pytest.mark.row("E10")
+def test_keys_of_rows_without_meta_columns_are_computed_and_compared(location: str) -> None:
+    table = make(location, record_key=["id", "ts"], options=WITHOUT_META)
+    table.insert(orders((1, "a", 1.0, 1), (2, "b", 2.0, 1)))
+    with pytest.raises(DuplicateKeyError):
+        table.insert(orders((7, "a", 7.0, 1), (1, "a", 1.0, 1)))
+    commit = reopen(table, hoodie__datasource__write__insert__drop__duplicates="true").insert(
+        orders((1, "a", 9.0, 1), (1, "a", 2.0, 2))
+    )
+    assert commit.stats.rows_inserted == 1
+    assert rows(table, "id", "ts", "price") == [(1, 1, 1.0), (1, 2, 2.0), (2, 1, 2.0)]
+
+
+@pytest.mark.row("E10", "K7")
+def test_two_inserts_of_one_key_at_the_same_time_conflict_without_meta_columns(location: str) -> None:
+    table = make(location, options=WITHOUT_META)
+    with table.begin("insert") as one, table.begin("insert") as other, table.begin("insert") as third:
+        one.write(orders((1, "a", 1.0)))
+        other.write(orders((2, "a", 2.0), (1, "a", 9.0)))
+        third.write(orders((3, "a", 3.0)))
+        one.commit()
+        third.commit()
+        with pytest.raises(CommitConflictError, match="key"):
+            other.commit()
+    assert rows(table, "id", "price") == [(1, 1.0), (3, 3.0)]
+
+
+@pytest.mark.row("E10", "J7")
+@pytest.mark.parametrize(("key", "options", "words"), [("id", WITHOUT_META, "no meta columns"), ((), {}, "generated")])
+@pytest.mark.parametrize("kind", TYPES)
+def test_what_needs_keys_is_refused_by_name(
+    location: str, kind: str, key: Any, options: dict[str, str], words: str
+) -> None:
+    table = make(location, record_key=key, table_type=kind, options=options)
+    table.insert(orders((1, "a", 1.0)))
+    before = contents(location)
+    for operation in ("upsert", "delete"):
+        with pytest.raises(UnsupportedTableError, match=f"{words}.* no {operation}"):
+            getattr(table, operation)(orders((1, "a", 2.0)))
+    with pytest.raises(InvalidOptionError, match=r"hoodie\.index\.type"):
+        reopen(table, hoodie__index__type="GLOBAL_SIMPLE").insert(orders((2, "a", 2.0)))
+    assert contents(location) == before
+
+
+@pytest.mark.row("E10")
+def test_indexes_of_keys_are_not_built_without_meta_columns(location: str) -> None:
+    table = make(location, options=WITHOUT_META)
+    table.insert(orders((1, "a", 1.0)))
+    with pytest.raises(UnsupportedTableError, match="record_index .* no meta columns"):
+        table.metadata_table.create(["record_index"])
+
+
+@pytest.mark.row("E10")
+def test_rows_are_added_to_a_table_of_hudi_without_meta_columns(location: str) -> None:
+    table = hudi.open_table(unpack("hudi-1.0.2/cow_virtual_keys", location))
+    before = table.scan(columns=table.schema.names).to_arrow()
+    with pytest.raises(DuplicateKeyError):
+        table.insert(before)
+    table.insert_overwrite_table(before)
+    after = table.scan(columns=table.schema.names).to_arrow()
+    order = [(name, "ascending") for name in table.config.record_key_fields]
+    assert after.sort_by(order) == before.sort_by(order)
+
+
+@pytest.mark.row("J7")
+@pytest.mark.parametrize("kind", TYPES)
+def test_generated_keys_have_hudis_form_and_are_unique(location: str, kind: str) -> None:
+    options = {"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true"}
+    table = make(location, record_key=(), table_type=kind, options=options)
+    assert "hoodie.table.recordkey.fields" not in table.config.raw
+    batch = orders(*((1, "ab"[n % 2], float(n)) for n in range(40)))
+    first, second = table.insert(batch), table.bulk_insert(batch)
+    table.insert_overwrite(orders((9, "a", 9.0), (9, "a", 9.0)))
+    found = table.scan().to_arrow()
+    keys = found["_hoodie_record_key"].to_pylist()
+    assert len(found) == 40 + 2
+    assert len(set(keys)) == len(keys)
+    times = {key.split("_")[0] for key in keys if all(part.isdigit() for part in key.split("_"))}
+    assert {first.instant, second.instant} < times
+    assert [key.split("_")[0] for key in keys] == found["_hoodie_commit_time"].to_pylist()
+    assert table.check().ok
+
+
+@pytest.mark.row("J7")
+def test_generated_keys_are_kept_by_rewrites(location: str) -> None:
+    table = make(location, record_key=(), partition_by=())
+    table.insert(orders((1, "a", 1.0), (2, "a", 2.0)))
+    before = table.scan(columns=["_hoodie_record_key", "id"]).to_arrow().sort_by("id")
+    table.insert(orders((3, "a", 3.0)))  # fills the small file
+    table.clustering.run()
+    after = table.scan(columns=["_hoodie_record_key", "id"], where="id < 3").to_arrow().sort_by("id")
+    assert after == before
+
+
+@pytest.mark.row("J7")
+@pytest.mark.parametrize(
+    ("arguments", "word"), [({"ordering": "ts"}, "ordering"), ({"options": WITHOUT_META}, "populate.meta.fields")]
+)
+def test_a_table_with_generated_keys_has_nothing_that_needs_key_columns(
+    location: str, arguments: dict[str, Any], word: str
+) -> None:
+    with pytest.raises(InvalidOptionError, match=word):
+        make(location, record_key=(), **arguments)
+
+
+@pytest.mark.row("J7")
+def test_options_about_equal_keys_are_refused_where_keys_are_generated(location: str) -> None:
+    table = make(location, record_key=())
+    with pytest.raises(InvalidOptionError, match=r"combine\.before\.insert"):
+        reopen(table, hoodie__combine__before__insert="true").insert(orders((1, "a", 1.0)))
