@@ -13,6 +13,7 @@ from pyhudi_core.cli.repair import repair
 from pyhudi_core.cli.savepoint import savepoint
 from pyhudi_core.cli.services import services
 from pyhudi_core.cli.status import status
+from pyhudi_core.cli.sweep import sweep
 from pyhudi_core.cli.timeline import timeline
 
 
@@ -22,5 +23,5 @@ def main() -> None:
     """Examine Apache Hudi tables (version 8), and look after them."""
 
 
-for _command in (check, clean, cluster, compact, metadata, repair, savepoint, services, status, timeline):
+for _command in (check, clean, cluster, compact, metadata, repair, savepoint, services, status, sweep, timeline):
     main.add_command(_command)

@@ -7,17 +7,17 @@ listing; files that no commit of the second reading names belong to no commit. S
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyhudi_core.doctor import orphans
 from pyhudi_core.doctor.examination import Examination
 from pyhudi_core.doctor.kinds import Area, Kind
 from pyhudi_core.doctor.listing import DataFile, Listed
 from pyhudi_core.errors import UnsafePathError
+from pyhudi_core.file_groups.unnamed_files import named_paths
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
-from pyhudi_core.model.file_names import BaseFileName, join, parse_data_file, split
+from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.safe_path import safe_relative_path
 
@@ -61,7 +61,7 @@ def named_by(exam: Examination | None, commits: Mapping[Instant, CommitMetadata]
     for instant, commit in sorted(commits.items(), key=lambda item: item[0].completion_time or item[0].requested_time):
         for stat in commit.stats:
             _take(exam, found, instant, stat)
-        for path in _side_files(commit.raw):
+        for path in named_paths(commit):
             found.sizes.setdefault(path, 0)
         for partition, file_ids in commit.replaced.items():
             found.replaced.update({(partition, file_id): instant for file_id in file_ids})
@@ -86,16 +86,6 @@ def _take(exam: Examination | None, found: Named, instant: Instant, stat: WriteS
         known = parse_data_file(split(found.newest[group])[1]) if group in found.newest else None
         if known is None or known.requested_time <= name.requested_time:
             found.newest[group] = stat.path
-
-
-def _side_files(raw: Mapping[str, Any]) -> Iterable[str]:
-    """Return log files and change files that a commit names in addition to its stats' own paths."""
-    for partition, stats in (raw.get("partitionToWriteStats") or {}).items():
-        for stat in stats or ():
-            for name in stat.get("logFiles") or ():
-                yield join(partition, str(name).rpartition("/")[2])
-            for path in stat.get("cdcStats") or ():
-                yield join(partition, str(path).rpartition("/")[2])
 
 
 def _is_safe(path: str) -> bool:

@@ -253,7 +253,7 @@ USUAL: dict[Kind, Usual] = {
     Kind.FILE_OF_LIVING_WRITE: Usual(Area.FILES, _INFO, AT_WORK),
     Kind.FILE_OF_DEAD_WRITE: Usual(Area.FILES, _REPAIRABLE, "No action is needed: the next write removes it."),
     Kind.LEAKED_FILE: Usual(
-        Area.FILES, _WARNING, "No commit names it, and this package never reads it. Remove it while no writer runs."
+        Area.FILES, _WARNING, "No commit names it, and this package never reads it. `pyhudi sweep` removes it."
     ),
     Kind.LEAKED_FILE_VISIBLE: Usual(
         Area.FILES,
@@ -270,9 +270,9 @@ USUAL: dict[Kind, Usual] = {
         Area.FILES, _ERROR, "Its rows are invisible: write them again, and give all writers one lock provider."
     ),
     Kind.REPLACED_GROUP_KEPT: Usual(Area.FILES, _INFO, "Cleaning removes its files when they are old enough."),
-    Kind.MARKERS_LEFT: Usual(Area.LEFTOVERS, _INFO, "You may remove the folder; its instant is not pending."),
+    Kind.MARKERS_LEFT: Usual(Area.LEFTOVERS, _INFO, "Its instant is not pending; `pyhudi sweep` removes them."),
     Kind.TEMPORARY_FILE_LEFT: Usual(
-        Area.LEFTOVERS, _INFO, "A process was killed while it wrote the file. Remove it while no writer runs."
+        Area.LEFTOVERS, _INFO, "A process was killed while it wrote the file. `pyhudi sweep` removes it."
     ),
     Kind.STALE_CHECKSUM: Usual(
         Area.LEFTOVERS,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pyhudi_core.options.clustering import CLUSTERING_OPTIONS
 from pyhudi_core.options.option import MEBIBYTE, Option, Scope, words
+from pyhudi_core.options.upkeep import UPKEEP_OPTIONS
 
 _LOCK_PACKAGE = "org.apache.hudi.client.transaction.lock."
 _LOCKS = {
@@ -306,6 +307,7 @@ WRITE_OPTIONS = (
            "States of the last seconds stay readable under every policy, for readers that take long. 0 for no such time.", minimum=0,
            maximum=1_000_000_000),
     *CLUSTERING_OPTIONS,
+    *UPKEEP_OPTIONS,
     Option("hoodie.archive.automatic", "archival.automatic", bool, True,
            "Every commit checks whether old instants are due for archival, and archives them."),
     Option("hoodie.keep.max.commits", "archival.max_commits", int, 30,

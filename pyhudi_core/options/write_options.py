@@ -8,7 +8,6 @@ Invariant: options given for an existing table never contradict it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from pyhudi_core.options.clustering import ClusteringOptions
 from pyhudi_core.options.definitions import LOCK_OPTIONS, TABLE_OPTIONS, WRITE_OPTIONS
 from pyhudi_core.options.option import Option
 from pyhudi_core.options.registry import Value, find_option, read_options
+from pyhudi_core.options.upkeep import CleaningOptions, CompactionOptions, UpkeepOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,47 +157,6 @@ class ArchivalOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class CleaningOptions:
-    """Which older files are deleted, and when."""
-
-    automatic: bool
-    policy: str
-    commits: int
-    hours: int
-    file_versions: int
-    max_commits: int
-    incremental: bool
-    partitions: str
-    partition_regex: str
-    max_files: int
-    keep_seconds: int
-
-    def __post_init__(self) -> None:
-        try:
-            re.compile(self.partition_regex)
-        except re.error as error:
-            raise InvalidOptionError(
-                f"hoodie.clean.partition.filter.regex is not a regular expression: {error}",
-                hint="Give an expression that Python's re module accepts",
-            ) from None
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionOptions:
-    """When the logs of merge-on-read tables are compacted, and which of them first."""
-
-    inline: bool
-    trigger: str
-    max_delta_commits: int
-    max_delta_seconds: int
-    strategy: str
-    target_io_mb: int
-    log_size_threshold: int
-    log_count_threshold: int
-    day_partitions: int
-
-
-@dataclass(frozen=True, slots=True)
 class LockOptions:
     """Which lock excludes other writers during a commit, and how it is kept."""
 
@@ -242,6 +201,7 @@ class WriteOptions:
     cleaning: CleaningOptions
     clustering: ClusteringOptions
     archival: ArchivalOptions
+    upkeep: UpkeepOptions
     lock: LockOptions
     auto_upgrade: bool
 
@@ -342,6 +302,7 @@ _CONCERNS = {
     "cleaning": CleaningOptions,
     "clustering": ClusteringOptions,
     "archival": ArchivalOptions,
+    "upkeep": UpkeepOptions,
     "lock": LockOptions,
 }
 

@@ -21,7 +21,7 @@ from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.instant import Action, Instant, format_time, is_time
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.options.write_options import CleaningOptions
+from pyhudi_core.options.upkeep import CleaningOptions
 from pyhudi_core.runtime.collection import collector_paused
 from pyhudi_core.services import cleaning_rules
 from pyhudi_core.services.cleaning_plan import DONE, SAVEPOINTS_KEY, CleaningPlan

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from pyhudi_core.model.instant import Action, Instant, parse_time
-from pyhudi_core.options.write_options import CompactionOptions
+from pyhudi_core.options.upkeep import CompactionOptions
 from pyhudi_core.services.compaction_plan import CompactionOperation
 from pyhudi_core.timeline.active import Timeline
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.model.instant import Action
-from pyhudi_core.options.write_options import CleaningOptions
+from pyhudi_core.options.upkeep import CleaningOptions
 from pyhudi_core.services.cleaning import Cleaning, CleaningResult
 from pyhudi_core.services.cleaning_plan import CleaningPlan, PlannedClean
 from pyhudi_core.services.cleaning_planning import plan_cleaning

@@ -18,6 +18,7 @@ from pyhudi_core.services.metadata_tables import MetadataTableOf
 from pyhudi_core.services.registry import services_of
 from pyhudi_core.services.savepoints import Savepoints
 from pyhudi_core.services.service import TableService
+from pyhudi_core.services.sweep import Sweep
 from pyhudi_core.transaction.home import TableHome
 
 
@@ -80,6 +81,11 @@ class TableServices:
     def archival(self) -> Archival:
         """The service that moves old instants to the archived timeline: ``plan()`` and ``run()``. Commits run it when it is due."""
         return Archival(self._home.context())
+
+    @property
+    def sweep(self) -> Sweep:
+        """The service that deletes files that belong to nobody, such as those of killed processes: ``plan()`` and ``run()``."""
+        return Sweep(self._home.context())
 
     @property
     def savepoints(self) -> Savepoints:

@@ -13,6 +13,7 @@ from pyhudi_core.services.metadata_archival import MetadataArchival
 from pyhudi_core.services.metadata_cleaning import MetadataCleaning
 from pyhudi_core.services.metadata_compaction import MetadataCompaction
 from pyhudi_core.services.service import TableService
+from pyhudi_core.services.sweep import Sweep
 from pyhudi_core.transaction.context import TableContext
 
 SERVICES: tuple[type[TableService[Any]], ...] = (
@@ -24,6 +25,7 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
     MetadataCleaning,
     Archival,
     MetadataArchival,
+    Sweep,
 )
 """In the order in which they have their turn after a commit."""
 

@@ -97,7 +97,7 @@ def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = Fals
         return False
     limit = _limit_ms(context)
     expired = context.runtime.clock.now_ms() - info.modified_ms > limit
-    if expired and (not ask_storage or _storage_time_ms(context) - info.modified_ms > limit):
+    if expired and (not ask_storage or storage_time_ms(context) - info.modified_ms > limit):
         return True
     try:
         writer = json.loads(read(context, instant.requested_time) or b"{}").get("process", "")
@@ -119,7 +119,8 @@ def _limit_ms(context: TableContext) -> int:
     return context.options.heartbeat.expires_after_ms
 
 
-def _storage_time_ms(context: TableContext) -> int:
+def storage_time_ms(context: TableContext) -> int:
+    """The storage's clock, which dates its objects: milliseconds since 1970. Writes an object, and deletes it."""
     path = f"{layout.PRIVATE}/time/{context.runtime.ids.uuid()}"
     written = context.root.put(path, b"")
     context.root.delete(path)

@@ -1,4 +1,4 @@
-"""The only place that deletes data files."""
+"""The only place that deletes data files; and the files under ``.hoodie`` that ended instants have left."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ def delete_data_files(storage: Storage, paths: Iterable[str], *, contained: bool
             hint="Nothing was deleted; the markers or the plan that name them are damaged.",
         )
     return _delete(storage, safe)
+
+
+def delete_leftovers(storage: Storage, paths: Iterable[str], parent: str) -> None:
+    """Delete files under ``.hoodie``, and the folders of their instants directly below ``parent`` if these are empty then.
+
+    Raises as `delete_data_files`.
+    """
+    gone = _delete(storage, [safe_relative_path(path) for path in paths])
+    below = (path[len(parent) + 1 :].partition("/")[0] for path in gone if path.startswith(f"{parent}/"))
+    for time in sorted(set(below)):
+        storage.remove_empty_folders(f"{parent}/{time}")
 
 
 def _delete(storage: Storage, paths: list[str]) -> list[str]:

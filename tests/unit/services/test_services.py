@@ -50,6 +50,7 @@ def test_every_service_is_listed_once_and_is_an_attribute_of_the_table(location:
             "metadata_cleaning",
             "archival",
             "metadata_archival",
+            "sweep",
         ]
     )
     for name, service in table.services.items():

@@ -1,0 +1,82 @@
+"""Whose is a data file that no commit names: of a running writer, of a dead one, of an archived commit, or of nobody.
+
+The doctor reports by this judgement, and the sweep deletes by it. This package does not read such a file while its instant is on the active
+timeline. If the file is older than the active timeline, every reader treats it as a file of an archived commit, so its instant is searched in the
+archived timeline.
+
+The files have to be listed before the timeline is read: a writer is on the timeline before its first file exists, and its commit is there before it
+is archived. So a file that was listed is never taken for nobody's while its writer can still commit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, field
+from enum import Enum
+
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.file_names import join
+from pyhudi_core.timeline.active import Timeline
+
+
+class Owner(Enum):
+    """Whose a file is that no commit names."""
+
+    LIVING_WRITE = "living_write"
+    DEAD_WRITE = "dead_write"
+    ARCHIVED_COMMIT = "archived_commit"
+    NOBODY = "nobody"
+    NOBODY_BUT_SHOWN = "nobody_but_shown"
+    """The same, but readers take it for a file of an archived commit."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True)
+class Owners:
+    """Says whose a file is, by the requested time in its name.
+
+    Attributes:
+        timeline: of the table, read after the files were listed.
+        living: requested times of running writers, and of those that may run.
+        dead: requested times of pending writes whose writers are dead.
+        was_archived: whether a commit with a requested time was archived; None if that is not known.
+        completed: requested times of completed commits; the caller has looked whether one of them names the file.
+    """
+
+    timeline: Timeline
+    living: Set[str]
+    dead: Set[str]
+    was_archived: Callable[[str], bool | None]
+    completed: frozenset[str] = field(init=False)
+    _first: str | None = field(init=False)
+    _newest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.completed = frozenset(instant.requested_time for instant in self.timeline.commits)
+        self._first = self.timeline.first_write
+        self._newest = self.timeline.high_water_mark
+
+    def of(self, time: str) -> Owner:
+        """Whose the files with this requested time are."""
+        if time in self.dead:
+            return Owner.DEAD_WRITE
+        if time in self.living or (self._newest and time > self._newest):
+            return Owner.LIVING_WRITE
+        if time in self.completed:
+            return Owner.NOBODY
+        archived = self.was_archived(time)
+        if archived is None:
+            return Owner.UNKNOWN
+        if archived:
+            return Owner.ARCHIVED_COMMIT
+        shown = self.timeline.has_history and (self._first is None or time < self._first)
+        return Owner.NOBODY_BUT_SHOWN if shown else Owner.NOBODY
+
+
+def named_paths(commit: CommitMetadata) -> Iterator[str]:
+    """Every file that a commit names: the written ones, and the logs and change logs that it names beside them."""
+    yield from commit.paths
+    for partition, stats in (commit.raw.get("partitionToWriteStats") or {}).items():
+        for stat in stats or ():
+            for name in (*(stat.get("logFiles") or ()), *(stat.get("cdcStats") or ())):
+                yield join(partition, str(name).rpartition("/")[2])

@@ -1,0 +1,67 @@
+"""The options of the services that rewrite and remove files: compaction, cleaning, and the sweep. Hudi's keys have Hudi's defaults."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.options.option import Option
+
+UPKEEP_OPTIONS = (
+    Option("pyhudi.sweep.min.age.minutes", "upkeep.sweep_age_minutes", int, 1440,
+           "Minutes since its last change after which `table.sweep` deletes a file that no commit, no plan and no running writer names.", minimum=0),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningOptions:
+    """Which older files are deleted, and when."""
+
+    automatic: bool
+    policy: str
+    commits: int
+    hours: int
+    file_versions: int
+    max_commits: int
+    incremental: bool
+    partitions: str
+    partition_regex: str
+    max_files: int
+    keep_seconds: int
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.partition_regex)
+        except re.error as error:
+            raise InvalidOptionError(
+                f"hoodie.clean.partition.filter.regex is not a regular expression: {error}",
+                hint="Give an expression that Python's re module accepts",
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOptions:
+    """When the logs of merge-on-read tables are compacted, and which of them first."""
+
+    inline: bool
+    trigger: str
+    max_delta_commits: int
+    max_delta_seconds: int
+    strategy: str
+    target_io_mb: int
+    log_size_threshold: int
+    log_count_threshold: int
+    day_partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepOptions:
+    """When files go that nobody needs any more."""
+
+    sweep_age_minutes: int
+
+    @property
+    def sweep_age_ms(self) -> int:
+        """The same in milliseconds."""
+        return self.sweep_age_minutes * 60_000
