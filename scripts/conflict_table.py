@@ -62,6 +62,21 @@ def render() -> str:
 
 
 _STRATEGIES = """\
+## Non-blocking concurrency control
+
+With `hoodie.write.concurrency.mode=NON_BLOCKING_CONCURRENCY_CONTROL` ([writing.md](writing.md#non-blocking-concurrency-control)) one condition is
+weaker for a later upsert or delete: **group** does not hold for a file group to which both have only appended logs, because readers merge these rows
+by event time. All other lines stay:
+
+| the later operation | conflicts with an earlier one of the same file group |
+|---|---|
+| upsert, delete | insert overwrite, insert overwrite table, delete partition, cluster, and any write that made a base file for it |
+| upsert, delete whose rows were read from the table (`write.scan`, `delete(where=)`) | all, as above |
+| insert, bulk insert | all, as above: their keys must be new |
+| insert overwrite, insert overwrite table, delete partition | all, as above: the rows of the earlier write would be lost |
+
+Two writes with different numbers of buckets always conflict, in each mode: the same key would have two file groups.
+
 ## Strategies
 
 `hoodie.write.lock.conflict.resolution.strategy` changes some of these rules:

@@ -210,7 +210,7 @@ ROWS: dict[str, dict[str, Row]] = {
     },
     "Streaming": {
         "M1": Row("Merges by event time, independent of the order of the versions", "written logs"),
-        "M2": Row("", "Writers that do not block each other (NBCC)"),
+        "M2": Row("Writers that do not block each other (NBCC): merge-on-read, event time, simple buckets"),
         "M3": Row("Compaction planned while writers run"),
         "M4": Row("Record mergers as a Python protocol"),
     },

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from pyhudi_core.conflicts.matrix import Condition, Line, Verdict, line_of
 from pyhudi_core.errors import CommitConflictError
-from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, CommitMetadata
 from pyhudi_core.model.file_names import BUCKET_FILE_ID, BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.operation import SERVICE_OPERATIONS, OperationType
@@ -104,7 +104,7 @@ _TEXT = {
     ConflictKind.PRECEDENCE: "has lost too often and goes first",
     ConflictKind.OPERATION: "is an operation that does not go together with this one",
     ConflictKind.EARLY: "is writing the same file groups at this moment",
-    ConflictKind.INDEX: "placed its rows by another index (a table has file groups of buckets, or others),",
+    ConflictKind.INDEX: "placed its rows by another index (a table has file groups of buckets, or others) or by another number of buckets,",
 }
 
 
@@ -120,6 +120,9 @@ class Touched:
         appended: those of the groups that only got log files.
         keys_of_table: record keys are unique in the table, not in each partition: the table has a record index, or the write's index is global.
         hashed: its file groups are those of buckets. Another writer may have given another file id to the same bucket.
+        leaves_to_merge: a file group to which both have only appended logs is no conflict, because readers merge the rows by event time
+            (``write/non_blocking.py``).
+        buckets: how keys come to its buckets, as its commit says (``4:id``); empty if it does not.
     """
 
     file_groups: frozenset[Group]
@@ -129,6 +132,8 @@ class Touched:
     appended: frozenset[Group] = frozenset()
     keys_of_table: bool = False
     hashed: bool = False
+    leaves_to_merge: bool = False
+    buckets: str = ""
 
     @classmethod
     def by(cls, commit: CommitMetadata) -> Touched:
@@ -140,7 +145,16 @@ class Touched:
         rewritten |= {(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}
         operation = OperationType.of(commit.operation)
         hashed = bool(commit.stats) and all(BUCKET_FILE_ID.match(stat.file_id) for stat in commit.stats)
-        return cls(groups, inserted, frozenset(commit.replaced), operation, groups - rewritten, hashed=hashed)
+        return cls(
+            groups,
+            inserted,
+            frozenset(commit.replaced),
+            operation,
+            groups - rewritten,
+            hashed=hashed,
+            leaves_to_merge=commit.extra.get(MERGES_KEY) == "true",
+            buckets=commit.extra.get(BUCKETS_KEY, ""),
+        )
 
     @property
     def partitions(self) -> frozenset[str]:
@@ -260,15 +274,25 @@ def find_conflict(
 
 
 def mixed_indexes(mine: Touched, concurrent: Concurrent) -> Conflict | None:
-    """The first commit that made file groups of another kind than this write: one of the two by the bucket index.
+    """The first commit that made file groups of another kind than this write: one of the two by the bucket index, or both by other buckets.
 
-    Only writers that begin while the table has no file group can do so; later the table shows which of the two it has.
+    Only writers that begin while the table has no file group can do so; later the table shows what it has.
     """
     for instant, commit in concurrent.completed:
         theirs = Touched.by(commit)
-        if mine.inserted and theirs.inserted and mine.hashed != theirs.hashed:
+        other_kind = mine.inserted and theirs.inserted and mine.hashed != theirs.hashed
+        if other_kind or (mine.hashed and theirs.hashed and _has_other_buckets(mine, theirs)):
             return Conflict(ConflictKind.INDEX, instant, operation=theirs.operation)
     return None
+
+
+def _has_other_buckets(mine: Touched, theirs: Touched) -> bool:
+    """Whether the same key may have another bucket there. Hudi's commits do not say how many they have, so only too large a number shows it."""
+    if not mine.buckets or theirs.buckets:
+        return bool(mine.buckets) and mine.buckets != theirs.buckets
+    count = int(mine.buckets.partition(":")[0])
+    numbered = (file_id for _, file_id in theirs.file_groups if BUCKET_FILE_ID.match(file_id))
+    return any(int(file_id[:_BUCKET_DIGITS]) >= count for file_id in numbered)
 
 
 def _apart_from_keys(mine: Touched, concurrent: Concurrent, strategy: Strategy) -> Iterator[Conflict]:
@@ -294,7 +318,8 @@ def against(mine: Touched, instant: Instant, theirs: Touched, strategy: Strategy
         groups: frozenset[Group] = frozenset()
         partitions: frozenset[str] = frozenset()
         if condition is Condition.SAME_GROUP:
-            groups = strategy.shared(mine.file_groups, theirs.file_groups)
+            merged = mine.appended & theirs.appended if mine.leaves_to_merge else frozenset()
+            groups = strategy.shared(mine.file_groups, theirs.file_groups - merged)
         elif condition is Condition.REWRITTEN_GROUP:
             groups = _rewritten(mine, theirs, strategy)
         elif condition is Condition.SAME_PARTITION:
@@ -337,6 +362,8 @@ def _by_key(mine: Touched, instant: Instant, commit: CommitMetadata, same_keys: 
     theirs = Touched.by(commit)
     line = line_of(mine.operation, theirs.operation)
     both = mine.inserted & theirs.inserted
+    if mine.hashed and theirs.hashed and not mine.keys_of_table:
+        return None  # a key has one bucket, and two rows of it in one file group are merged, or were a conflict above
     if mine.keys_of_table and mine.brought and theirs.brought:
         both = mine.brought | theirs.brought
     if not both or Condition.SAME_KEY not in line.conditions:

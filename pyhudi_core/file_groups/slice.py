@@ -43,7 +43,9 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """One slice of a file group: its base file, if it has one, and the logs on top of it, in order. It has at least one file.
+    """One slice of a file group: its base file, if it has one, and the logs on top of it, in order.
+
+    It has at least one file, but for the slice of a file group that is about to begin with a log; that one has no name and no path.
 
     ``stat`` is the base file's entry in the commit that wrote it; None if that commit is archived.
     """

@@ -24,6 +24,7 @@ from pyhudi_core.index.base import TAGS, Group, Tagged
 from pyhudi_core.metadata_table.names import java_hashes
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 
+ANEW = "To change the number, write all rows again by insert_overwrite_table."
 _NUMBERED = re.compile(r"[0-9]{8}-")
 _DIGITS = 8
 _MADE = re.compile(r"([0-9]{8})-0000-0000-0000-([0-9]{12})-0")
@@ -42,6 +43,10 @@ class Hashing:
     buckets: int
     keys: tuple[str, ...]
     fields: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """As commits keep it, so that two writers with different buckets are told apart."""
+        return f"{self.buckets}:{','.join(self.fields)}"
 
     def of(self, keys: pa.Array) -> npt.NDArray[np.int64]:
         """The bucket of each record key. Raises `InvalidRecordKeyError` for keys that Hudi would take apart in another way."""
@@ -78,12 +83,14 @@ class BucketIndex:
         file_ids: of the file groups of a partition.
         replaced: removed file groups; their ids are not used again.
         replaces: the write replaces the file groups that are there, so its rows come into new ones.
+        anew: it replaces those of the whole table, so it may have another number of buckets.
     """
 
     hashing: Hashing
     file_ids: Callable[[str], Collection[str]]
     replaced: Collection[Group]
     replaces: bool = False
+    anew: bool = False
 
     def tag(self, rows: Dataset, partitions: Collection[str], exact: Collection[str]) -> Tagged:
         """As `Index.tag`.
@@ -98,11 +105,11 @@ class BucketIndex:
         """The file ids of buckets, as far as they are not the first that a bucket gets."""
         there: dict[int, str] = {}
         for file_id in self.file_ids(partition):
-            if not _NUMBERED.match(file_id) or int(file_id[:_DIGITS]) >= self.hashing.buckets:
+            if not _NUMBERED.match(file_id) or (int(file_id[:_DIGITS]) >= self.hashing.buckets and not self.anew):
                 raise UnsupportedTableError(
                     f"The partition has the file group {file_id}, which does not belong to a bucket below {self.hashing.buckets}",
                     path=partition or None,
-                    hint="Set hoodie.bucket.index.num.buckets to the number that the table was made with, or use the index that it was written with.",
+                    hint=f"Set hoodie.bucket.index.num.buckets to the number that the table was made with. {ANEW}",
                 )
             bucket = int(file_id[:_DIGITS])
             if bucket in there:

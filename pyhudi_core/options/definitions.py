@@ -231,11 +231,13 @@ WRITE_OPTIONS = (
            "Milliseconds that a write waits for another one that has reserved the same file groups, before it fails.", minimum=0),
     Option("concurrency", "conflict.concurrency", str, "optimistic",
            "`optimistic`: writers work at the same time, and conflicts are detected at the commit. `pessimistic`: a write holds the table's lock "
-           "from its start to its end, so it is never planned again. `single_writer`: as optimistic; the caller guarantees that no "
-           "other writer exists.",
+           "from its start to its end, so it is never planned again. `non_blocking`: upserts and deletes of the same file groups both commit, and "
+           "readers merge their rows by event time; for merge-on-read tables with simple buckets. `single_writer`: as optimistic; the caller "
+           "guarantees that no other writer exists.",
            choices={"optimistic": "optimistic", "pessimistic": "pessimistic", "single_writer": "single_writer",
-                    "optimistic_concurrency_control": "optimistic"},
-           not_yet=("non_blocking_concurrency_control",), aliases=("hoodie.write.concurrency.mode",)),
+                    "optimistic_concurrency_control": "optimistic", "non_blocking": "non_blocking",
+                    "non_blocking_concurrency_control": "non_blocking"},
+           aliases=("hoodie.write.concurrency.mode",)),
     Option("isolation", "conflict.isolation", str, "snapshot",
            "`snapshot`: two writes conflict if they change the same file groups or insert the same keys. `serializable`: also if one has "
            "read (`write.scan`, `delete(where=)`) a partition that the other one changed.",

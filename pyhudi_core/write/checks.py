@@ -14,10 +14,16 @@ import pyarrow as pa
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.formats.base_file import read_footer
+<<<<<<< HEAD
 from pyhudi_core.index.choice import INDEX_KEY, refuse_index_options
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY
 from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
+=======
+from pyhudi_core.index.choice import INDEX_KEY, IndexType, refuse_index_options
+from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY
+from pyhudi_core.model.operation import REPLACING, OperationType
+>>>>>>> 565c764 (Upserts and deletes of one bucket both commit in Hudi's non-blocking mode, and no row is lost)
 from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.properties import KeyGenerator, MergeMode, TableConfig, TableType
 from pyhudi_core.model.safe_path import is_safe
@@ -25,13 +31,13 @@ from pyhudi_core.model.schema import reconcile
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write.indexing import asks_index, is_bucketed
+from pyhudi_core.write.indexing import asks_index, is_bucketed, refuse_other_buckets
 from pyhudi_core.write.metadata_update import needs_keys
 from pyhudi_core.write.prepare import Prepared
 
 _NAMED = 5
 _CONSISTENT_HASHING = ".hoodie/.bucket_index/consistent_hashing_metadata"
-_OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY, INDEX_KEY)
+_OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY, INDEX_KEY, BUCKETS_KEY, MERGES_KEY)
 
 
 def nothing_written(table: str) -> InvalidOptionError:
@@ -157,10 +163,15 @@ def _has_consistent_hashing(context: TableContext) -> bool:
 
 
 def refuse_index(context: TableContext, operation: OperationType, snapshot: Snapshot) -> None:
-    """Raise `InvalidOptionError` if the rows of the operation are to be placed by an index that the table does not have."""
+    """Raise if the rows of the operation are to be placed by an index that the table does not have.
+
+    Raises `InvalidOptionError`, and `UnsupportedTableError` for another number of buckets.
+    """
     if asks_index(context, operation, snapshot):
-        listed, bucketed = needs_keys(context.config), is_bucketed(snapshot)
-        refuse_index_options(context.options.index, context.table, record_index=listed, bucketed=bucketed)
+        listed, bucketed, options = needs_keys(context.config), is_bucketed(snapshot), context.options.index
+        refuse_index_options(options, context.table, record_index=listed, bucketed=bucketed)
+        if bucketed or options.type == IndexType.BUCKET:
+            refuse_other_buckets(context, operation, snapshot)
 
 
 def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:

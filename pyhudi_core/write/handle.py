@@ -28,6 +28,8 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import checks, states
 from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import Batch
+from pyhudi_core.write.indexing import is_bucketed
+from pyhudi_core.write.non_blocking import refuse_unfit
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteRequest, WriteState
@@ -265,7 +267,11 @@ class Write:
     def _loaded(self, draft: Draft) -> Snapshot:
         snapshot = states.load(draft.context)
         checks.refuse_unwritable(draft.context, snapshot)
+<<<<<<< HEAD
         checks.refuse_operation(draft.context, draft.request.operation)
+=======
+        refuse_unfit(draft.context, bucketed=is_bucketed(snapshot), partial=draft.request.partial)
+>>>>>>> 565c764 (Upserts and deletes of one bucket both commit in Hudi's non-blocking mode, and no row is lost)
         return snapshot
 
     def _attempt(self, seen: Timeline | None) -> Self:

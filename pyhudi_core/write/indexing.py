@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.index.base import Index
-from pyhudi_core.index.bucket import BucketIndex, Hashing
-from pyhudi_core.index.choice import Facts, IndexChoice, IndexType, choose
+from pyhudi_core.index.bucket import ANEW, BucketIndex, Hashing
+from pyhudi_core.index.choice import INDEX_KEY, Facts, IndexChoice, IndexType, choose
 from pyhudi_core.index.elsewhere import OneRowAKey
 from pyhudi_core.index.files import FilesIndex
 from pyhudi_core.index.key_files import FileLookUp
@@ -19,6 +19,7 @@ from pyhudi_core.index.table_files import TableFilesIndex
 from pyhudi_core.merge.merged_slice import LivingRows
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.slices import MetadataSlices
+from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY
 from pyhudi_core.model.file_names import BUCKET_FILE_ID
 from pyhudi_core.model.operation import OVERWRITING, OperationType
 from pyhudi_core.options import IndexOptions
@@ -50,7 +51,7 @@ class Tagging:
         one_row: makes one row of several with one key, if keys are unique in the table.
         living: reads stored rows.
         options: the index's own.
-        replaces: the write replaces the file groups that are there, so all rows come into new ones.
+        operation: what the write does.
     """
 
     open_storage: Callable[[], Storage]
@@ -58,21 +59,51 @@ class Tagging:
     one_row: OneRowAKey
     living: LivingRows
     options: IndexOptions
-    replaces: bool = False
+    operation: OperationType
 
-    @property
-    def hashing(self) -> Hashing:
-        """How keys come to buckets. Raises `InvalidOptionError` for hash fields that are no key columns."""
-        keys = self.living.merging.config.record_key_fields
-        given = self.options.hash_fields
-        fields = keys if given is None else tuple(name.strip() for name in given.split(","))
-        strange = [name for name in fields if name not in keys]
-        if strange:
-            raise InvalidOptionError(
-                f"hoodie.bucket.index.hash.field names {strange[0]!r}, which is no column of the record key",
-                hint=f"Give some of {', '.join(keys)}, or omit the option.",
-            )
-        return Hashing(self.options.buckets or 1, keys, fields)
+
+def hashing_of(context: TableContext) -> Hashing:
+    """How keys come to buckets. Raises `InvalidOptionError` for hash fields that are no key columns."""
+    keys, options = context.config.record_key_fields, context.options.index
+    given = options.hash_fields
+    fields = keys if given is None else tuple(name.strip() for name in given.split(","))
+    strange = [name for name in fields if name not in keys]
+    if strange:
+        raise InvalidOptionError(
+            f"hoodie.bucket.index.hash.field names {strange[0]!r}, which is no column of the record key",
+            table=context.table,
+            hint=f"Give some of {', '.join(keys)}, or omit the option.",
+        )
+    return Hashing(options.buckets or 1, keys, fields)
+
+
+def index_notes(context: TableContext, choice: IndexChoice, *, merges: bool) -> dict[str, str]:
+    """What a commit says of its index, in its extra metadata. ``merges``: it leaves shared buckets to the merge (``write/non_blocking.py``)."""
+    notes = {INDEX_KEY: str(choice)}
+    if choice.type is IndexType.BUCKET:
+        notes[BUCKETS_KEY] = str(hashing_of(context))
+        if merges:
+            notes[MERGES_KEY] = "true"
+    return notes
+
+
+def refuse_other_buckets(context: TableContext, operation: OperationType, snapshot: Snapshot) -> None:
+    """Raise `UnsupportedTableError` if the table's buckets are known, and this write would put keys into others.
+
+    The newest commit that says it decides; Hudi's commits do not. An operation that replaces all file groups may have other buckets.
+    """
+    if operation is OperationType.INSERT_OVERWRITE_TABLE:
+        return
+    mine = str(hashing_of(context))
+    commits = map(snapshot.visibility.read_commit, reversed(snapshot.visibility.commits))
+    known = next((commit.extra[BUCKETS_KEY] for commit in commits if BUCKETS_KEY in commit.extra), mine)
+    if known != mine:
+        number, _, fields = known.partition(":")
+        raise UnsupportedTableError(
+            f"The table has {number} buckets in a partition, by the hash of {fields}; this write has {mine.replace(':', ', by ')}",
+            table=context.table,
+            hint=f"Set hoodie.bucket.index.num.buckets={number} and hoodie.bucket.index.hash.field={fields}. {ANEW}",
+        )
 
 
 def is_bucketed(snapshot: Snapshot) -> bool | None:
@@ -102,8 +133,10 @@ def asks_index(context: TableContext, operation: OperationType, snapshot: Snapsh
     return operation not in OVERWRITING or named or bool(is_bucketed(snapshot))
 
 
-def choose_index(context: TableContext, snapshot: Snapshot, volumes: Mapping[str, Volume]) -> Indexing:
-    """Choose the index of a write. Raises `InvalidOptionError` for one that the table does not have."""
+def choose_index(
+    context: TableContext, operation: OperationType, snapshot: Snapshot, volumes: Mapping[str, Volume]
+) -> Indexing:
+    """Choose the index of a write. Raises `InvalidOptionError` for one that the table does not have, and as `refuse_other_buckets`."""
     record_index = _listed(context, snapshot, names.RECORD_INDEX)
     facts = Facts(
         table=context.table,
@@ -114,11 +147,13 @@ def choose_index(context: TableContext, snapshot: Snapshot, volumes: Mapping[str
         rows=sum(volume.rows for volume in volumes.values()),
     )
     choice = choose(context.options.index, facts)
+    if choice.type is IndexType.BUCKET:
+        refuse_other_buckets(context, operation, snapshot)
     by_filter = choice.type in _BY_FILTER
     return Indexing(choice, record_index, _listed(context, snapshot, names.BLOOM_FILTERS) if by_filter else None)
 
 
-def index_of(indexing: Indexing, snapshot: Snapshot, how: Tagging) -> Index:
+def index_of(context: TableContext, indexing: Indexing, snapshot: Snapshot, how: Tagging) -> Index:
     """The index that tags the rows of a write to this table."""
     choice, slices, open_storage, tasks = indexing.choice, snapshot.view.slices, how.open_storage, how.tasks
     if choice.type is IndexType.BUCKET:
@@ -126,7 +161,9 @@ def index_of(indexing: Indexing, snapshot: Snapshot, how: Tagging) -> Index:
         def file_ids(partition: str) -> list[str]:
             return [piece.file_id for piece in slices(partition)]
 
-        return BucketIndex(how.hashing, file_ids, snapshot.visibility.replaced, how.replaces)
+        anew = how.operation is OperationType.INSERT_OVERWRITE_TABLE
+        replaced = snapshot.visibility.replaced
+        return BucketIndex(hashing_of(context), file_ids, replaced, how.operation in OVERWRITING, anew)
     if choice.type is IndexType.RECORD_INDEX:
         assert indexing.record_index is not None
         return RecordIndex(indexing.record_index, slices, open_storage, tasks, choice.elsewhere, how.one_row)

@@ -46,6 +46,7 @@ from pyhudi_core.write.handles.base import (
     runtime_opener,
 )
 from pyhudi_core.write.indexing import Indexing, Tagging, asks_index, choose_index, index_of
+from pyhudi_core.write.non_blocking import begins_with_logs
 from pyhudi_core.write.plan import Plan, Planner, Profile, Sizing
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.tasks import WRITTEN, WriteTask, Written, route
@@ -100,15 +101,15 @@ class WriteJob:
         tagged = TAG_FILE_ID in self.prepared.rows.schema.names
         if tagged or not asks_index(self.transaction.context, self.operation, self.snapshot):
             return None
-        return choose_index(self.transaction.context, self.snapshot, self.prepared.volumes)
+        return choose_index(self.transaction.context, self.operation, self.snapshot, self.prepared.volumes)
 
     def _tagging(self, open_runtime: OpenRuntime) -> Tagging:
         """What the index is given."""
         config = self.snapshot.config
         ordering = () if self.operation is OperationType.DELETE else ordering_of(config)
         living = LivingRows(Merging(config, self.snapshot.evolution), with_meta_fields(self.prepared.schema))
-        one_row, replaces = OneRowAKey(ordering, self._unique), self.operation in OVERWRITING
-        return Tagging(_StorageOpener(open_runtime), self.engine.cores, one_row, living, self.options.index, replaces)
+        one_row, opener = OneRowAKey(ordering, self._unique), _StorageOpener(open_runtime)
+        return Tagging(opener, self.engine.cores, one_row, living, self.options.index, self.operation)
 
     def _may_move(self, indexing: Indexing | None) -> bool:
         """Whether a row comes into its own partition if its key is in another one. A delete has nothing that could come."""
@@ -136,7 +137,7 @@ class WriteJob:
         if self.operation is OperationType.UPSERT and not self._merges_on_read:
             exact = {path for path, volume in volumes.items() if not planner.is_small(path, volume)}
             exact |= {path for path, _ in planner.busy}  # new keys must not go to a file group that is to be clustered
-        tagged = index_of(indexing, self.snapshot, tagging).tag(rows, volumes.keys(), exact)
+        tagged = index_of(self.transaction.context, indexing, self.snapshot, tagging).tag(rows, volumes.keys(), exact)
         looked = indexing.choice.type is not IndexType.BUCKET
         if self.operation in INSERTING and self.options.rows.drop_duplicates and tagged.has_tags and looked:
             paths = self.snapshot.view.partitions() if indexing.choice.is_global else volumes
@@ -169,11 +170,18 @@ class WriteJob:
         if Action.CLUSTERING in pending:
             plans = pending_plans(self.transaction.context, self.snapshot.timeline)
             busy = busy.union(*(groups for plan, groups in plans if plan.action is Action.CLUSTERING))
+<<<<<<< HEAD
         config = self.snapshot.config
         # Beside generated keys a change log would have the rows' numbers in the batch.
         fills = config.populate_meta_fields and not (config.generates_keys and config.cdc_enabled)
         fills = fills and pending.isdisjoint(compactions)
         return Planner(sizing, lambda: f"{ids.uuid()}-0", self._slices, self._merges_on_read, fills, hashed, busy)
+=======
+        fills = pending.isdisjoint(compactions)
+        logs_first = begins_with_logs(self.options, self.operation)
+        new_id = lambda: f"{ids.uuid()}-0"  # noqa: E731
+        return Planner(sizing, new_id, self._slices, self._merges_on_read, fills, hashed, busy, logs_first)
+>>>>>>> 565c764 (Upserts and deletes of one bucket both commit in Hudi's non-blocking mode, and no row is lost)
 
     def _plan(self, planner: Planner, profile: Profile) -> Plan:
         self.snapshot.view.prepare(sorted({partition for partition, _ in profile.tagged}))

@@ -89,7 +89,7 @@ class Bucket:
     """One file group of a write.
 
     Attributes:
-        base: its newest slice; None for a new group.
+        base: its newest slice; None for a group that is new, or has no slice yet.
         room: how many bytes of new rows its file may take.
         expected: how much work it is, to balance tasks.
         parts: the rows come in so many parts, one after the other, which bounds a task's memory.
@@ -151,6 +151,7 @@ class Planner:
         fills: small file groups take new keys.
         busy: file groups that a planned clustering rewrites; they take no new keys.
         hashed: the index names file groups by a hash of keys, also those that are not there yet.
+        logs_first: the first file of such a group is a log (non-blocking concurrency control).
     """
 
     sizing: Sizing
@@ -160,6 +161,7 @@ class Planner:
     fills: bool = True
     hashed: bool = False
     busy: frozenset[Group] = frozenset()
+    logs_first: bool = False
     _buckets: list[Bucket] = field(default_factory=list)
     _groups: dict[Group, int] = field(default_factory=dict)
     _inserts: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
@@ -265,8 +267,9 @@ class Planner:
     def _named(self, partition: str, file_id: str, volume: Volume, has_others: bool) -> int:
         """The bucket of a group that an index has named, and that is not there yet."""
         parts = max(1, math.ceil(volume.rows / _PART_ROWS), math.ceil(volume.bytes / _PART_BYTES))
+        parts = 1 if self.logs_first else parts  # one log file
         made = Bucket(len(self._buckets), partition, file_id, None, sys.maxsize, volume.rows, parts, not has_others)
-        return self._add(replace(made, hashed=True))
+        return self._add(replace(made, hashed=True, appends=self.logs_first))
 
     def _new(self, partition: str, rows: int, parts: int, *, new_partition: bool) -> int:
         number = len(self._buckets)

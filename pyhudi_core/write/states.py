@@ -31,7 +31,7 @@ from pyhudi_core.conflicts.explain import SideAndCommit
 from pyhudi_core.conflicts.requirement import CommitRequirement
 from pyhudi_core.engine import engine_for
 from pyhudi_core.errors import UnsupportedTableError, at_table
-from pyhudi_core.index.choice import INDEX_KEY, IndexType
+from pyhudi_core.index.choice import IndexType
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import INSERTING, OperationType
@@ -46,7 +46,9 @@ from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_
 from pyhudi_core.write import checks, metadata_update
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, extra_of, publish, replaced_by, touched_by
 from pyhudi_core.write.batch import Batch
+from pyhudi_core.write.indexing import index_notes
 from pyhudi_core.write.metadata_build import make_if_due
+from pyhudi_core.write.non_blocking import leaves_to_merge, refuse_unfit_table
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
 from pyhudi_core.write.result import Commit, CommitStats
@@ -273,6 +275,7 @@ def begin(draft: Draft, seen: Timeline | None = None) -> Begun:
     """Finish what dead writers left, then put the instant of an attempt on the timeline. ``seen``: the timeline, if it was just listed."""
     batch, context, operation = draft.filled(), draft.context, draft.request.operation
     metadata_update.refuse_unkept(context)
+    refuse_unfit_table(context)
     if make_if_due(context, batch.engine or engine_for(None, context.runtime.executor, draft.request.spark)):
         draft = renewed(draft)
         context = draft.context
@@ -303,7 +306,9 @@ def stage(begun: Begun) -> Staged | Unchanged:
         return nothing_to_change(replace(begun, batch=batch), snapshot)
     schema = snapshot.schema if empty or prepared is None else prepared.schema
     index = written.index if written is not None else None
-    found_by = {} if index is None else {INDEX_KEY: str(index)}
+    reads = begun.basis is not None or (begun.batch is not None and begun.batch.find is not None)
+    merges = leaves_to_merge(context.options, request.operation, reads=reads)
+    found_by = {} if index is None else index_notes(context, index, merges=merges)
     extra = {**extra_of(transaction, request.extra, snapshot, replaced, schema), **found_by}
     metadata = CommitMetadata(str(request.operation), stats, extra, replaced)
     touched = touched_by(metadata, request.operation, prepared, batch.partitions)

@@ -8,6 +8,8 @@ row would beat a delete without ordering value, and then lose against the base f
 event-time ordering reads keys and ordering values of its slice. Deletes and inserts on a slice with logs read the slice too, to know which keys
 are there.
 
+A file group may begin with a log (non-blocking concurrency control): then its slice has no file yet.
+
 Memory is bounded by the new rows of the file group and, where the slice is read, by its logs in these columns.
 """
 
@@ -40,7 +42,7 @@ from pyhudi_core.write.handles.base import (
     refuse_new_partial,
     stamped,
 )
-from pyhudi_core.write.handles.new_file import new_token
+from pyhudi_core.write.handles.new_file import announce_partition, new_token
 from pyhudi_core.write.plan import Bucket
 
 
@@ -101,6 +103,8 @@ class AppendHandle:
         if not len(rows) and not len(deletes):
             return
         settings, bucket = self._context.settings, self._bucket
+        if bucket.new_partition:
+            announce_partition(self._context.runtime, settings.requested_time, bucket.partition)
         name = self._open()
         assert self._output is not None
         base = None if self._piece.base is None else self._piece.base.name.requested_time
@@ -116,13 +120,15 @@ class AppendHandle:
             writer.write_deletes(deletes)
         self._log = LogFile(bucket.partition, name, self._output.close().size)
         self._output = None
+        new = len(rows) if bucket.base is None else 0
         stat = WriteStat(
             file_id=bucket.file_id,
             path=self._log.path,
             partition=bucket.partition,
             prev_commit=settings.requested_time,  # as Hudi has it
             rows=len(rows),
-            updates=len(rows),
+            inserts=new,
+            updates=len(rows) - new,
             deletes=len(deletes),
             size=self._log.size,
         )

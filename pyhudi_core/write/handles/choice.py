@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.write.handles.append import AppendHandle
 from pyhudi_core.write.handles.base import HandleContext, WriteHandle
 from pyhudi_core.write.handles.create import CreateHandle
@@ -12,10 +13,10 @@ from pyhudi_core.write.plan import Bucket
 
 def handle_for(context: HandleContext, bucket: Bucket) -> WriteHandle:
     """The handle of a bucket. Raises `UnsupportedTableError` for a slice that this release does not write on."""
+    if bucket.appends:
+        return AppendHandle(context, bucket, bucket.base or FileSlice(None))
     if bucket.base is None:
         return CreateHandle(context, bucket)
-    if bucket.appends:
-        return AppendHandle(context, bucket, bucket.base)
     if bucket.base.base is None or bucket.base.logs:
         raise _unsupported("a file group with log files", bucket)
     return MergeHandle(context, bucket, bucket.base.base)

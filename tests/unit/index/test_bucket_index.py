@@ -175,13 +175,62 @@ def test_what_does_not_fit_a_table_of_buckets_is_refused_with_what_to_do(options
     assert len(rows(table)) == 9
 
 
-def test_another_number_of_buckets_and_a_table_without_buckets_are_refused() -> None:
+def with_buckets(table: hudi.HudiTable, number: int) -> hudi.HudiTable:
+    """The table as a writer opens it who has another number of buckets."""
+    return hudi.open_table(table.location, options=BUCKETS | {"hoodie.bucket.index.num.buckets": number})
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_another_number_of_buckets_is_refused_before_anything_is_written(number: int) -> None:
     table = made()
     table.upsert(orders(*((n, "a", 1.0, 1) for n in range(9))))
+    table.delete(orders((1, "a")).select(["id", "day"]))
+    before = table.timeline.instants
+    for verb in ("upsert", "insert_overwrite"):
+        with pytest.raises(UnsupportedTableError, match="has 3 buckets in a partition, by the hash of id"):
+            getattr(with_buckets(table, number), verb)(orders((1, "a", 2.0, 2)))
+    assert table.timeline.instants == before
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_an_overwrite_of_the_table_may_change_the_number_of_buckets(number: int) -> None:
+    table = made()
+    table.upsert(orders(*((n, "a", 1.0, 1) for n in range(9))))
+    other = with_buckets(table, number)
+    other.insert_overwrite_table(orders(*((n, "a", 2.0, 1) for n in range(9))))
+    other.upsert(orders((3, "a", 3.0, 3)))
+    assert [price for _, price in rows(other, "id", "price")] == [2.0] * 3 + [3.0] + [2.0] * 5
+    assert_in_buckets(other, Hashing(number, ("id",), ("id",)))
+    with pytest.raises(UnsupportedTableError, match=f"has {number} buckets"):
+        table.upsert(orders((1, "a", 2.0, 2)))
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("numbers", [(2, 4), (4, 2)])
+def test_two_first_writers_with_other_numbers_of_buckets_do_not_both_commit(
+    kind: str, numbers: tuple[int, int]
+) -> None:
+    """Their keys and file groups are different ones, so nothing but the number shows it."""
+    table = made(kind)
+    with with_buckets(table, numbers[0]).begin("upsert") as early:
+        early.write(orders((1, "a", 1.0, 1)))
+        with_buckets(table, numbers[1]).upsert(orders((2, "b", 2.0, 2)))
+        with pytest.raises(CommitConflictError, match="another number of buckets") as lost:
+            early.commit()
+        with pytest.raises(UnsupportedTableError, match=f"has {numbers[1]} buckets"):
+            early.again(lost.value)
+    assert rows(table, "id") == [(2,)]
+    assert not table.timeline.pending.instants
+
+
+def test_too_few_buckets_for_a_table_of_hudi_are_refused(tmp_path: Path) -> None:
+    """Hudi's commits do not say how many there are, but its file groups do, in part."""
+    table = hudi.open_table(unpack("hudi-1.0.2/mor_bucket", tmp_path), options={"hoodie.bucket.index.num.buckets": 2})
     with pytest.raises(UnsupportedTableError, match="does not belong to a bucket below 2"):
-        hudi.open_table(table.location, options=BUCKETS | {"hoodie.bucket.index.num.buckets": 2}).upsert(
-            orders((1, "a", 2.0, 2))
-        )
+        table.upsert(table.scan(columns=table.schema.names).to_arrow())
+
+
+def test_a_table_without_buckets_is_refused() -> None:
     plain = hudi.create_table(f"memory://buckets/{uuid4()}", orders().schema, "id", "day")
     plain.upsert(orders((1, "a", 1.0, 1)))
     with pytest.raises(InvalidOptionError, match="are no buckets"):
