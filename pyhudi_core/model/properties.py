@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from types import MappingProxyType
 
 from pyhudi_core.errors import CorruptPropertiesError, TableVersionError, UnsafePathError, UnsupportedTableError
@@ -167,44 +168,7 @@ class TableConfig:
             CorruptPropertiesError: the checksum is wrong, the table name is missing, or a property has an impossible value.
             UnsafePathError: the timeline folder or the index definitions are outside the table.
         """
-        view = _View(props, table)
-        view.check_readable()
-        ordering = view.fields("hoodie.table.ordering.fields") or view.fields("hoodie.table.precombine.field")
-        partitions = view.fields("hoodie.table.partition.fields")
-        mode = _merge_mode(view, bool(ordering))
-        return cls(
-            name=props[NAME],
-            database=props.get(DATABASE, ""),
-            table_type=TableType(view.word("hoodie.table.type", [kind.value for kind in TableType], "COPY_ON_WRITE")),
-            record_key_fields=view.fields("hoodie.table.recordkey.fields"),
-            partition_fields=tuple(field.partition(":")[0] for field in partitions),
-            partition_types=tuple((field.partition(":")[2] or "SIMPLE").upper() for field in partitions),
-            ordering_fields=ordering,
-            keygenerator_type=_key_generator(props, len(partitions)),
-            merge_mode=mode,
-            merge_strategy_id=_first(props, _STRATEGY_ID, mode.strategy_id),
-            payload_class=_first(props, _PAYLOAD, mode.payload_class),
-            base_file_format=_first(props, _BASE_FORMAT, "PARQUET").upper(),
-            populate_meta_fields=view.flag(POPULATE, True),
-            operation_field=view.flag(OPERATION_FIELD, False),
-            hive_style_partitioning=view.flag("hoodie.datasource.write.hive_style_partitioning", False),
-            url_encode_partitioning=view.flag("hoodie.datasource.write.partitionpath.urlencode", False),
-            drop_partition_columns=False,
-            metafile_in_base_format=view.flag("hoodie.partition.metafile.use.base.format", False),
-            timeline_timezone=view.word("hoodie.table.timeline.timezone", ["LOCAL", "UTC"], "LOCAL"),
-            cdc_enabled=view.flag("hoodie.table.cdc.enabled", False),
-            cdc_mode=CdcMode(view.word(_CDC_MODE, [mode.value for mode in CdcMode], "DATA_BEFORE_AFTER")),
-            metadata_partitions=view.fields(METADATA_PARTITIONS),
-            metadata_partitions_inflight=view.fields(METADATA_PARTITIONS_INFLIGHT),
-            create_schema=props.get("hoodie.table.create.schema") or None,
-            timeline_path=view.folder("hoodie.timeline.path", "timeline"),
-            history_path=view.folder("hoodie.timeline.history.path", "history"),
-            bootstrap_base_path=props.get("hoodie.bootstrap.base.path") or None,
-            index_defs_path=view.folder("hoodie.table.index.defs.path", ".hoodie/.index_defs/index.json"),
-            prefix_width=view.number(PREFIX_WIDTH, 0, 0, 8),
-            prefix_depth=view.number(PREFIX_DEPTH, 1, 1, 4),
-            raw=MappingProxyType(dict(props)),
-        )
+        return _typed(tuple(props.items()), table)
 
     @property
     def is_partitioned(self) -> bool:
@@ -229,6 +193,50 @@ class TableConfig:
     def __reduce__(self) -> tuple[object, ...]:
         # A mapping proxy cannot be pickled, and a Spark worker rebuilds the view cheaply.
         return (_from_raw, (dict(self.raw),))
+
+
+@lru_cache(maxsize=64)
+def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
+    """The configuration of these properties. Every verb reads the file again and mostly finds what it found before."""
+    props = dict(items)
+    view = _View(props, table)
+    view.check_readable()
+    ordering = view.fields("hoodie.table.ordering.fields") or view.fields("hoodie.table.precombine.field")
+    partitions = view.fields("hoodie.table.partition.fields")
+    mode = _merge_mode(view, bool(ordering))
+    return TableConfig(
+        name=props[NAME],
+        database=props.get(DATABASE, ""),
+        table_type=TableType(view.word("hoodie.table.type", [kind.value for kind in TableType], "COPY_ON_WRITE")),
+        record_key_fields=view.fields("hoodie.table.recordkey.fields"),
+        partition_fields=tuple(field.partition(":")[0] for field in partitions),
+        partition_types=tuple((field.partition(":")[2] or "SIMPLE").upper() for field in partitions),
+        ordering_fields=ordering,
+        keygenerator_type=_key_generator(props, len(partitions)),
+        merge_mode=mode,
+        merge_strategy_id=_first(props, _STRATEGY_ID, mode.strategy_id),
+        payload_class=_first(props, _PAYLOAD, mode.payload_class),
+        base_file_format=_first(props, _BASE_FORMAT, "PARQUET").upper(),
+        populate_meta_fields=view.flag(POPULATE, True),
+        operation_field=view.flag(OPERATION_FIELD, False),
+        hive_style_partitioning=view.flag("hoodie.datasource.write.hive_style_partitioning", False),
+        url_encode_partitioning=view.flag("hoodie.datasource.write.partitionpath.urlencode", False),
+        drop_partition_columns=False,
+        metafile_in_base_format=view.flag("hoodie.partition.metafile.use.base.format", False),
+        timeline_timezone=view.word("hoodie.table.timeline.timezone", ["LOCAL", "UTC"], "LOCAL"),
+        cdc_enabled=view.flag("hoodie.table.cdc.enabled", False),
+        cdc_mode=CdcMode(view.word(_CDC_MODE, [mode.value for mode in CdcMode], "DATA_BEFORE_AFTER")),
+        metadata_partitions=view.fields(METADATA_PARTITIONS),
+        metadata_partitions_inflight=view.fields(METADATA_PARTITIONS_INFLIGHT),
+        create_schema=props.get("hoodie.table.create.schema") or None,
+        timeline_path=view.folder("hoodie.timeline.path", "timeline"),
+        history_path=view.folder("hoodie.timeline.history.path", "history"),
+        bootstrap_base_path=props.get("hoodie.bootstrap.base.path") or None,
+        index_defs_path=view.folder("hoodie.table.index.defs.path", ".hoodie/.index_defs/index.json"),
+        prefix_width=view.number(PREFIX_WIDTH, 0, 0, 8),
+        prefix_depth=view.number(PREFIX_DEPTH, 1, 1, 4),
+        raw=MappingProxyType(props),
+    )
 
 
 def _from_raw(raw: dict[str, str]) -> TableConfig:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -132,8 +133,7 @@ def from_avro(text: str, *, path: str | None = None, table: str | None = None) -
         UnsupportedTableError: a column has a type that this package cannot read.
     """
     try:
-        raw = json.loads(text)
-        fields = _AvroReader().columns(raw)
+        return _schema(text)
     except _UnsupportedTypeError as error:
         raise UnsupportedTableError(
             f"The table's schema has {error}", table=table, path=path, hint="Read the table with Apache Hudi"
@@ -146,7 +146,12 @@ def from_avro(text: str, *, path: str | None = None, table: str | None = None) -
             detail=str(error),
             hint="The commit's metadata is damaged; later commits carry the schema too",
         ) from error
-    return pa.schema(fields)
+
+
+@lru_cache(maxsize=256)
+def _schema(text: str) -> pa.Schema:
+    """The logical schema in Avro JSON text. Commits, plans and footers of a table have few different texts."""
+    return pa.schema(_AvroReader().columns(json.loads(text)))
 
 
 class _UnsupportedTypeError(Exception):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError, UnsafePathError
@@ -226,7 +227,7 @@ class WriteOptions:
         values = _values(WRITE_OPTIONS + LOCK_OPTIONS, found)
         if not any(option.attribute == "files.small_limit" for option in found):
             values["files.small_limit"] = min(values["files.small_limit"], values["files.max_size"] * 5 // 6)
-        return _by_concern(values)
+        return _by_concern(tuple(values.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,10 +308,11 @@ _CONCERNS = {
 }
 
 
-def _by_concern(values: Mapping[str, Any]) -> WriteOptions:
+@lru_cache(maxsize=64)
+def _by_concern(values: tuple[tuple[str, Any], ...]) -> WriteOptions:
     """The values, whose names are ``concern.field``. Raises `InvalidOptionError` if two values of one concern contradict each other."""
     found: dict[str, dict[str, Any]] = {}
-    for name, value in values.items():
+    for name, value in values:
         concern, _, field = name.rpartition(".")
         found.setdefault(concern, {})[field] = value
     parts: dict[str, Any] = {concern: kind(**found[concern]) for concern, kind in _CONCERNS.items()}
