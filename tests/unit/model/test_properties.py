@@ -251,7 +251,6 @@ def test_taking_a_property_away_keeps_the_rest() -> None:
     [
         ("", ["id"], [], []),
         ("a/b", ["id"], [], []),
-        ("t", [], [], []),
         ("t", ["a,b"], [], []),
         ("t", ["a", "a"], [], []),
         ("t", ["a"], ["b:SIMPLE"], []),
