@@ -14,16 +14,10 @@ import pyarrow as pa
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.formats.base_file import read_footer
-<<<<<<< HEAD
-from pyhudi_core.index.choice import INDEX_KEY, refuse_index_options
-from pyhudi_core.metadata_table import names
-from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY
-from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
-=======
 from pyhudi_core.index.choice import INDEX_KEY, IndexType, refuse_index_options
+from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY
-from pyhudi_core.model.operation import REPLACING, OperationType
->>>>>>> 565c764 (Upserts and deletes of one bucket both commit in Hudi's non-blocking mode, and no row is lost)
+from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
 from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.properties import KeyGenerator, MergeMode, TableConfig, TableType
 from pyhudi_core.model.safe_path import is_safe

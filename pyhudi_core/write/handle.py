@@ -267,11 +267,8 @@ class Write:
     def _loaded(self, draft: Draft) -> Snapshot:
         snapshot = states.load(draft.context)
         checks.refuse_unwritable(draft.context, snapshot)
-<<<<<<< HEAD
         checks.refuse_operation(draft.context, draft.request.operation)
-=======
         refuse_unfit(draft.context, bucketed=is_bucketed(snapshot), partial=draft.request.partial)
->>>>>>> 565c764 (Upserts and deletes of one bucket both commit in Hudi's non-blocking mode, and no row is lost)
         return snapshot
 
     def _attempt(self, seen: Timeline | None) -> Self:

@@ -170,18 +170,13 @@ class WriteJob:
         if Action.CLUSTERING in pending:
             plans = pending_plans(self.transaction.context, self.snapshot.timeline)
             busy = busy.union(*(groups for plan, groups in plans if plan.action is Action.CLUSTERING))
-<<<<<<< HEAD
         config = self.snapshot.config
         # Beside generated keys a change log would have the rows' numbers in the batch.
         fills = config.populate_meta_fields and not (config.generates_keys and config.cdc_enabled)
         fills = fills and pending.isdisjoint(compactions)
-        return Planner(sizing, lambda: f"{ids.uuid()}-0", self._slices, self._merges_on_read, fills, hashed, busy)
-=======
-        fills = pending.isdisjoint(compactions)
         logs_first = begins_with_logs(self.options, self.operation)
         new_id = lambda: f"{ids.uuid()}-0"  # noqa: E731
         return Planner(sizing, new_id, self._slices, self._merges_on_read, fills, hashed, busy, logs_first)
->>>>>>> 565c764 (Upserts and deletes of one bucket both commit in Hudi's non-blocking mode, and no row is lost)
 
     def _plan(self, planner: Planner, profile: Profile) -> Plan:
         self.snapshot.view.prepare(sorted({partition for partition, _ in profile.tagged}))
