@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyhudi_core.read.scan import Scan as Scan
     from pyhudi_core.read.sizes import Size as Size
     from pyhudi_core.read.sizes import TableSize as TableSize
+    from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.service import ServicePlan as ServicePlan
     from pyhudi_core.services.service import ServiceResult as ServiceResult
     from pyhudi_core.services.service import TableService as TableService
@@ -98,6 +99,7 @@ _HOMES = {
     "open_table": "opening",
     "options_for_open": "options",
     "row_count": "validators",
+    "service_kinds": "services.registry",
     "transaction_watermark": "services.transactions",
     "transactions": "services.transactions",
     "unique": "validators",
@@ -147,6 +149,7 @@ __all__ = [
     "open_table",
     "options_for_open",
     "row_count",
+    "service_kinds",
     "transaction_watermark",
     "transactions",
     "unique",

@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from pyhudi_dagster.partitions import HudiPartitions as HudiPartitions
     from pyhudi_dagster.partitions import chunked as chunked
     from pyhudi_dagster.resource import HudiLakeResource as HudiLakeResource
+    from pyhudi_dagster.service_definitions import build_hudi_services as build_hudi_services
+    from pyhudi_dagster.service_policy import PerTableJob as PerTableJob
+    from pyhudi_dagster.service_policy import ServicePolicy as ServicePolicy
+    from pyhudi_dagster.service_policy import SharedSession as SharedSession
+    from pyhudi_dagster.service_settings import Every as Every
+    from pyhudi_dagster.service_settings import Keep as Keep
+    from pyhudi_dagster.service_settings import OnCron as OnCron
+    from pyhudi_dagster.service_settings import Services as Services
     from pyhudi_dagster.services import ServiceState as ServiceState
     from pyhudi_dagster.services import service_states as service_states
     from pyhudi_dagster.settings import HudiWrite as HudiWrite
@@ -40,6 +48,7 @@ _HOMES = {
     "Backfill": "partitions",
     "Changes": "incremental",
     "CheckpointGapError": "errors",
+    "Every": "service_settings",
     "ForeignRowsError": "errors",
     "HudiAssetInfo": "info",
     "HudiAutomation": "automation",
@@ -49,10 +58,17 @@ _HOMES = {
     "HudiTableDefinition": "translator",
     "HudiTranslator": "translator",
     "HudiWrite": "settings",
+    "Keep": "service_settings",
+    "OnCron": "service_settings",
+    "PerTableJob": "service_policy",
     "RunEndedError": "errors",
+    "ServicePolicy": "service_policy",
     "ServiceState": "services",
+    "Services": "service_settings",
+    "SharedSession": "service_policy",
     "SparkResource": "spark_session",
     "TableMismatchError": "errors",
+    "build_hudi_services": "service_definitions",
     "checked_definitions": "definition_check",
     "chunked": "partitions",
     "commit_event": "events",

@@ -28,6 +28,7 @@ from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.late_data import report_late
 from pyhudi_dagster.partitions import Backfill, ForeignRows, HudiPartitions
 from pyhudi_dagster.resource import HudiLakeResource
+from pyhudi_dagster.service_settings import Services
 from pyhudi_dagster.settings import HudiWrite, Operation, TableSettings, checked_operation, names
 from pyhudi_dagster.translator import HudiTableDefinition, HudiTranslator
 
@@ -141,6 +142,7 @@ def hudi_asset(
     on_foreign_rows: ForeignRows = "fail",
     changes_of: Mapping[str, dg.CoercibleToAssetKey | dg.AssetsDefinition | dg.AssetSpec] | None = None,
     deps: Sequence[Any] = (),
+    services: Services | None = None,
     lake: str = "lake",
     translator: HudiTranslator | None = None,
     **asset_arguments: Any,
@@ -164,6 +166,7 @@ def hudi_asset(
                 alternatively pass Dagster's ``backfill_policy``.
         on_foreign_rows: action for rows outside the run's partitions: fail, drop, or allow.
         changes_of: maps a `Changes` parameter to its upstream asset (an asset, its spec or its key) if their names differ.
+        services: the table services that Dagster runs, and when; see `build_hudi_services`. Commits then run none of them.
         lake: resource key of the `HudiLakeResource`.
         translator: defines the asset's key, table name, group and other attributes.
         asset_arguments: all other arguments of an asset or of ``dagster.multi_asset``.
@@ -183,6 +186,7 @@ def hudi_asset(
         operation=checked_operation(operation),
         changes_of=changes_of or {},
         deps=deps,
+        services=services,
         lake=lake,
         translator=translator or HudiTranslator(),
         further=asset_arguments,
@@ -204,6 +208,7 @@ class _Declared:
     operation: Operation
     changes_of: Mapping[str, Any]
     deps: Sequence[Any]
+    services: Services | None
     lake: str
     translator: HudiTranslator
     further: Mapping[str, Any]
@@ -245,7 +250,12 @@ class _Declared:
             )
         if partitions and isinstance(self.settings.schema, pa.Schema):
             partitions.check_types(self.settings.schema)
-        return HudiAssetInfo(key, table, self.settings, partitions, self.on_foreign_rows, self.operation, self.lake)
+        settings = self.settings
+        if self.services is not None:
+            settings = self.services.applied_to(key.to_user_string(), settings)
+        return HudiAssetInfo(
+            key, table, settings, partitions, self.on_foreign_rows, self.operation, self.lake, self.services
+        )
 
 
 def _upstream(lake: HudiLakeResource, name: str) -> hudi.HudiTable:

@@ -25,7 +25,9 @@ class RunFacts:
     code_location: str
 
 
-def run_facts_of(context: dg.AssetExecutionContext | dg.OutputContext, key: dg.AssetKey) -> RunFacts | None:
+def run_facts_of(
+    context: dg.AssetExecutionContext | dg.OpExecutionContext | dg.OutputContext, key: dg.AssetKey
+) -> RunFacts | None:
     """The facts of the running step; None for a direct call without a run, for example in a unit test.
 
     ``get_step_execution_context()``, and ``OutputContext.step_context`` for an output; of it ``step.key``, ``previous_attempt_count`` and

@@ -57,7 +57,9 @@ class Identity:
 
 
 def identity_of(
-    context: dg.AssetExecutionContext | dg.OutputContext, asset_key: dg.AssetKey, action: str = WRITE
+    context: dg.AssetExecutionContext | dg.OpExecutionContext | dg.OutputContext,
+    asset_key: dg.AssetKey,
+    action: str = WRITE,
 ) -> Identity:
     """The identity of the running step, for an action on the asset's table; without a run if the asset was called directly."""
     facts, partitions = run_facts_of(context, asset_key), partitions_text(partition_keys_of(context))
@@ -78,7 +80,7 @@ def identity_of(
     )
 
 
-def partition_keys_of(context: dg.AssetExecutionContext | dg.OutputContext) -> Sequence[str]:
+def partition_keys_of(context: dg.AssetExecutionContext | dg.OpExecutionContext | dg.OutputContext) -> Sequence[str]:
     """The partition keys of the run, none for a run without partitions."""
     if isinstance(context, dg.OutputContext):
         return list(context.asset_partition_keys) if context.has_asset_partitions else []

@@ -14,6 +14,7 @@ import dagster as dg
 
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.partitions import ForeignRows, HudiPartitions
+from pyhudi_dagster.service_settings import Services
 from pyhudi_dagster.settings import Operation, TableSettings, checked_operation, names
 
 INFO = "hudi/info"
@@ -31,6 +32,7 @@ class HudiAssetInfo:
         on_foreign_rows: action for rows outside the partitions of a run.
         operation: the write operation, unless the asset returns another one at run time.
         lake: the key of the lake resource.
+        services: the table services that Dagster runs; their options are in ``settings``.
     """
 
     key: dg.AssetKey
@@ -40,6 +42,7 @@ class HudiAssetInfo:
     on_foreign_rows: ForeignRows = "fail"
     operation: Operation = "upsert"
     lake: str = "lake"
+    services: Services | None = None
 
     def __post_init__(self) -> None:
         name = self.key.to_user_string()
@@ -71,6 +74,7 @@ class HudiAssetInfo:
             "ordering": settings.ordering,
             "operation": self.operation,
             "on_foreign_rows": self.on_foreign_rows if self.partitions else None,
+            "services": repr(self.services) if self.services else None,
         }
         return {name: value for name, value in entries.items() if value}
 

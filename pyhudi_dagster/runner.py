@@ -65,7 +65,11 @@ class Published:
     commit_seconds: float
 
 
-def step_of(context: dg.AssetExecutionContext | dg.OutputContext, key: dg.AssetKey, action: str = "write") -> Step:
+def step_of(
+    context: dg.AssetExecutionContext | dg.OpExecutionContext | dg.OutputContext,
+    key: dg.AssetKey,
+    action: str = "write",
+) -> Step:
     """The running step, for an action on the asset's table."""
     facts = run_facts_of(context, key)
     instance, run = (None, None) if facts is None else (facts.instance, facts.run)

@@ -1,4 +1,4 @@
-"""The table services of a table and what each would do now, for Dagster's ops, checks and metadata.
+"""The table services of a table and what each would do now, for Dagster's ops, sensors, checks and metadata.
 
 The list comes from ``table.services``. This module contains no names of services, so it also lists a service that is new in the core.
 """
@@ -19,10 +19,13 @@ class ServiceState:
     Attributes:
         name: its name; ``table.services[name].run()`` runs it.
         summary: what the service does, in one line.
-        due: whether it has something to do now.
+        due: whether it has something to do and its trigger says that it is time.
         plan: what it would do now, as a sentence.
         why_not: why it has nothing to do, or why it does not do more.
         figures: numbers of the plan: counts, bytes, seconds.
+        waiting: requested times of the plans on the timeline that no process executes, whoever made them.
+        under_way: requested times of the plans that somebody executes.
+        reason: why it does not run now, such as ``3 of 5 delta commits``; for a service that is due, what it leaves out.
     """
 
     name: str
@@ -31,13 +34,33 @@ class ServiceState:
     plan: str
     why_not: str
     figures: Mapping[str, int | float]
+    waiting: tuple[str, ...] = ()
+    under_way: tuple[str, ...] = ()
+    reason: str = ""
 
 
 def service_states(table: hudi.HudiTable) -> tuple[ServiceState, ...]:
     """The services of a table, in the order in which they run after a commit. Reads the table and changes nothing."""
-    return tuple(_state(name, service) for name, service in table.services.items())
+    return tuple(state_of(name, service) for name, service in table.services.items())
 
 
-def _state(name: str, service: hudi.TableService[Any]) -> ServiceState:
-    plan = service.plan()
-    return ServiceState(name, service.summary, bool(plan), str(plan), plan.why_not, dict(plan.figures))
+def state_of(name: str, service: hudi.TableService[Any]) -> ServiceState:
+    """One service of a table. Reads the table and changes nothing."""
+    plan, under_way = service.plan(), tuple(instant.requested_time for instant in service.under_way())
+    reason = str(getattr(plan, "trigger", "")) if plan else plan.why_not
+    if under_way:
+        reason = f"another process executes {', '.join(under_way)}; {reason}"
+    due = bool(plan) and bool(
+        getattr(plan, "due", True)
+    )  # without a trigger it is due as soon as there is something to do
+    return ServiceState(
+        name,
+        service.summary,
+        due,
+        str(plan),
+        plan.why_not,
+        dict(plan.figures),
+        tuple(instant.requested_time for instant in service.waiting()),
+        under_way,
+        reason if not due else plan.why_not,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from pyhudi_dagster.errors import definition_error
@@ -24,6 +24,10 @@ class TableSettings:
     table_type: str = "copy_on_write"
     schema: Any = None
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def with_options(self, options: Mapping[str, str]) -> TableSettings:
+        """The same settings with further options, which override those of the same name."""
+        return replace(self, options={**self.options, **options})
 
 
 @dataclass(frozen=True, slots=True)

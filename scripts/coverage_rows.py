@@ -325,7 +325,10 @@ ROWS: dict[str, dict[str, Row]] = {
         "U8": Row("A read-optimized query that reports its age and what it omits, or refuses"),
         "U9": Row("", "Verified erasure: delete, compact, clean, then search for the bytes"),
         "U10": Row("", "A Dagster sensor by completion times"),
-        "U11": Row("", "Table services as Dagster assets and jobs"),
+        "U11": Row(
+            "Table services as Dagster jobs, schedules and a sensor: dry runs, a reason for every no, one executor of a plan",
+            "a compaction as the materialization of a read-optimized asset",
+        ),
         "U12": Row("", "Asset checks for tables"),
         "U13": Row("A read-only doctor: timeline, files, metadata table, indexes, locks"),
         "U14": Row("One commit path for Spark and for Arrow in one process"),

@@ -96,7 +96,11 @@ class Archival(TableService[ArchivalResult]):
 
     def plan(self) -> ArchivalPlan:
         """What `run` would archive now, and what keeps more from going. Changes nothing."""
-        return plan_now(self.context, rules_of(self.context, triggered=False))
+        plan = plan_now(self.context, rules_of(self.context, triggered=False))
+        if not plan:
+            return plan
+        triggered = plan_now(self.context, rules_of(self.context, triggered=True))
+        return replace(plan, due=bool(triggered), trigger="" if triggered else triggered.why_not)
 
     def schedule(self) -> None:
         """None: Hudi knows no scheduled archival. Use `run`, from any process."""

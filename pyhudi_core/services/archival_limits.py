@@ -76,10 +76,15 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class ArchivalPlan:
-    """The instants to archive, by requested time; falsy, with the reason, when there are none."""
+    """The instants to archive, by requested time; falsy, with the reason, when there are none.
+
+    ``due``: whether commits would archive them now; if not, ``trigger`` says what they wait for.
+    """
 
     instants: tuple[Instant, ...] = ()
     why_not: str = ""
+    trigger: str = ""
+    due: bool = False
 
     @property
     def figures(self) -> dict[str, int | float]:

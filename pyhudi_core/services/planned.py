@@ -91,15 +91,23 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         body = plan.encode(transaction.sync_marker)
         return put_plan(transaction, body, lambda found: self._refuse_outdated(transaction, plan, found))
 
+    def waiting(self) -> list[Instant]:
+        """The plans on the timeline that no process executes, oldest first."""
+        return self._free(self._pending())
+
+    def under_way(self) -> list[Instant]:
+        """The plans on the timeline that somebody executes."""
+        return [plan for plan in self._pending() if not execution.is_free(self.context, plan)]
+
     def take_over(self) -> R:
         """Execute to their end the plans that a dead process began to execute."""
-        begun = [i for i in self._free(self._pending()) if i.state is State.INFLIGHT]
+        begun = [i for i in self.waiting() if i.state is State.INFLIGHT]
         return self._execute_all(begun, f"no dead process has left a {self.noun}", None)
 
     def _run(self, how: Execution, retries: Retries) -> R:
         """Execute the plans that are there and that no process executes; then plan and execute."""
         done = self._nothing("")
-        for plan in self._free(self._pending()):
+        for plan in self.waiting():
             done = done.and_then(retries.until_done(partial(self._execute, plan.requested_time, how)))
         return done.and_then(super()._run(how, retries))
 
@@ -145,7 +153,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
 
     def _inline(self, engine: Engine | None) -> None:
         """Execute the plans that no process executes, then plan and execute what is due."""
-        self._execute_all(self._free(self._pending()), "", engine)
+        self._execute_all(self.waiting(), "", engine)
         scheduled = self.schedule(triggered=True)
         if scheduled is not None:
             self._execute_all([scheduled], "", engine)

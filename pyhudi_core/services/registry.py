@@ -33,3 +33,8 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
 def services_of(context: TableContext) -> dict[str, TableService[Any]]:
     """The services of one table, by name."""
     return {kind.name: kind(context) for kind in SERVICES}
+
+
+def service_kinds() -> tuple[type[TableService[Any]], ...]:
+    """The services that a table of this release has, in the order in which they run: for programs that name them before they open a table."""
+    return SERVICES

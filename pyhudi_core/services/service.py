@@ -158,6 +158,14 @@ class TableService(ABC, Generic[R]):
     def _how(self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None) -> Execution:
         return Execution(engine_for(None, self.context.runtime.executor, spark), gate, extra_metadata or {})
 
+    def waiting(self) -> list[Instant]:
+        """The plans on the timeline that no process executes, oldest first, whoever made them; empty if plans are not there. Changes nothing."""
+        return []
+
+    def under_way(self) -> list[Instant]:
+        """The plans on the timeline that a process executes now, or that a program began which does not show whether it is alive."""
+        return []
+
     @abstractmethod
     def take_over(self) -> R:
         """Finish what dead processes left of this service."""

@@ -1,4 +1,4 @@
-"""docs/dagster.md, and the page on incremental assets, are guides that run: every snippet, in its order, in one process."""
+"""docs/dagster.md, and the pages on incremental assets and on services, are guides that run: every snippet, in its order, in one process."""
 
 import re
 import sys
@@ -38,6 +38,15 @@ def test_the_snippets_on_incremental_assets_run(monkeypatch):
     for code in snippets(page.read_text()):
         exec(compile(code, page.name, "exec"), module.__dict__)
     assert {"totals", "cleaned"} <= set(module.__dict__)
+
+
+def test_the_snippets_on_services_run_and_what_they_assert_holds(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    page = PAGE.with_name("dagster-services.md")
+    module = types.ModuleType("services_guide")
+    monkeypatch.setitem(sys.modules, "services_guide", module)
+    for number, code in enumerate(snippets(page.read_text())):
+        exec(compile(code, f"{page.name}, snippet {number + 1}", "exec"), module.__dict__)
 
 
 def test_every_part_of_the_guide_has_a_snippet():

@@ -35,6 +35,17 @@ def copy(orders: Changes) -> pa.Table: ...
 lake = HudiLakeResource(warehouse="lake")
 defs = dg.Definitions(assets=[orders, copy], resources={"lake": lake, "hudi": HudiIOManager(lake=lake)})
 """
+WITH_SERVICES = (
+    WITH_HUDI
+    + """
+from pyhudi_dagster import Every, Services, build_hudi_services
+
+@hudi_asset(record_key="id", services=Services(cleaning=Every(commits=5)))
+def kept() -> pa.Table: ...
+
+defs = dg.Definitions.merge(defs, dg.Definitions(assets=[kept]), build_hudi_services(lake, [kept]))
+"""
+)
 
 
 def python(code: str) -> str:
@@ -45,7 +56,11 @@ def python(code: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("loading", [WITH_HUDI, "from definitions import defs"], ids=["own definitions", "the demo"])
+@pytest.mark.parametrize(
+    "loading",
+    [WITH_HUDI, WITH_SERVICES, "from definitions import defs"],
+    ids=["own definitions", "services", "the demo"],
+)
 def test_loading_definitions_imports_neither_pyspark_nor_pandas(loading):
     names = f"import sys; print([name for name in sys.modules if name.partition('.')[0] in {HEAVY!r}][:5])"
     assert python(f"{loading}\ndefs.resolve_asset_graph()\n{names}") == "[]"

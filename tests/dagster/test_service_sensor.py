@@ -1,0 +1,222 @@
+"""The sensor and the schedules of services start a run only if there is something to do, and otherwise say why."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import psutil
+import pytest
+from support.dagster_services import SERVICES, definitions, filled, orders_asset, tick
+
+from pyhudi_dagster import Every, Keep, OnCron, PerTableJob, ServicePolicy, Services, SharedSession
+
+pytestmark = pytest.mark.row("U11")
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Clock:
+    now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def asked(result):
+    """The services that a tick asks for, by job."""
+    return {
+        request.job_name: {
+            name: op["config"]["when"]
+            for name, op in request.run_config["ops"].items()
+            if op["config"]["when"] != "never"
+        }
+        for request in result.run_requests
+    }
+
+
+def test_a_run_starts_only_when_a_service_is_due_and_until_then_the_tick_gives_the_reason(lake, instance, clock):
+    asset = orders_asset(Services(compaction=Every(commits=3)))
+    defs = definitions(lake, asset, clock=clock)
+    assert tick(defs, instance, lake).skip_message == "Nothing to do. orders: the table does not exist yet"
+
+    filled(lake, asset, 2)
+    waiting = tick(defs, instance, lake)
+    assert not waiting.run_requests
+    assert "compaction: 2 of 3 delta commits" in waiting.skip_message
+
+    filled(lake, asset, 1)
+    assert asked(tick(defs, instance, lake, waiting.cursor)) == {"hudi__orders__services": {"compaction": "due"}}
+
+
+def test_a_plan_that_another_program_made_is_executed_although_no_trigger_names_its_service(lake, instance):
+    asset = orders_asset(None)
+    table = filled(lake, asset, 2)
+    assert not tick(definitions(lake, asset), instance, lake).run_requests
+    table.compaction.schedule()
+    assert asked(tick(definitions(lake, asset), instance, lake)) == {
+        "hudi__orders__services": {"compaction": "planned"}
+    }
+
+
+def test_while_a_run_of_the_tables_services_waits_or_works_no_other_is_started(lake, instance):
+    asset = orders_asset(SERVICES)
+    filled(lake, asset, 3)
+    defs = definitions(lake, asset)
+    instance.create_run_for_job(
+        defs.resolve_job_def("hudi__orders__services"),
+        status=dg.DagsterRunStatus.STARTED,
+        tags={"hudi/table": "orders", "hudi/services": "table"},
+    )
+    assert "a run of its services is under way" in tick(defs, instance, lake).skip_message
+
+
+def test_a_run_for_many_tables_counts_for_each_of_its_tables(lake, instance):
+    asset = orders_asset(SERVICES)
+    filled(lake, asset, 3)
+    defs = definitions(lake, asset)
+    config = {"ops": {"tables": {"config": {"tables": {"orders": {"compaction": "due"}}}}}}
+    instance.create_run_for_job(
+        defs.resolve_job_def("hudi__services"),
+        status=dg.DagsterRunStatus.STARTING,
+        run_config=config,
+        tags={"hudi/services": "batch"},
+    )
+    assert "a run of its services is under way" in tick(defs, instance, lake).skip_message
+
+
+def test_what_a_run_did_not_end_is_asked_for_again_later_and_not_in_every_tick(lake, instance, clock):
+    asset = orders_asset(SERVICES)
+    filled(lake, asset, 3)
+    defs = definitions(lake, asset, clock=clock, policy=ServicePolicy(again_minutes=10))
+    first = tick(defs, instance, lake)
+    assert first.run_requests
+    second = tick(defs, instance, lake, first.cursor)
+    assert second.skip_message == "Nothing to do. orders: asked for compaction at 12:00 UTC; nothing is new since"
+    clock.now += timedelta(minutes=10)
+    assert tick(defs, instance, lake, second.cursor).run_requests
+
+
+@pytest.mark.parametrize("cursor", ["no JSON", "[]", '{"v": 99, "t": {}}', '{"v": 1, "t": {"orders": {"other": 1}}}'])
+def test_a_cursor_that_cannot_be_read_costs_an_examination_and_nothing_else(lake, instance, cursor):
+    asset = orders_asset(SERVICES)
+    filled(lake, asset, 3)
+    assert tick(definitions(lake, asset), instance, lake, cursor).run_requests
+
+
+def test_in_quiet_hours_neither_sensor_nor_schedule_starts_anything(lake, instance, clock):
+    asset = orders_asset(Services(compaction=Every(commits=2), clustering=OnCron("0 3 * * *")))
+    filled(lake, asset, 3)
+    defs = definitions(lake, asset, clock=clock, policy=ServicePolicy(quiet_hours="11:00-13:00"))
+    assert tick(defs, instance, lake).skip_message == "The quiet hours 11:00-13:00 UTC are on."
+    assert scheduled(defs, instance, lake).skip_message == "The quiet hours 11:00-13:00 UTC are on."
+    clock.now += timedelta(hours=1)
+    assert tick(defs, instance, lake).run_requests
+
+
+@pytest.mark.parametrize(
+    ("hours", "zone", "quiet"),
+    [
+        ("11:59-12:01", "UTC", True),
+        ("12:00-13:00", "UTC", True),
+        ("11:00-12:00", "UTC", False),
+        ("22:00-06:00", "UTC", False),
+        ("22:00-13:00", "UTC", True),
+        (["01:00-02:00", "11:30-12:30"], "UTC", True),
+        ("13:00-14:00", "Europe/Berlin", True),
+    ],
+)
+def test_quiet_hours_begin_inclusively_end_exclusively_and_may_pass_midnight(hours, zone, quiet):
+    assert bool(ServicePolicy(quiet_hours=hours, timezone=zone).quiet_at(NOON)) is quiet
+
+
+def scheduled(defs, instance, lake, name="hudi__orders__clustering"):
+    with dg.build_schedule_context(instance=instance, resources={"lake": lake}) as context:
+        return defs.resolve_schedule_def(name).evaluate_tick(context)
+
+
+def test_a_schedule_starts_its_service_only_if_there_is_something_to_do(lake, instance):
+    asset = orders_asset(Services(clustering=OnCron("0 3 * * *", by="id", timezone="Europe/Berlin")))
+    defs = definitions(lake, asset)
+    schedule = defs.resolve_schedule_def("hudi__orders__clustering")
+    assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 3 * * *", "Europe/Berlin")
+    assert scheduled(defs, instance, lake).skip_message == "The table does not exist yet."
+
+    table = filled(lake, asset, 2)
+    (request,) = scheduled(defs, instance, lake).run_requests
+    assert request.run_config["ops"]["clustering"]["config"]["when"] == "always"
+    table.clustering.run()
+    assert scheduled(defs, instance, lake).skip_message.startswith("Nothing to cluster")
+
+
+def test_a_service_on_a_schedule_is_not_started_by_the_sensor(lake, instance):
+    asset = orders_asset(Services(clustering=OnCron("0 3 * * *", by="id")))
+    filled(lake, asset, 9)
+    assert not tick(definitions(lake, asset), instance, lake).run_requests
+
+
+def test_a_shared_session_looks_after_many_tables_in_one_run_and_a_batch_has_a_limit(lake, instance):
+    assets = [orders_asset(SERVICES, key=name) for name in ("a", "b", "c")]
+    for asset in assets:
+        filled(lake, asset, 3)
+    requests = tick(definitions(lake, *assets, runner=SharedSession(batch=2)), instance, lake).run_requests
+    assert {request.job_name for request in requests} == {"hudi__services"}
+    batches = [request.run_config["ops"]["tables"]["config"]["tables"] for request in requests]
+    assert [sorted(batch) for batch in batches] == [["a", "b"], ["c"]]
+    assert batches[0]["a"] == {"compaction": "due"}
+
+    own = tick(definitions(lake, *assets, runner=PerTableJob()), instance, lake).run_requests
+    assert [request.job_name for request in own] == [f"hudi__{name}__services" for name in ("a", "b", "c")]
+
+
+def test_a_table_that_cannot_be_read_does_not_keep_the_sensor_from_the_others(lake, instance):
+    broken, well = orders_asset(SERVICES, key="broken"), orders_asset(SERVICES, key="well")
+    filled(lake, broken, 1), filled(lake, well, 3)
+    Path(lake.location("broken"), ".hoodie/hoodie.properties").write_text("hoodie.table.version=three")
+    result = tick(definitions(lake, broken, well), instance, lake)
+    assert asked(result) == {"hudi__well__services": {"compaction": "due"}}
+
+    alone = tick(definitions(lake, broken), instance, lake)
+    assert alone.skip_message.startswith("Nothing to do. broken: it cannot be examined:")
+
+
+def test_a_tick_without_time_continues_with_the_tables_that_waited_longest(lake, instance, monkeypatch):
+    from pyhudi_dagster import service_sensor
+
+    assets = [orders_asset(SERVICES, key=name) for name in ("first", "second")]
+    for asset in assets:
+        filled(lake, asset, 1)
+    defs = definitions(lake, *assets)
+    moments = iter([0.0, 1.0, 99.0])
+    with monkeypatch.context() as patched:
+        patched.setattr(service_sensor.time, "monotonic", lambda: next(moments, 99.0))
+        short = tick(defs, instance, lake)
+    assert "second: the tick had no time left" in short.skip_message
+    assert json.loads(short.cursor)["t"]["second"]["at"] == 0
+    filled(lake, assets[1], 2)
+    assert asked(tick(defs, instance, lake, short.cursor)) == {"hudi__second__services": {"compaction": "due"}}
+
+
+def test_what_dead_writers_left_is_rolled_back_although_no_asset_names_that_service(lake, instance):
+    from support.planned_services import expire
+
+    asset = orders_asset(None)
+    table = filled(lake, asset, 1)
+    dead = table.begin("upsert")
+    dead.write(table.scan(columns=["id", "amount", "ts"]).to_arrow())
+    expire(table, dead.instant)
+    assert asked(tick(definitions(lake, asset), instance, lake)) == {"hudi__orders__services": {"failed_writes": "due"}}
+
+
+def test_a_tick_starts_no_jvm(lake, instance):
+    asset = orders_asset(Services(compaction=Every(commits=2), cleaning=Keep(commits=1), clustering=Every(commits=1)))
+    filled(lake, asset, 3)
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    assert tick(definitions(lake, asset, runner=SharedSession(spark=True)), instance, lake).run_requests
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
