@@ -6,6 +6,7 @@ A `RowFilter` is a value that tasks carry to other processes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -74,20 +75,21 @@ class RowFilter:
             own = replace(self, keys=self.keys_by_partition[piece.partition], keys_by_partition=None)
             yield from own.read_slice(storage, piece, merging)
             return
-        try:
-            with at_table(storage.location):
-                constants = constants_of(piece.partition, merging.config, self.schema)
-                for batch in self._rows(storage, piece, merging):
-                    kept = self._keep(with_constants(batch, constants))
-                    if kept.num_rows:
-                        yield kept.select(list(self.columns))
-        except ObjectNotFoundError as error:
-            raise SnapshotExpiredError(
-                "A file of this read is missing: it was cleaned after the read began",
-                table=storage.location,
-                path=error.path,
-                hint="Read the newest state, and raise hoodie.clean.commits.retained to keep more commits.",
-            ) from error
+        with _reading(storage):
+            constants = constants_of(piece.partition, merging.config, self.schema)
+            for batch in self._rows(storage, piece, merging):
+                kept = self._keep(with_constants(batch, constants))
+                if kept.num_rows:
+                    yield kept.select(list(self.columns))
+
+    def count_slice(self, storage: Storage, piece: FileSlice, merging: Merging) -> int:
+        """The number of requested rows of one slice: from the footer if all rows of its base file are requested. Raises as `read_slice`."""
+        limits = (self.predicate, self.changed_by, self.keys, self.keys_by_partition)
+        if piece.base is None or piece.logs or any(limit is not None for limit in limits):
+            narrow = replace(self, columns=self.columns[:1])
+            return sum(batch.num_rows for batch in narrow.read_slice(storage, piece, merging))
+        with _reading(storage), storage.open_input(piece.base.path) as source:
+            return sum(BaseFileReader(source, piece.base.path).row_group_rows)
 
     def _rows(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
         """Read at least the requested rows, with the columns to read."""
@@ -121,6 +123,21 @@ class RowFilter:
             times = pa.array(sorted(self.changed_by), pa.string())
             batch = batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=times))
         return batch if self.predicate is None else matching(batch, self.predicate.expression)
+
+
+@contextmanager
+def _reading(storage: Storage) -> Iterator[None]:
+    """Errors of a read name the table; a missing file says that its state has expired."""
+    try:
+        with at_table(storage.location):
+            yield
+    except ObjectNotFoundError as error:
+        raise SnapshotExpiredError(
+            "A file of this read is missing: it was cleaned after the read began",
+            table=storage.location,
+            path=error.path,
+            hint="Read the newest state, and raise hoodie.clean.commits.retained to keep more commits.",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

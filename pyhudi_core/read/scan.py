@@ -98,6 +98,35 @@ class Scan:
         )
         return pa.Table.from_batches([batch for batches in read for batch in batches], self.schema)
 
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream, read while it is consumed; memory as for `to_batches`."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows for every library that takes Arrow's C stream interface: pyarrow, polars, pandas, DuckDB and others."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """Read all rows into a pandas DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    def head(self, rows: int = 5) -> pa.Table:
+        """Read the first rows, and no more files than they need. Which rows are first is not defined, but stays the same for one scan."""
+        found: list[pa.RecordBatch] = []
+        left = rows
+        for batch in self.to_batches() if rows > 0 else ():
+            found.append(batch.slice(0, left))
+            left -= found[-1].num_rows
+            if left == 0:
+                break
+        return pa.Table.from_batches(found, self.schema)
+
+    def count(self) -> int:
+        """The number of rows. Only the footer is read of a file of which all rows count; else the columns that decide which rows do."""
+        return sum(
+            self.executor.map(lambda piece: self.rows.count_slice(self.storage, piece, self.merging), self.slices())
+        )
+
     def to_spark(self, spark: Any) -> Any:
         """Return the rows as a DataFrame of this Spark session; its executors read them when it is used. Raises
         `ConfigError` for a session of Spark Connect.
