@@ -30,7 +30,6 @@ from pyhudi_core.services.of_table import TableServices
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.commit_search import commits_holding
-from pyhudi_core.timeline.savepoints import Savepoint
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.requested_rollbacks import Rollback, roll_back_on_request
 from pyhudi_core.transaction.status import CommitStatus, commit_status
@@ -272,10 +271,6 @@ class HudiTable(TableServices):
         time = instant.requested_time if isinstance(instant, Instant) else instant
         with self._home.verb() as context:
             return roll_back_on_request(context, time)
-
-    def savepoint(self, instant: Instant | str | None = None, comment: str = "") -> Savepoint:
-        """Make a savepoint of a completed commit, the newest if none is given: its state stays readable."""
-        return self.savepoints.create(instant, comment)
 
     def commit_status(self, token: str) -> CommitStatus:
         """Return whether the write with this token was committed or not, or is undecided (only this answer can change later)."""

@@ -56,7 +56,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "C7": Row("indexing, as Hudi writes it", "indexing itself"),
         "C8": Row("rollback"),
         "C9": Row("savepoint, as Hudi writes it; made and deleted"),
-        "C10": Row("restore, as Hudi writes it", "restoring itself"),
+        "C10": Row("restore, as Hudi writes it, and by this package"),
         "C11": Row("clustering, planned and executed here or by Hudi"),
     },
     "Tables and queries": {
@@ -237,7 +237,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "N12": Row("", "Expiry of partitions"),
         "N13": Row("", "Import of existing Parquet files"),
         "N14": Row("Validators before a commit: Python callables, and ready-made rules"),
-        "N15": Row("Savepoints as calls", "restore as a call"),
+        "N15": Row("Savepoints and restores as calls, and as commands"),
         "N16": Row("", "Services scheduled by the amount of changes"),
     },
     "Locks and strategies": {

@@ -10,6 +10,7 @@ from pyhudi_core.cli.cluster import cluster
 from pyhudi_core.cli.compact import compact
 from pyhudi_core.cli.metadata import metadata
 from pyhudi_core.cli.repair import repair
+from pyhudi_core.cli.restore import restore
 from pyhudi_core.cli.savepoint import savepoint
 from pyhudi_core.cli.services import services
 from pyhudi_core.cli.status import status
@@ -23,5 +24,18 @@ def main() -> None:
     """Examine Apache Hudi tables (version 8), and look after them."""
 
 
-for _command in (check, clean, cluster, compact, metadata, repair, savepoint, services, status, sweep, timeline):
+for _command in (
+    check,
+    clean,
+    cluster,
+    compact,
+    metadata,
+    repair,
+    restore,
+    savepoint,
+    services,
+    status,
+    sweep,
+    timeline,
+):
     main.add_command(_command)

@@ -251,7 +251,7 @@ def conflict_error(
         )
     if conflict.instant.action is Action.RESTORE and conflict.instant.is_pending:
         message = f"The restore {conflict.instant.requested_time} is pending, so the content of the table is not known"
-        do = "let the program that began it finish it, then begin a new write"
+        do = "begin a new write when it has ended. If no process executes it, `table.restores.run()` or `pyhudi restore LOCATION --execute` does"
     return CommitConflictError(
         message,
         conflict=conflict,

@@ -17,7 +17,7 @@ from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Insta
 from pyhudi_core.timeline.active import Timeline
 
 _GO_ALONG = frozenset({Action.CLEAN, Action.ROLLBACK})
-_PENDING = WRITE_ACTIONS | {Action.ROLLBACK, Action.RESTORE}
+_PENDING = WRITE_ACTIONS | {Action.ROLLBACK}
 _EXTRA_FOR_CLEANING = 2
 # Commits that changed no rows do not push others off the active timeline, but its length stays within so many times the limits.
 _MOST = 2
@@ -105,6 +105,9 @@ class ArchivalPlan:
 
 def plan_archival(state: ArchivalState, rules: ArchivalRules) -> ArchivalPlan:
     """What to archive now; ``why_not`` also says what kept more from going."""
+    restore = next((i for i in state.timeline if i.is_pending and i.action is Action.RESTORE), None)
+    if restore is not None:
+        return ArchivalPlan(why_not=f"the restore {restore.requested_time} is pending")
     saved = {i.requested_time for i in state.timeline if i.action is Action.SAVEPOINT}
     commits = [i for i in state.timeline if i.is_completed and i.action in DATA_ACTIONS]
     keep_min, keep_max = _kept(state, commits, rules)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, InvalidOptionError
 from pyhudi_core.metadata_table import names
@@ -99,7 +100,10 @@ class MetadataTableOf:
         Raises `UnsupportedTableError` if they could not be kept true or if another program is writing, and `DuplicateKeyError` if a record index is
         asked for and the table has a key twice.
         """
-        engine = engine_for(None, self.context.runtime.executor, spark)
+        return self.make(partitions, engine_for(None, self.context.runtime.executor, spark))
+
+    def make(self, partitions: Sequence[str] | None, engine: Engine) -> Built:
+        """`create`, on an engine that is there already."""
         return metadata_build.build_partitions(self.context, self._groups(partitions), engine)
 
     def drop(self) -> Dropped:

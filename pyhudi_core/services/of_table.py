@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pyhudi_core.model.instant import Instant
 from pyhudi_core.services.archival import Archival
 from pyhudi_core.services.cleaning import Cleaning
 from pyhudi_core.services.clustering import Clustering
@@ -16,9 +17,11 @@ from pyhudi_core.services.metadata_cleaning import MetadataCleaning
 from pyhudi_core.services.metadata_compaction import MetadataCompaction
 from pyhudi_core.services.metadata_tables import MetadataTableOf
 from pyhudi_core.services.registry import services_of
+from pyhudi_core.services.restores import RestoreResult, Restores
 from pyhudi_core.services.savepoints import Savepoints
 from pyhudi_core.services.service import TableService
 from pyhudi_core.services.sweep import Sweep
+from pyhudi_core.timeline.savepoints import Savepoint
 from pyhudi_core.transaction.home import TableHome
 
 
@@ -88,6 +91,24 @@ class TableServices:
         return Sweep(self._home.context())
 
     @property
+    def restores(self) -> Restores:
+        """The service that goes back to an earlier commit: ``plan(to)``, ``schedule(to)``, ``execute()``, ``run(to)``, ``take_over()``."""
+        return Restores(self._home.context())
+
+    @property
     def savepoints(self) -> Savepoints:
         """The savepoints: iterate over them, ``create(instant)``, ``delete(instant)``. Cleaning and archival keep the state of a savepoint."""
         return Savepoints(self._home.context())
+
+    def savepoint(self, instant: Instant | str | None = None, comment: str = "") -> Savepoint:
+        """Make a savepoint of a completed commit, the newest if none is given: its state stays readable."""
+        return self.savepoints.create(instant, comment)
+
+    def restore(
+        self, to: Instant | Savepoint | str | None = None, *, before: Instant | str | None = None
+    ) -> RestoreResult:
+        """Go back to the state of a commit or savepoint, or to the state before a commit; later commits are undone, and their files deleted.
+
+        ``table.restores.plan(to)`` shows before what would be undone, and why a restore is refused. Raises as `Restores.schedule`.
+        """
+        return self.restores.run(to, before=before)

@@ -19,7 +19,7 @@ from pyhudi_core.services.service import Execution, Figures, ServicePlan, Servic
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution
 from pyhudi_core.transaction.begin import Transaction, reserve
-from pyhudi_core.transaction.execution import Refusal
+from pyhudi_core.transaction.execution import Groundwork, Refusal
 from pyhudi_core.transaction.requested_plans import give_back, put_plan
 from pyhudi_core.write.checks import checked_extra
 from pyhudi_core.write.retrying import Retries
@@ -135,10 +135,15 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         work = self._read(chosen)
         if work is None:
             return self._nothing(f"the {self.noun} {chosen.requested_time} has ended")
-        begun = execution.begin_execution(self.context, chosen, by_name=requested_time is not None)
+        ground = self._groundwork(chosen, work, how)
+        begun = execution.begin_execution(self.context, chosen, by_name=requested_time is not None, groundwork=ground)
         if isinstance(begun, Refusal):
             return self._nothing(begun.why_not)
         return self._run_plan(begun, work, how)
+
+    def _groundwork(self, plan: Instant, work: W, how: Execution) -> Groundwork | None:
+        """What has to be there before the execution begins; None for most services."""
+        return None
 
     def _chosen(self, requested_time: str | None) -> tuple[Instant | None, str]:
         """The plan to execute; or None, and why."""

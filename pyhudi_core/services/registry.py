@@ -12,12 +12,14 @@ from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_core.services.metadata_archival import MetadataArchival
 from pyhudi_core.services.metadata_cleaning import MetadataCleaning
 from pyhudi_core.services.metadata_compaction import MetadataCompaction
+from pyhudi_core.services.restores import Restores
 from pyhudi_core.services.service import TableService
 from pyhudi_core.services.sweep import Sweep
 from pyhudi_core.transaction.context import TableContext
 
 SERVICES: tuple[type[TableService[Any]], ...] = (
     FailedWrites,
+    Restores,
     Compaction,
     Clustering,
     Cleaning,

@@ -10,7 +10,7 @@ a writer would rewrite older files and lose them.
 
 An archived instant can still have a completed file here: archival is deleting it, or ended before the deletion, or a delayed process
 published it again. Such a file has no pending file, which is how it is recognised. The archived timeline decides, and the instant is
-left out here.
+left out here. So is an instant that a restore undoes (``timeline/restored.py``).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Insta
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.timeline import restored
 from pyhudi_core.timeline.history import History
 
 _SHOWN = 20
@@ -142,7 +143,8 @@ class TimelineFolder:
     """Reads the active timeline of one table.
 
     ``history_path`` is relative to it. ``utc``: times never go back (local times do, once a year). ``clock`` waits for completed files that
-    another process is still writing; without it they are read as they are. ``latest`` is what the last `load` returned.
+    another process is still writing; without it they are read as they are. ``latest`` is what the last `load` returned, and ``undone`` the requested
+    times that it left out because restores name them.
     """
 
     storage: Storage
@@ -154,6 +156,8 @@ class TimelineFolder:
     clock: Clock | None = None
     _parsed: tuple[Names, Timeline] | None = None
     latest: Timeline | None = None
+    undone: frozenset[str] = frozenset()
+    _restores: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def history(self) -> History:
@@ -172,6 +176,7 @@ class TimelineFolder:
         if self._parsed is not None and self._parsed[0] == listed:
             return self._parsed[1]
         files, has_history = self._instants(listed)
+        files = self._not_undone(files)
         self._forget_archived(listed)
         timeline = Timeline.of(files, has_history)
         pending = {file.group for file in files if file.is_pending}
@@ -183,6 +188,21 @@ class TimelineFolder:
         archived = self.history.among(alone)
         return replace(timeline, instants=tuple(i for i in timeline if i not in archived)) if archived else timeline
 
+    def _not_undone(self, files: list[Instant]) -> list[Instant]:
+        """The files of instants that no restore names. The plan of a restore does not change, so each is read once."""
+        found = restored.begun(files)
+        self.undone = frozenset[str]().union(*map(self._named_by, found.values()))
+        return [file for file in files if not restored.is_undone(file, self.undone)] if self.undone else files
+
+    def _named_by(self, restore: Instant) -> frozenset[str]:
+        known = self._restores.get(restore.requested_time)
+        if known is None:
+            plan = Instant(restore.requested_time, Action.RESTORE, State.REQUESTED)
+            completed = self.file(restore) if restore.is_completed else None
+            known = restored.named_by(self.storage, self.file(plan), completed)
+            self._restores[restore.requested_time] = known
+        return known
+
     def _forget_archived(self, listed: Names) -> None:
         """Drop the cached content of deleted files, so that a process that writes for months does not keep every commit it ever read."""
         if len(self._commits) > _KEPT_COMMITS + len(listed[0]):
@@ -192,7 +212,7 @@ class TimelineFolder:
                     self._commits.pop(path, None)
 
     def files(self) -> tuple[list[Instant], bool]:
-        """Return every file of the active timeline, also of archived instants, and whether the folder of archived ones exists."""
+        """Return every file of the active timeline, also of archived and of undone instants, and whether the folder of archived ones exists."""
         return self._instants(self._names())
 
     def _names(self) -> Names:

@@ -23,8 +23,9 @@ from functools import partial
 from pyhudi_core.errors import CommitAbortedError, ObjectNotFoundError
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import heartbeat, layout, markers
+from pyhudi_core.transaction import heartbeat, layout, markers, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide
@@ -33,7 +34,7 @@ from pyhudi_core.transaction.record import Intent, Publication
 _DIGITS = 6
 _SALT_DIGITS = 7
 
-PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN})
+PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.RESTORE})
 """Actions whose requested file is a plan, which any process executes later."""
 
 
@@ -51,6 +52,16 @@ class Refusal:
     """Why a plan is not executed by this process, as a part of a sentence."""
 
     why_not: str
+
+
+@dataclass(frozen=True, slots=True)
+class Groundwork:
+    """What has to be before the inflight file is there, and is published by the same decision: the metadata table is taken off the table's list, and
+    a file of the protocol's storage is created, if it is not there.
+    """
+
+    path: str
+    body: bytes
 
 
 def salt_of(nonce: str) -> int:
@@ -72,19 +83,23 @@ def newest_executor(context: TableContext, requested_time: str) -> Executor | No
         return Executor(int(paths[-1].rpartition("/")[2]), "", "")
 
 
-def begin_execution(context: TableContext, plan: Instant, *, by_name: bool = False) -> Transaction | Refusal:
+def begin_execution(
+    context: TableContext, plan: Instant, *, by_name: bool = False, groundwork: Groundwork | None = None
+) -> Transaction | Refusal:
     """Register as the executor of a pending plan, and remove what a dead predecessor left. From here on no predecessor can complete it.
 
     Args:
         plan: the pending instant.
         by_name: the caller named this plan. An execution that nobody registered for and that has no heartbeat (Hudi's) is followed only then, and
             only if its inflight file is older than a heartbeat may be.
+        groundwork: what is published before the inflight file.
 
     Raises `LockError`, and `StorageError` if it is not known whether the process is registered; then its heartbeat expires.
     """
     registering = _Registering(
         context, plan.requested_time, plan.action, by_name, context.runtime.ids.uuid().replace("-", "")
     )
+    registering.groundwork = groundwork
     refusal = registering.look(context.folder.load())
     if refusal is not None:
         return Refusal(refusal)
@@ -174,6 +189,7 @@ class _Registering:
         changes: the storage's clock may be asked, by writing an object.
         refusal: why this process did not register.
         follows: somebody else has begun to execute the plan before.
+        groundwork: published before the inflight file.
         inflight_body: of the inflight file. Release 1.0 reads the plan of a clean from there, and removes a clean whose inflight file is empty.
     """
 
@@ -186,6 +202,7 @@ class _Registering:
     refusal: str = ""
     follows: bool = False
     inflight_body: bytes = b""
+    groundwork: Groundwork | None = None
 
     @property
     def body(self) -> bytes:
@@ -199,8 +216,14 @@ class _Registering:
     def staged_inflight(self) -> str:
         return f"{layout.staged(self.time, self.nonce)}.inflight"
 
+    @property
+    def staged_groundwork(self) -> str:
+        return f"{layout.staged(self.time, self.nonce)}.groundwork"
+
     def stage(self) -> None:
         """Write the bytes from which any process can publish the registration."""
+        if self.groundwork is not None:
+            self.context.root.put(self.staged_groundwork, self.groundwork.body)
         if self.action is Action.CLEAN:
             requested = self.context.folder.file(Instant(self.time, self.action, State.REQUESTED))
             with suppress(ObjectNotFoundError):  # it has ended, and the decision will find that
@@ -210,7 +233,8 @@ class _Registering:
 
     def sweep(self) -> None:
         """Remove the staged bytes."""
-        self.context.root.delete_many([self.staged, self.staged_inflight])
+        more = [self.staged_groundwork] if self.groundwork is not None else []
+        self.context.root.delete_many([self.staged, self.staged_inflight, *more])
 
     def look(self, timeline: Timeline) -> str | None:
         """Why this process may not execute the plan now; None if it may."""
@@ -219,6 +243,9 @@ class _Registering:
             return f"no {self.action} {self.time} is on the timeline"
         if found.is_completed:
             return f"the {self.action} {self.time} is completed"
+        restore = next((i for i in timeline.pending if i.action is Action.RESTORE), None)
+        if restore is not None and self.action is not Action.RESTORE:
+            return f"the restore {restore.requested_time} is pending"
         executor = newest_executor(self.context, self.time)
         self.follows = found.state is State.INFLIGHT
         if executor is not None and executor.nonce == self.nonce:
@@ -254,7 +281,7 @@ class _Registering:
         context.root.put(layout.heartbeat(self.time), self.body)
         number = 1 if executor is None else executor.number + 1
         path = f"{layout.executions(self.time)}/{number:0{_DIGITS}d}"
-        publications = [Publication(path, self.staged)]
+        publications = [*self._grounds(), Publication(path, self.staged)]
         bodies = {path: self.body}
         if not self.follows:
             inflight = context.folder.file(Instant(self.time, self.action, State.INFLIGHT))
@@ -270,6 +297,16 @@ class _Registering:
             tuple(publications),
         )
         return StagedIntent(intent, bodies)
+
+    def _grounds(self) -> list[Publication]:
+        """The groundwork that is not there yet."""
+        ground = self.groundwork
+        if ground is None:
+            return []
+        found = properties_file.read(self.context.storage)
+        listed = any(found.get(key) for key in (metadata_removal.LISTED, metadata_removal.INFLIGHT))
+        work = [] if self.context.root.head(ground.path) else [Publication(ground.path, self.staged_groundwork)]
+        return [*([metadata_removal.removal()] if listed else []), *work]
 
 
 def _beats_for(context: TableContext, requested_time: str, nonce: str) -> bool:

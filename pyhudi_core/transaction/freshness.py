@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pyhudi_core.errors import StorageError
 from pyhudi_core.model.instant import Instant, parse_file_name
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.timeline.restored import is_undone
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.transaction.record import Intent
@@ -48,9 +49,9 @@ def published(place: TablePlace, intent: Intent | None) -> list[Instant]:
 
 
 def _hides(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
-    """Whether the file is there although the timeline does not show it; archived instants are no more on it."""
+    """Whether the file is there although the timeline does not show it; archived and undone instants are no more on it."""
     shown = timeline.find(instant.requested_time, instant.action)
-    if shown is not None and shown.rank >= instant.rank:
+    if (shown is not None and shown.rank >= instant.rank) or is_undone(instant, context.folder.undone):
         return False
     if context.storage.head(context.folder.file(instant)) is None:
         return False

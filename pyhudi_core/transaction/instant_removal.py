@@ -17,3 +17,10 @@ def remove_instant(folder: TimelineFolder, requested_time: str, actions: Collect
     for instant in sorted(found, key=lambda instant: -instant.rank):
         folder.storage.delete(folder.file(instant))
     return found
+
+
+def remove_completed(folder: TimelineFolder, instant: Instant) -> None:
+    """Delete the completed file of an instant, looked up in the same way."""
+    for found in folder.files()[0]:
+        if found.group == instant.group and found.is_completed:
+            folder.storage.delete(folder.file(found))

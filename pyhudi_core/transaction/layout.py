@@ -10,6 +10,7 @@ STAGED = f"{PRIVATE}/staged"
 CLAIMS = f"{PRIVATE}/claims"
 UNSWEPT = f"{PRIVATE}/unswept"
 EXECUTIONS = f"{PRIVATE}/executions"
+RESTORES = f"{PRIVATE}/restores"
 METADATA_TABLE = ".hoodie/metadata"
 """The folder of the metadata table, which is a table of its own."""
 INITIAL_INSTANTS = "00000000000000"
@@ -34,3 +35,8 @@ def staged(requested_time: str, nonce: str) -> str:
 def executions(requested_time: str) -> str:
     """The folder of a plan's executors: one numbered file for each process that registered."""
     return f"{EXECUTIONS}/{requested_time}"
+
+
+def restore(requested_time: str) -> str:
+    """What a restore is going to delete, as its first executor found it."""
+    return f"{RESTORES}/{requested_time}"

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, UnsupportedTableError, at_table
 from pyhudi_core.file_groups.row_counts import rows_of_slices
@@ -289,6 +290,7 @@ class _Deciding:
             raise self._conflict(
                 "Another writer completed an instant, or changed the list of the metadata table's partitions"
             )
+        refuse_pending_restore(context, timeline)
         foreign = foreign_writes(context, timeline)
         if foreign:
             raise refusal(context, f"another program is writing ({', '.join(foreign)})")

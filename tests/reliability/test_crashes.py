@@ -161,6 +161,10 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "transaction/instant_removal.py:remove_instant",
         "delete",
     ): "of savepoints, which test_savepoint_crashes.py crashes at every call",
+    **dict.fromkeys(
+        (("timeline/restored.py:_read", "get"), ("transaction/instant_removal.py:remove_completed", "delete")),
+        "of restores, which test_restore_interleaved.py crashes at every call",
+    ),
     (
         "transaction/execution.py:stage",
         "get",

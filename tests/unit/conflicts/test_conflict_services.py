@@ -145,6 +145,6 @@ def test_no_write_is_made_while_a_restore_is_pending(location: str, state: str) 
     assert len(table.timeline.commits) == 1, "nothing was published"
     assert rows(table, "id", "price") == [(1, 1.0), (2, 1.0)]
     [finding] = [found for found in table.check().findings if found.kind is Kind.PENDING_FOREIGN]
-    assert "until the restore has ended" in finding.what_to_do
+    assert "until it has ended: finish it with" in finding.what_to_do
     restore.unlink()
     table.upsert(orders((3, "a", 1.0)))

@@ -1,0 +1,110 @@
+"""``pyhudi restore``: go back to the state of an earlier commit.
+
+Exit code 0: done, or with --plan: it can be done; 1: there is nothing to undo, to execute or to cancel, or with --plan: it would be refused;
+2: it was refused, or it failed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from pyhudi_core.cli.planned import refuse_instant_without_execute
+from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.opening import open_table
+from pyhudi_core.services.restore_plan import RestorePlan
+from pyhudi_core.services.restores import RestoreResult, Restores
+
+
+@click.command()
+@at_location
+@click.option(
+    "--to", help="The requested time of the commit (or of the commit with a savepoint) whose state comes back."
+)
+@click.option("--before", help="Instead: the requested time of the first commit that is undone.")
+@click.option("--plan", "only_plan", is_flag=True, help="Show what would be undone, and change nothing.")
+@click.option(
+    "--schedule",
+    "only_schedule",
+    is_flag=True,
+    help="Put the plan on the timeline; until it is executed nothing is written.",
+)
+@click.option(
+    "--execute", "only_execute", is_flag=True, help="Execute the restore that is pending, and that no process executes."
+)
+@click.option("--instant", help="With --execute: the requested time of the restore.")
+@click.option(
+    "--cancel", metavar="TIME", help="Take the planned restore with this requested time back; nothing was undone yet."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.pass_context
+def restore(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    to: str | None,
+    before: str | None,
+    only_plan: bool,
+    only_schedule: bool,
+    only_execute: bool,
+    instant: str | None,
+    cancel: str | None,
+    as_json: bool,
+) -> None:
+    """Bring the state of an earlier commit of the table at LOCATION back. Later commits are undone, and their files deleted.
+
+    Exit code 0: done, or with --plan: it can be done; 1: there is nothing to undo, to execute or to cancel, or with --plan: it would be refused;
+    2: it was refused, or it failed.
+    """
+    if sum((only_plan, only_schedule, only_execute, cancel is not None)) > 1:
+        raise click.UsageError("give one of --plan, --schedule, --execute and --cancel")
+    refuse_instant_without_execute(instant, only_execute=only_execute)
+    if (to is None) == (before is None) and not (only_execute or cancel is not None):
+        raise click.UsageError("give --to or --before")
+    with reporting_errors(context):
+        service = open_table(location, storage_options).restores
+        if only_plan:
+            plan = service.plan(to, before=before)
+            found, text, code = of_plan(plan), str(plan), 0 if plan else FOUND
+        elif only_schedule:
+            found, text, code = _scheduled(service, to, before)
+        elif cancel is not None:
+            gone = service.cancel(cancel)
+            found = {"cancelled": gone}
+            text, code = f"The restore {cancel} {'was taken back' if gone else 'is not planned'}", 0 if gone else FOUND
+        else:
+            done = service.execute(instant) if only_execute else service.run(to, before=before)
+            found, text, code = of_result(done), str(done), 0 if done else FOUND
+        if as_json:
+            click.echo(json.dumps(found, indent=2))
+        else:
+            console().print(safe(text))
+        context.exit(code)
+
+
+def _scheduled(service: Restores, to: str | None, before: str | None) -> tuple[dict[str, Any], str, int]:
+    plan = service.plan(to, before=before)
+    scheduled = service.schedule(to, before=before)
+    found = of_plan(plan) | {"instant": scheduled.requested_time if scheduled else None}
+    return found, f"Planned {scheduled.requested_time}: {plan}" if scheduled else str(plan), 0 if scheduled else FOUND
+
+
+def of_plan(plan: RestorePlan) -> dict[str, Any]:
+    """A plan as JSON shows it."""
+    return {
+        "due": bool(plan),
+        "to": plan.to.requested_time if plan.to is not None else None,
+        "figures": dict(plan.figures),
+        "why_not": plan.why_not,
+        "undone": [{"instant": one.instant.requested_time, "files": list(one.files)} for one in plan.commits],
+        "plans": [instant.requested_time for instant in (*plan.plans, *plan.cleans)],
+        "metadata_partitions": list(plan.metadata_partitions),
+    }
+
+
+def of_result(done: RestoreResult) -> dict[str, Any]:
+    """A result as JSON shows it."""
+    times = [instant.requested_time for instant in done.instants]
+    return {"instants": times, "to": done.to, "figures": dict(done.figures), "why_not": done.why_not}

@@ -1,0 +1,98 @@
+"""The plan of a restore: which instants are undone. A value, and the Avro record that Hudi keeps on the timeline (`HoodieRestorePlan`).
+
+Specification, "Restore". The record names the commits, and the planned services that are pending, in the order in which they are undone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi_core.formats.avro.container import decode_record, encode_record
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.services.service import Figures
+from pyhudi_core.timeline.restored import PLAN
+
+VERSION = 2
+"""Of the record: 2 says that it names the point, which is not undone itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneCommit:
+    """A commit that a restore undoes: its files (paths relative to the table), and their bytes."""
+
+    instant: Instant
+    files: tuple[str, ...] = ()
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """What a restore would undo; false, with the reason, if it would undo nothing or is refused.
+
+    Attributes:
+        to: the commit whose state comes back.
+        commits: the commits that completed after it, newest first.
+        plans: pending compactions and clusterings, newest first. They were planned from files that go.
+        cleans: planned cleans that no process has begun, which go for the same reason.
+        metadata_partitions: the partitions of the metadata table, which is removed, and built again at the end.
+        why_not: why nothing would be done.
+        trigger, due: a restore has no trigger, so it is never due.
+    """
+
+    to: Instant | None = None
+    commits: tuple[UndoneCommit, ...] = ()
+    plans: tuple[Instant, ...] = ()
+    cleans: tuple[Instant, ...] = ()
+    metadata_partitions: tuple[str, ...] = ()
+    why_not: str = ""
+    trigger: str = ""
+    due: bool = False
+
+    @property
+    def figures(self) -> Figures:
+        """Commits, plans, files and bytes."""
+        return {
+            "commits": len(self.commits),
+            "plans": len(self.plans) + len(self.cleans),
+            "files": sum(len(commit.files) for commit in self.commits),
+            "bytes": sum(commit.size for commit in self.commits),
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self.commits)
+
+    def __str__(self) -> str:
+        if not self or self.to is None:
+            return f"Nothing to restore: {self.why_not}"
+        figures = self.figures
+        plans = f" and {figures['plans']} planned services" if figures["plans"] else ""
+        again = f"; build {', '.join(self.metadata_partitions)} again" if self.metadata_partitions else ""
+        return (
+            f"Go back to the commit {self.to.requested_time}: undo {figures['commits']} commits{plans},"
+            f" delete {figures['files']:,} files, {figures['bytes']:,} bytes{again}"
+        )
+
+    def encode(self, sync_marker: bytes) -> bytes:
+        """The bytes of the requested file."""
+        undone = (*self.plans, *(commit.instant for commit in self.commits))
+        record = {
+            "instantsToRollback": [{"commitTime": i.requested_time, "action": str(i.action)} for i in undone],
+            "version": VERSION,
+            "savepointToRestoreTimestamp": self.to.requested_time if self.to is not None else None,
+        }
+        return encode_record(PLAN, record, sync_marker=sync_marker)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRestore:
+    """A plan of ours or of Hudi's as it is on the timeline: the requested time of the point, and requested time and action of what is undone."""
+
+    to: str
+    undone: tuple[tuple[str, str], ...]
+
+
+def decode(data: bytes, path: str) -> PlannedRestore:
+    """Read a plan. Raises `CorruptionError`."""
+    record = decode_record(data, PLAN, path=path)
+    undone = tuple((entry["commitTime"], entry["action"]) for entry in record["instantsToRollback"])
+    return PlannedRestore(record["savepointToRestoreTimestamp"] or "", undone)

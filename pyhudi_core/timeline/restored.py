@@ -1,0 +1,62 @@
+"""Which instants a restore undoes: its plan names them (specification, "Restore"; `HoodieRestorePlan`).
+
+From the moment a restore is inflight, readers leave out the instants that it names, and they do so for ever. Restores are not archived, and a
+requested time is never used again. So a process that slept while its commit was undone can create the completed file of it again, and no reader of
+this project shows the commit.
+"""
+
+from __future__ import annotations
+
+from pyhudi_core.errors import CorruptTimelineError, ObjectNotFoundError
+from pyhudi_core.formats.avro.container import decode_record
+from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant, is_time
+from pyhudi_core.storage.base import Storage
+
+PLAN = "HoodieRestorePlan"
+DONE = "HoodieRestoreMetadata"
+
+
+def is_undone(instant: Instant, named: frozenset[str]) -> bool:
+    """Whether an instant is a write or a planned service whose requested time a restore names; savepoints and cleans have such times, too."""
+    return instant.requested_time in named and instant.action in WRITE_ACTIONS
+
+
+def named_by(storage: Storage, requested: str, completed: str | None) -> frozenset[str]:
+    """The requested times that a restore undoes.
+
+    Args:
+        requested: the path of its plan.
+        completed: the path of its completed file, which names them if the plan is not there; None if it is pending.
+
+    Raises `CorruptionError` if what is there cannot be read: without it nobody knows which commits count.
+    """
+    for path, record in ((requested, PLAN), (completed, DONE)):
+        data = _read(storage, path)
+        if data:
+            named = times_of(decode_record(data, record, path=path or "")["instantsToRollback"])
+            if not all(map(is_time, named)):
+                raise CorruptTimelineError(
+                    "A restore names what is no requested time",
+                    path=path,
+                    hint="Restore the file from a copy; until then it is not known which commits count.",
+                )
+            return frozenset(named)
+    return frozenset()
+
+
+def times_of(named: list[object]) -> list[str]:
+    """The requested times in a plan (which has records) or in a completed restore (which has texts)."""
+    return [str(entry["commitTime"]) if isinstance(entry, dict) else str(entry) for entry in named]
+
+
+def _read(storage: Storage, path: str | None) -> bytes:
+    try:
+        return storage.get(path) if path is not None else b""
+    except ObjectNotFoundError:
+        return b""
+
+
+def begun(files: list[Instant]) -> dict[str, Instant]:
+    """The restores among the files of a timeline that are inflight or completed, by requested time."""
+    found = sorted((i for i in files if i.action is Action.RESTORE and i.rank), key=lambda instant: instant.rank)
+    return {instant.requested_time: instant for instant in found}

@@ -1,0 +1,394 @@
+"""Restores: what they undo, what they are refused for, and what is true while one is pending and afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from support.disk import contents, data_files, files
+from support.homes import context_of
+from support.metadata_tables import assert_metadata_is_true
+from support.planned_services import expire
+from support.tables import make, orders, read_avro, reopen, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.cli import main
+from pyhudi_core.errors import (
+    CommitAbortedError,
+    CommitConflictError,
+    HudiError,
+    InvalidOptionError,
+    SnapshotExpiredError,
+)
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.services import restore_work
+from pyhudi_core.services.restore_plan import decode
+from pyhudi_core.transaction import execution, layout
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.execution import Groundwork
+
+PARTITIONS = ["column_stats", "partition_stats", "record_index"]
+KINDS = ["copy_on_write", "merge_on_read"]
+
+
+def table_of_four(location: str, **arguments: object) -> tuple[hudi.HudiTable, list[str]]:
+    """Four commits, each with a new row and an update; the requested times."""
+    table = make(location, **arguments)
+    times = [table.upsert(orders((1, "a", float(n)), (10 + n, "bcde"[n], 1.0))).instant for n in range(4)]
+    return table, times
+
+
+def at(table: hudi.HudiTable, time: str) -> list[tuple[object, ...]]:
+    return rows(table.scan(["id", "day", "price"], as_of=table.timeline.find(time)))
+
+
+def now(table: hudi.HudiTable) -> list[tuple[object, ...]]:
+    return rows(table.scan(["id", "day", "price"]))
+
+
+def begun(table: hudi.HudiTable, plan: Instant) -> Transaction:
+    """A process that has registered as the executor, and then stands still."""
+    context = context_of(table)
+    path = context.folder.file(Instant(plan.requested_time, Action.RESTORE, State.REQUESTED))
+    work = restore_work.work_of(context, decode(context.storage.get(path), path))
+    ground = Groundwork(layout.restore(plan.requested_time), work.to_json())
+    made = execution.begin_execution(context, plan, groundwork=ground)
+    assert isinstance(made, Transaction)
+    return made
+
+
+def left_behind(location: str) -> list[str]:
+    kept = ("commit_record", "time/", "unswept")
+    private = [
+        path
+        for path in files(location)
+        if path.startswith((".hoodie/.aux/.pyhudi/", ".hoodie/.heartbeat/", ".hoodie/.temp/"))
+    ]
+    return [path for path in private if not path.removeprefix(".hoodie/.aux/.pyhudi/").startswith(kept)]
+
+
+@pytest.mark.row("C10", "N15")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_state_of_the_commit_is_back_and_the_later_files_are_gone(location: str, kind: str) -> None:
+    table, times = table_of_four(location, table_type=kind)
+    wanted = at(table, times[1])
+    plan = table.restores.plan(times[1])
+    named = {path for commit in plan.commits for path in commit.files}
+    assert [commit.instant.requested_time for commit in plan.commits] == times[:1:-1]
+    own = {path for path in files(location) if not path.startswith(".hoodie/")}
+    assert named == {path for path in own if times[2] in path or times[3] in path}
+    assert plan.figures["bytes"] == sum(Path(location, path).stat().st_size for path in named)
+    done = table.restore(times[1])
+    assert (bool(done), done.to, done.commits, done.files) == (True, times[1], 2, len(named))
+    assert now(table) == at(table, times[1]) == wanted
+    assert not named & set(files(location))
+    assert not [path for path in files(location) if times[2] in path or times[3] in path]
+    assert not left_behind(location)
+    assert table.check().ok, table.check().findings
+    table.upsert(orders((1, "a", 9.0)))
+    assert now(table) == sorted([(1, "a", 9.0), *wanted[1:]])
+    assert table.check().ok, table.check().findings
+
+
+@pytest.mark.row("C10")
+def test_the_files_on_the_timeline_are_those_that_hudi_writes(location: str) -> None:
+    table, times = table_of_four(location)
+    table.savepoint(times[1])
+    [restore] = table.restore(times[1]).instants
+    plan = read_avro(table, Instant(restore.requested_time, Action.RESTORE, State.REQUESTED), "HoodieRestorePlan")
+    undone = [{"commitTime": time, "action": "commit"} for time in (times[3], times[2])]
+    assert plan == {"instantsToRollback": undone, "version": 2, "savepointToRestoreTimestamp": times[1]}
+    inflight = Path(location, f".hoodie/timeline/{restore.requested_time}.restore.inflight")
+    assert inflight.read_bytes() == b""
+    record = read_avro(table, restore, "HoodieRestoreMetadata")
+    assert (record["startRestoreTime"], record["instantsToRollback"]) == (restore.requested_time, [times[3], times[2]])
+    assert record["restoreInstantInfo"] == undone
+    [one] = record["hoodieRestoreMetadata"][times[3]]
+    assert (one["commitsRollback"], one["totalFilesDeleted"]) == ([times[3]], 2)
+    assert sorted(one["partitionMetadata"]) == ["day=a", "day=e"]
+    assert len(table.savepoints) == 1
+
+
+@pytest.mark.row("C10")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_metadata_table_is_built_again_and_true(location: str, kind: str) -> None:
+    table, times = table_of_four(location, table_type=kind)
+    table.metadata_table.create(PARTITIONS)
+    table.upsert(orders((1, "a", 8.0), (99, "z", 1.0)))
+    listed = table.config.metadata_partitions
+    wanted = at(table, times[1])
+    done = table.restore(times[1])
+    assert (done.why_not, done.commits) == ("", 3)
+    table = reopen(table)
+    assert table.config.metadata_partitions == listed
+    assert now(table) == wanted
+    indexed = reopen(table, hoodie__index__type="RECORD_INDEX")
+    indexed.upsert(orders((1, "a", 9.0), (12, "d", 2.0)))
+    assert now(table) == sorted([(1, "a", 9.0), *wanted[1:], (12, "d", 2.0)])
+    assert table.check().ok, table.check().findings
+    if kind == "copy_on_write":
+        assert_metadata_is_true(table)
+
+
+@pytest.mark.row("N15")
+def test_nothing_is_done_if_no_commit_is_later(location: str) -> None:
+    table, times = table_of_four(location)
+    before = contents(location)
+    done = table.restore(times[-1])
+    assert not done
+    assert times[-1] in done.why_not
+    assert not table.restores.run()
+    assert table.restores.schedule(times[-1]) is None
+    assert contents(location) == before
+
+
+@pytest.mark.row("N15")
+def test_a_restore_goes_to_a_savepoint_or_to_the_state_before_a_commit(location: str) -> None:
+    table, times = table_of_four(location)
+    saved = table.savepoint(times[2])
+    assert table.restore(saved).commits == 1
+    assert now(table)[0] == (1, "a", 2.0)
+    table.savepoints.delete(saved.instant)
+    assert table.restore(before=times[1]).to == times[0]
+    assert now(table) == [(1, "a", 0.0), (10, "b", 1.0)]
+    with pytest.raises(InvalidOptionError, match="no state to go back to"):
+        table.restore(before=times[0])
+    with pytest.raises(InvalidOptionError, match="not both"):
+        table.restore(times[0], before=times[0])
+
+
+@pytest.mark.row("C10")
+def test_what_counts_is_when_commits_completed_not_when_they_began(location: str) -> None:
+    table, times = table_of_four(location)
+    with table.begin("insert") as early:
+        early.write(orders((50, "q", 5.0)))
+        late = table.upsert(orders((51, "r", 5.0))).instant
+        done = early.commit()
+    assert done.instant < late
+    wanted = at(table, late)
+    assert (50, "q", 5.0) not in wanted
+    plan = table.restores.plan(late)
+    assert [commit.instant.requested_time for commit in plan.commits] == [done.instant]
+    table.restore(late)
+    assert now(table) == wanted
+    assert times[-1] in [instant.requested_time for instant in table.timeline.commits]
+
+
+def refusals(table: hudi.HudiTable, times: list[str], error: type[HudiError], match: str) -> None:
+    """A restore to the second commit is refused, and nothing is changed; the plan says why."""
+    before = contents(table.location)
+    with pytest.raises(error, match=match):
+        table.restore(times[1])
+    plan = table.restores.plan(times[1])
+    assert not plan
+    assert plan.why_not
+    assert contents(table.location) == before
+
+
+@pytest.mark.row("N15")
+def test_what_is_no_completed_commit_of_the_timeline_is_refused(location: str) -> None:
+    table, times = table_of_four(location)
+    for wrong in ("20200101000000000", "no time"):
+        refusals(table, ["", wrong], InvalidOptionError, "so it is no commit")
+    refusals(reopen(table), ["", f"{times[0]}9"], InvalidOptionError, "so it is no commit")
+
+
+@pytest.mark.row("N15")
+def test_an_archived_commit_is_refused(location: str) -> None:
+    table, times = table_of_four(location)
+    reopen(table, hoodie__keep__min__commits=2, hoodie__keep__max__commits=3).archival.run()
+    refusals(table, times, InvalidOptionError, "is archived")
+
+
+@pytest.mark.row("N15")
+def test_a_commit_with_a_savepoint_is_not_undone(location: str) -> None:
+    table, times = table_of_four(location)
+    table.savepoint(times[2])
+    refusals(table, times, CommitAbortedError, f"savepoint, {times[2]}")
+
+
+@pytest.mark.row("N15")
+def test_a_state_whose_files_are_cleaned_is_refused_and_the_clean_is_named(location: str) -> None:
+    table, times = table_of_four(location)
+    [clean] = reopen(table, hoodie__clean__commits__retained=1).cleaning.run().instants
+    refusals(table, times, SnapshotExpiredError, f"by the clean {clean.requested_time}")
+    assert table.restores.plan(times[2]), "this state is kept by the clean"
+
+
+@pytest.mark.row("N15")
+def test_a_living_writer_is_not_disturbed_and_a_dead_one_is_rolled_back(location: str) -> None:
+    table, times = table_of_four(location)
+    with table.begin("upsert") as write:
+        write.write(orders((70, "s", 7.0)))
+        refusals(table, times, CommitAbortedError, f"the commit {write.instant} is being written")
+        expire(table, str(write.instant))
+        assert table.restore(times[1]).commits == 2
+        with pytest.raises(HudiError):
+            write.commit()
+    assert not table.timeline.pending.instants
+    assert table.check().ok, table.check().findings
+    assert (70, "s", 7.0) not in now(table)
+
+
+@pytest.mark.row("N15")
+def test_planned_services_go_along_and_one_that_is_executed_is_not_disturbed(location: str) -> None:
+    table, times = table_of_four(location, table_type="merge_on_read")
+    plan = table.compaction.schedule()
+    clean = reopen(table, hoodie__clean__commits__retained=1).cleaning.schedule()
+    assert plan is not None
+    running = execution.begin_execution(context_of(table), plan)
+    assert isinstance(running, Transaction)
+    refusals(table, times, CommitAbortedError, f"compaction {plan.requested_time} is executed")
+    execution.give_up(running)
+    wanted = at(table, times[1])
+    shown = table.restores.plan(times[1])
+    assert [i.requested_time for i in shown.plans] == [plan.requested_time]
+    assert [i.requested_time for i in shown.cleans] == ([clean.requested_time] if clean else [])
+    table.restore(times[1])
+    assert now(table) == wanted
+    assert not table.timeline.pending.instants
+    assert not left_behind(location)
+    table.compaction.run()
+    assert now(table) == wanted
+    assert table.check().ok, table.check().findings
+
+
+@pytest.mark.row("N15", "L6")
+def test_a_clean_that_has_begun_is_not_disturbed(location: str) -> None:
+    table, times = table_of_four(location)
+    clean = reopen(table, hoodie__clean__commits__retained=2).cleaning.schedule()
+    assert clean is not None
+    running = execution.begin_execution(context_of(table), clean)
+    assert isinstance(running, Transaction)
+    refusals(table, times, CommitAbortedError, f"clean {clean.requested_time} is deleting files")
+    execution.give_up(running)
+    refusals(table, times, CommitAbortedError, "has not ended")
+    assert table.cleaning.take_over()
+    assert table.restore(times[1]).commits == 2
+
+
+@pytest.mark.row("N15", "R13")
+@pytest.mark.parametrize("inflight", [False, True], ids=["planned", "begun"])
+def test_while_a_restore_is_pending_nothing_is_written_and_no_plan_is_executed(location: str, inflight: bool) -> None:
+    table, times = table_of_four(location, table_type="merge_on_read")
+    plan = table.compaction.schedule()
+    assert plan is not None
+    wanted = {False: now(table), True: at(table, times[1])}[inflight]
+    restore = table.restores.schedule(times[1])
+    assert restore is not None
+    running = begun(table, restore) if inflight else None
+    before = contents(location)
+    for attempt in (
+        lambda: table.upsert(orders((1, "a", 5.0))),
+        lambda: table.savepoint(times[0]),
+        lambda: table.restores.schedule(times[0]),
+    ):
+        with pytest.raises(CommitConflictError, match=f"The restore {restore.requested_time} is pending"):
+            attempt()
+    with pytest.raises(CommitConflictError):
+        reopen(table, pyhudi__commit__retries=0).metadata_table.create()
+    assert not table.compaction.execute(plan)
+    assert "restore" in table.cleaning.plan().why_not
+    assert contents(location).keys() - before.keys() <= {path for path in contents(location) if "commit_record" in path}
+    assert now(table) == wanted
+    if running is not None:
+        running.heartbeat.handle.cancel()
+
+
+@pytest.mark.row("N15")
+def test_a_planned_restore_can_be_taken_back_until_it_is_begun(location: str) -> None:
+    table, times = table_of_four(location)
+    before = now(table)
+    restore = table.restores.schedule(times[1])
+    assert restore is not None
+    assert table.restores.cancel(restore)
+    assert not table.restores.cancel(restore)
+    assert now(table) == before
+    assert table.upsert(orders((1, "a", 5.0)))
+    again = table.restores.schedule(times[1])
+    assert again is not None
+    running = begun(table, again)
+    assert not table.restores.cancel(again)
+    running.heartbeat.handle.cancel()
+    assert table.check().findings
+
+
+@pytest.mark.row("C10", "O9")
+@pytest.mark.parametrize("kind", KINDS)
+def test_readers_see_the_old_state_from_the_inflight_file_on_and_another_process_finishes(
+    location: str, kind: str
+) -> None:
+    table, times = table_of_four(location, table_type=kind)
+    table.metadata_table.create(PARTITIONS)
+    wanted = at(table, times[1])
+    restore = table.restores.schedule(times[1])
+    assert restore is not None
+    dead = begun(table, restore)
+    dead.heartbeat.handle.cancel()
+    fresh = reopen(table)
+    assert fresh.config.metadata_partitions == ()
+    assert now(fresh) == wanted
+    assert set(times[2:]).isdisjoint(i.requested_time for i in fresh.timeline)
+    assert any(times[3] in path for path in data_files(location))
+    assert not fresh.restores.take_over(), "its process may be alive"
+    expire(table, restore.requested_time)
+    done = fresh.restores.take_over()
+    assert (done.commits, [i.requested_time for i in done.instants]) == (2, [restore.requested_time])
+    assert not any(times[3] in path for path in data_files(location))
+    assert now(fresh) == wanted
+    assert set(reopen(table).config.metadata_partitions) == {"files", *PARTITIONS}
+    assert not left_behind(location)
+    assert table.check().ok, table.check().findings
+
+
+@pytest.mark.row("N15")
+def test_the_gate_is_asked_before_anything_is_undone(location: str) -> None:
+    table, times = table_of_four(location)
+    before = now(table)
+    with pytest.raises(CommitAbortedError, match="gate"):
+        table.restores.run(times[1], gate=lambda: False)
+    assert now(table) == before
+    [pending] = table.timeline.pending
+    assert pending.state is State.REQUESTED
+    assert table.restores.run().commits == 2
+    assert now(table)[0] == (1, "a", 1.0)
+
+
+def test_a_damaged_commit_names_no_files_of_others_for_deletion(location: str) -> None:
+    table, times = table_of_four(location)
+    context = context_of(table)
+    assert restore_work.is_of(f"day=a/x-0_0-1-1_{times[0]}.parquet", times[0])
+    assert not restore_work.is_of(f"day=a/x-0_0-1-1_{times[0]}.parquet", times[1])
+    assert context.table == location
+
+
+@pytest.mark.row("N15")
+def test_the_command_plans_and_restores(location: str) -> None:
+    table, times = table_of_four(location)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        found = CliRunner().invoke(main, ["restore", location, *arguments])
+        assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
+        return found.exit_code, found.output
+
+    assert run()[0] == 2
+    assert run("--to", times[1], "--before", times[1])[0] == 2
+    assert run("--to", "1")[0] == 2
+    code, text = run("--to", times[1], "--plan", "--json")
+    shown = json.loads(text)
+    assert (code, shown["due"], shown["figures"]["commits"], shown["to"]) == (0, True, 2, times[1])
+    assert [one["instant"] for one in shown["undone"]] == [times[3], times[2]]
+    assert run("--to", times[3], "--plan")[0] == 1
+    code, text = run("--to", times[2], "--schedule", "--json")
+    scheduled = json.loads(text)["instant"]
+    assert code == 0
+    assert run("--cancel", scheduled)[0] == 0
+    assert run("--cancel", scheduled)[0] == 1
+    assert run("--execute")[0] == 1
+    assert run("--before", times[3], "--schedule")[0] == 0
+    assert run("--execute")[0] == 0
+    code, text = run("--to", times[1], "--json")
+    assert (code, json.loads(text)["to"], json.loads(text)["figures"]["commits"]) == (0, times[1], 1)
+    assert now(table)[0] == (1, "a", 1.0)
