@@ -53,7 +53,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "C4": Row("clean, planned and executed here or by Hudi"),
         "C5": Row("compaction, planned and executed here or by Hudi"),
         "C6": Row("logcompaction, as Hudi writes it", "log compaction itself"),
-        "C7": Row("indexing, as Hudi writes it", "indexing itself"),
+        "C7": Row("indexing: plan and completed instant, read and written as Hudi does", ""),
         "C8": Row("rollback"),
         "C9": Row("savepoint, as Hudi writes it; made and deleted"),
         "C10": Row("restore, as Hudi writes it, and by this package"),
@@ -195,7 +195,9 @@ ROWS: dict[str, dict[str, Row]] = {
         "L2": Row("Clustering and an update of its file groups: the update is refused, or the clustering is given up"),
         "L3": Row("Compaction and clustering omit the file groups of each other's plans"),
         "L4": Row("Compaction does not block writers"),
-        "L5": Row("", "Indexing runs concurrently with all operations"),
+        "L5": Row(
+            "Indexing runs while our writers write", "beside writers of other programs it may have to begin again"
+        ),
         "L6": Row(
             "Any process can execute a planned compaction, clustering or clean; it is completed once",
             "the other services",
@@ -230,7 +232,10 @@ ROWS: dict[str, dict[str, Row]] = {
         "N7": Row("Cleaning that keeps the latest commits"),
         "N8": Row("Cleaning that keeps the latest versions of files"),
         "N9": Row("Cleaning by hours, in steps, by partition, after commits", "empty cleans"),
-        "N10": Row("", "The index service"),
+        "N10": Row(
+            "The index service: plan, schedule, execute, run, take over, cancel; half-built indexes",
+            "run by Hudi on our plans",
+        ),
         "N11": Row(
             "Failed writes are rolled back by policy (eager, lazy or never); heartbeats show which writers are alive"
         ),

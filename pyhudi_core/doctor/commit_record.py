@@ -21,7 +21,7 @@ from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _AREA = Area.COMMIT_RECORD
 _METADATA_TABLE = f"{layout.METADATA_TABLE}/.hoodie/"
-_BY_RESERVATION = {*map(str, PLANNED), str(Action.INDEXING), str(Action.SAVEPOINT)}
+_BY_RESERVATION = {*map(str, PLANNED), str(Action.SAVEPOINT)}
 """Whose intents name a reservation: plans, builds of a metadata table, savepoints."""
 _REPLACED = (properties_file.PATH, ".hoodie/.index_defs/index.json")
 

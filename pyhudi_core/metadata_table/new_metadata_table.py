@@ -122,12 +122,11 @@ class FirstBuild:
         """The completed file of the deltacommit."""
         return _timeline_path(Instant(self.requested_time, Action.DELTACOMMIT, State.COMPLETED, completion_time))
 
-    def completed_body(self, files: Sequence[FirstFile]) -> bytes:
-        """The bytes of the completed file, for these base files."""
+    def completed_body(self, files: Sequence[FirstFile], *, logs: bool = True) -> bytes:
+        """The bytes of the completed file, for these base files and, with ``logs``, the first logs."""
         size = len(self.first_log())
-        return commit_body(
-            [*(file.stat for file in files), *(file_stat(path, size, 0, 0) for path in self.log_paths())]
-        )
+        first = self.log_paths() if logs else []
+        return commit_body([*(file.stat for file in files), *(file_stat(path, size, 0, 0) for path in first)])
 
     @property
     def _file_ids(self) -> list[str]:

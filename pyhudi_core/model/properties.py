@@ -154,6 +154,14 @@ class TableConfig:
     """Most prefix folders above one another."""
     raw: Mapping[str, str]
 
+    @property
+    def written_metadata_partitions(self) -> tuple[str, ...]:
+        """The partitions of the metadata table that every commit writes: those that are listed, then those that an indexing builds. None without
+        a metadata table.
+        """
+        listed = self.metadata_partitions
+        return tuple(dict.fromkeys((*listed, *self.metadata_partitions_inflight))) if listed else ()
+
     @classmethod
     def from_properties(cls, props: Mapping[str, str], *, table: str) -> TableConfig:
         """Check properties and type them.

@@ -227,7 +227,8 @@ def _plan(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Ins
     reserved = _reserved(context)
     data_first = _data_first(context)
     timeline = _unarchived(context.folder)
-    known = {instant.requested_time for instant in timeline}
+    # An indexing that is executed compares itself with all commits since it began, so they stay. A planned one keeps nothing.
+    known = {i.requested_time for i in timeline if not (i.action is Action.INDEXING and i.state is State.INFLIGHT)}
     state = ArchivalState(
         timeline,
         reserved=tuple(time for time in reserved if time not in known),

@@ -12,8 +12,7 @@ from typing import Any
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
-from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, InvalidOptionError
-from pyhudi_core.metadata_table import names
+from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
 from pyhudi_core.metadata_table.changes import KEPT
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import TableConfig
@@ -122,24 +121,7 @@ class MetadataTableOf:
         return self.create(kept or None, spark)
 
     def _groups(self, partitions: Sequence[str] | None) -> dict[str, int]:
-        options, config = self.context.options.metadata, self.context.config
-        if partitions is None:
-            return metadata_build.wanted_partitions(config, options)
-        known = {
-            names.FILES: 1,
-            names.COLUMN_STATS: options.column_stats_groups,
-            names.PARTITION_STATS: 1,
-            names.RECORD_INDEX: options.record_index_least_groups,
-            names.BLOOM_FILTERS: options.bloom_filters_groups,
-        }
-        unknown = [name for name in partitions if name not in known]
-        if isinstance(partitions, str) or unknown:
-            raise InvalidOptionError(
-                f"{partitions!r} is no list of partitions of a metadata table that this release makes",
-                table=self.context.table,
-                hint=f"Give a list of {', '.join(known)}.",
-            )
-        return {name: known[name] for name in (names.FILES, *(name for name in partitions if name != names.FILES))}
+        return metadata_build.asked_for(self.context, partitions)
 
 
 def _drop(context: TableContext) -> Dropped:

@@ -12,6 +12,7 @@ from pyhudi_core.services.clustering import Clustering
 from pyhudi_core.services.compaction import Compaction
 from pyhudi_core.services.duplicate_removal import Duplicates
 from pyhudi_core.services.failed_writes import FailedWrites
+from pyhudi_core.services.indexing import Indexing
 from pyhudi_core.services.metadata_archival import MetadataArchival
 from pyhudi_core.services.metadata_cleaning import MetadataCleaning
 from pyhudi_core.services.metadata_compaction import MetadataCompaction
@@ -59,6 +60,11 @@ class TableServices:
     def clustering(self) -> Clustering:
         """The service that merges small files and sorts rows: ``plan()``, ``schedule()``, ``execute()``, ``run()``, and ``cancel(instant)``."""
         return Clustering(self._home.context())
+
+    @property
+    def indexing(self) -> Indexing:
+        """The service that builds indexes beside writers: ``plan()``, ``schedule()``, ``execute()``, ``run()``, ``cancel()``."""
+        return Indexing(self._home.context())
 
     @property
     def duplicates(self) -> Duplicates:

@@ -137,7 +137,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
         self.rounds += 1
         context = reopened(known)
         self.transaction = replace(self.transaction, context=context)
-        if self.rounds > 1 or context.config.metadata_partitions != known.config.metadata_partitions:
+        if self.rounds > 1 or _written(context) != _written(known):
             self.current = self._fit(context)
 
     def _fit(self, context: TableContext) -> Snapshot:
@@ -160,6 +160,10 @@ class RewriteRun(PlanRun[W, Rewritten]):
             self.transaction.requested_time, self.snapshot.schema, context.config, context.options.files
         )
         return replace(settings, token_salt=execution.salt_of(self.transaction.nonce))
+
+
+def _written(context: TableContext) -> tuple[str, ...]:
+    return context.config.written_metadata_partitions
 
 
 def replaced_since(transaction: Transaction, timeline: Timeline) -> frozenset[Group]:

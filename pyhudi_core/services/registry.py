@@ -9,6 +9,7 @@ from pyhudi_core.services.cleaning import Cleaning
 from pyhudi_core.services.clustering import Clustering
 from pyhudi_core.services.compaction import Compaction
 from pyhudi_core.services.failed_writes import FailedWrites
+from pyhudi_core.services.indexing import Indexing
 from pyhudi_core.services.metadata_archival import MetadataArchival
 from pyhudi_core.services.metadata_cleaning import MetadataCleaning
 from pyhudi_core.services.metadata_compaction import MetadataCompaction
@@ -23,6 +24,7 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
     Compaction,
     Clustering,
     Cleaning,
+    Indexing,
     MetadataCompaction,
     MetadataCleaning,
     Archival,

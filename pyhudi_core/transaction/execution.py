@@ -35,6 +35,7 @@ _DIGITS = 6
 _SALT_DIGITS = 7
 
 PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.RESTORE})
+PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING})
 """Actions whose requested file is a plan, which any process executes later."""
 
 

@@ -8,7 +8,7 @@ metadata table again from the files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.storage.base import Storage
@@ -52,3 +52,13 @@ def remove_folder(storage: Storage) -> None:
     """Remove the files of a metadata table that is not listed any more. The caller holds the lock: Hudi may make a new one at any time later."""
     storage.delete_many(info.path for info in storage.list(f"{METADATA_TABLE}/"))
     storage.remove_empty_folders(METADATA_TABLE)
+
+
+def files_of(storage: Storage, partitions: Sequence[str]) -> list[str]:
+    """The files of partitions of a metadata table, as they are now."""
+    return [info.path for name in partitions for info in storage.list(f"{METADATA_TABLE}/{name}/")]
+
+
+def remove_files(storage: Storage, files: Sequence[str]) -> None:
+    """Remove files of partitions that are not listed. They were listed by `files_of` before that was decided, so none is of a later build."""
+    storage.delete_many(files)

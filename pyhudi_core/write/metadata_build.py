@@ -13,12 +13,19 @@ pending write of another program would not do that, so nothing is built beside o
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.engine.base import Engine
-from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, UnsupportedTableError, at_table
+from pyhudi_core.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    HudiError,
+    InvalidOptionError,
+    UnsupportedTableError,
+    at_table,
+)
 from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.metadata_table import column_statistics, names, new_metadata_table
 from pyhudi_core.metadata_table.index_definitions import with_statistics
@@ -118,6 +125,36 @@ def build_partitions(context: TableContext, groups: Groups, engine: Engine) -> B
         return retries.until_done(lambda: _attempt(reopened(context), groups, engine))
 
 
+def makeable(options: MetadataOptions) -> dict[str, int]:
+    """The partitions that this release makes, and the least number of file groups of each."""
+    return {
+        names.FILES: 1,
+        names.COLUMN_STATS: options.column_stats_groups,
+        names.PARTITION_STATS: 1,
+        names.RECORD_INDEX: options.record_index_least_groups,
+        names.BLOOM_FILTERS: options.bloom_filters_groups,
+    }
+
+
+def asked_for(context: TableContext, partitions: Sequence[str] | None) -> dict[str, int]:
+    """The partitions that were asked for, ``files`` first, with their least numbers of file groups; None: those of the options.
+
+    Raises `InvalidOptionError` for one that this release does not make.
+    """
+    options = context.options.metadata
+    if partitions is None:
+        return wanted_partitions(context.config, options)
+    known = makeable(options)
+    unknown = [name for name in partitions if name not in known]
+    if isinstance(partitions, str) or unknown:
+        raise InvalidOptionError(
+            f"{partitions!r} is no list of partitions of a metadata table that this release makes",
+            table=context.table,
+            hint=f"Give a list of {', '.join(known)}.",
+        )
+    return {name: known[name] for name in (names.FILES, *(name for name in partitions if name != names.FILES))}
+
+
 def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:
     """Why the partitions cannot be made now; empty if they can."""
     config = context.config
@@ -150,7 +187,7 @@ def _attempt(context: TableContext, groups: Groups, engine: Engine) -> Built:
             if why:
                 raise refusal(context, why)
             if names.RECORD_INDEX in missing:
-                missing[names.RECORD_INDEX] = max(missing[names.RECORD_INDEX], _index_groups(context, snapshot))
+                missing[names.RECORD_INDEX] = max(missing[names.RECORD_INDEX], index_groups(context, snapshot))
             _Build(transaction, snapshot, missing, engine).run()
     except CommitStateUnknownError:
         transaction.heartbeat.handle.cancel()  # decided perhaps: who comes later publishes it, and sweeps up
@@ -162,10 +199,33 @@ def _attempt(context: TableContext, groups: Groups, engine: Engine) -> Built:
     return Built(missing)
 
 
-def _index_groups(context: TableContext, snapshot: Snapshot) -> int:
+def index_groups(context: TableContext, snapshot: Snapshot) -> int:
     """How many file groups a record index needs for the keys of this state, as Hudi counts: one for each GB, with room for as many keys again."""
     rows = rows_of_slices(context, snapshot.view.all_slices()) or 0
     return min(_MOST_GROUPS, -(-rows * _ROOM * _ENTRY_BYTES // (1 << 30)))
+
+
+def statistics_definitions(staging: Staging, snapshot: Snapshot) -> Publication:
+    """The change of the index definitions that column statistics need, staged."""
+    context = staging.transaction.context
+    known = definitions_now(context)
+    staged = staging.kept(with_statistics(known, column_statistics.indexed_columns(snapshot.schema)))
+    return Publication(context.config.index_defs_path, staged, PublicationKind.REPLACE, digest(known))
+
+
+def next_number(context: TableContext, timeline: Timeline) -> int:
+    """The number of the next build of a partition: above those of all builds before. Raises `UnsupportedTableError` if the metadata table is out
+    of date.
+    """
+    if not context.config.metadata_partitions:
+        return 0
+    slices = MetadataSlices.load(context.root, timeline)
+    if not slices.knows(timeline.commits):
+        raise refusal(context, "the metadata table that is there is out of date; rebuild it")
+    number = max((int(i.requested_time) for i in slices.builds()), default=-1) + 1
+    while slices.own.has_history and slices.history.find(f"{names.INITIAL_INSTANTS}{number:03d}") is not None:
+        number += 1  # archived
+    return number
 
 
 def _sweep(transaction: Transaction, *, done: bool) -> None:
@@ -220,7 +280,7 @@ class _Build:
     def run(self) -> None:
         """Stage the files, and publish them by one decision. Raises `CommitConflictError` if something completed since the snapshot."""
         context, transaction = self.transaction.context, self.transaction
-        first = self._first_number()
+        first = next_number(context, self.snapshot.timeline)
         staging = Staging(transaction)
         files = FirstFiles(transaction, self.snapshot, self.engine, staging)
         builds = [
@@ -229,7 +289,7 @@ class _Build:
         ]
         listed = context.config.metadata_partitions
         table_files = [] if listed else [staging.put(*new_metadata_table.properties_file(context.config.name))]
-        definitions = self._definitions(staging) if names.COLUMN_STATS in self.missing else None
+        definitions = statistics_definitions(staging, self.snapshot) if names.COLUMN_STATS in self.missing else None
         deciding = _Deciding(transaction, tuple(builds), tuple(table_files), definitions)
         terms = Terms("make the metadata table", seems_alive=lambda: transaction.heartbeat.is_young(context))
         try:
@@ -237,27 +297,6 @@ class _Build:
         except OutcomeUnknown as unknown:
             raise _unknown(transaction, unknown) from unknown.error
         deciding.refuse_unpublished()
-
-    def _definitions(self, staging: Staging) -> Publication:
-        """The change of the index definitions."""
-        known = _definitions_now(self.transaction.context)
-        columns = column_statistics.indexed_columns(self.snapshot.schema)
-        staged = staging.kept(with_statistics(known, columns))
-        path = self.transaction.context.config.index_defs_path
-        return Publication(path, staged, PublicationKind.REPLACE, digest(known))
-
-    def _first_number(self) -> int:
-        """The number of the first build: above those of all builds before."""
-        context = self.transaction.context
-        if not context.config.metadata_partitions:
-            return 0
-        slices = MetadataSlices.load(context.root, self.snapshot.timeline)
-        if not slices.knows(self.snapshot.timeline.commits):
-            raise refusal(context, "the metadata table that is there is out of date; rebuild it")
-        number = max((int(i.requested_time) for i in slices.builds()), default=-1) + 1
-        while slices.own.has_history and slices.history.find(f"{names.INITIAL_INSTANTS}{number:03d}") is not None:
-            number += 1  # archived
-        return number
 
 
 @dataclass(slots=True)
@@ -285,7 +324,7 @@ class _Deciding:
             set(timeline.completed) != set(self.transaction.start.completed)
             or config.metadata_partitions != context.config.metadata_partitions
             or config.metadata_partitions_inflight
-            or (self.definitions is not None and digest(_definitions_now(context)) != self.definitions.replaces)
+            or (self.definitions is not None and digest(definitions_now(context)) != self.definitions.replaces)
         ):
             raise self._conflict(
                 "Another writer completed an instant, or changed the list of the metadata table's partitions"
@@ -335,7 +374,7 @@ class _Deciding:
         )
 
 
-def _definitions_now(context: TableContext) -> bytes | None:
+def definitions_now(context: TableContext) -> bytes | None:
     """The index definitions as they are; None if there are none."""
     path = context.config.index_defs_path
     return None if context.storage.head(path) is None else context.storage.get(path)

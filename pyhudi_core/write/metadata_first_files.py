@@ -34,15 +34,17 @@ class FirstFiles:
 
     def staged(self, first: FirstBuild) -> StagedBuild:
         """Stage all files of one partition. Raises as `built_index`."""
-        staging, base = self.staging, self._base_files(first)
-        log, nothing = staging.kept(first.first_log()), staging.kept(b"")
-        files = [
-            *(Moved(file.path, file.staged) for file in base),
-            staging.put(*first.metafile()),
-            *(Moved(path, log) for path in first.log_paths()),
-            *(Moved(path, nothing) for path in first.pending_paths()),
-        ]
-        return StagedBuild(first, tuple(files), staging.kept(first.completed_body(base)))
+        base = self._base_files(first)
+        groups = staged_groups(self.staging, first)
+        files = (*(Moved(file.path, file.staged) for file in base), *groups.files)
+        return StagedBuild(first, files, self.staging.kept(first.completed_body(base)))
+
+    def staged_base(self, first: FirstBuild) -> StagedBuild:
+        """Stage the base files alone, for file groups that are there. Raises as `built_index`."""
+        base, nothing = self._base_files(first), self.staging.kept(b"")
+        files = [Moved(file.path, file.staged) for file in base]
+        files += [Moved(path, nothing) for path in first.pending_paths()]
+        return StagedBuild(first, tuple(files), self.staging.kept(first.completed_body(base, logs=False)))
 
     def _base_files(self, first: FirstBuild) -> list[FirstFile]:
         transaction, snapshot, prefix = self.transaction, self.snapshot, self.staging.prefix
@@ -65,3 +67,14 @@ class FirstFiles:
         executor = context.runtime.executor
         listing = StorageListing(context.storage, context.config.is_partitioned, executor)
         return ExistingTable(context.storage, listing, snapshot.visibility, snapshot.schema, executor)
+
+
+def staged_groups(staging: Staging, first: FirstBuild) -> StagedBuild:
+    """Stage what makes the file groups of a partition: its metafile, and a log without records for each."""
+    log, nothing = staging.kept(first.first_log()), staging.kept(b"")
+    files = [
+        staging.put(*first.metafile()),
+        *(Moved(path, log) for path in first.log_paths()),
+        *(Moved(path, nothing) for path in first.pending_paths()),
+    ]
+    return StagedBuild(first, tuple(files), staging.kept(first.completed_body(())))

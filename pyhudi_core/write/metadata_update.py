@@ -1,8 +1,8 @@
 """The metadata table's part of a write: its log files are written and its commit is staged, before the lock (specification, "Metadata Table").
 
-Every partition that the table lists learns of the commit. If one cannot, the write is refused before it writes a file, unless the option
-``pyhudi.metadata.remove_unkept`` allows to take the metadata table off the list (`transaction.metadata_removal`). One decision publishes both
-commits (`transaction.companion`).
+Every partition that the table lists learns of the commit, and every one that an indexing builds at this time. If one cannot, the write is refused
+before it writes a file, unless the option ``pyhudi.metadata.remove_unkept`` allows to take the metadata table off the list
+(`transaction.metadata_removal`). One decision publishes both commits (`transaction.companion`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def why_unkept(config: TableConfig, partitions: Collection[str] | None = None) -
     unknown = sorted({*listed, *building} - KEPT)
     if unknown:
         return f"it has {_listed(unknown)}, which this release does not write"
-    if building:
+    if building and not listed:
         return f"its {_listed(building)} is being built by another process"
     if listed and names.FILES not in listed:
         return "it has no list of files"
@@ -68,7 +68,7 @@ def keeps(config: TableConfig) -> bool:
 
 def needs_keys(config: TableConfig) -> bool:
     """Whether a write has to say which keys came and went."""
-    return keeps(config) and names.RECORD_INDEX in config.metadata_partitions
+    return keeps(config) and names.RECORD_INDEX in config.written_metadata_partitions
 
 
 def refuse_unkept(context: TableContext, *, may_remove: bool = True) -> None:
@@ -97,7 +97,7 @@ def slices_to_keep(context: TableContext, snapshot: Snapshot, schema: pa.Schema)
 
 def refuse_changed(context: TableContext) -> None:
     """Raise `CommitConflictError` if the table lists other partitions now: the decision of a process that died was published meanwhile."""
-    if reopened(context).config.metadata_partitions != context.config.metadata_partitions:
+    if reopened(context).config.written_metadata_partitions != context.config.written_metadata_partitions:
         raise CommitConflictError(
             "The metadata table was made or removed while this write began",
             table=context.table,
@@ -107,9 +107,12 @@ def refuse_changed(context: TableContext) -> None:
 
 
 def _why_outdated(slices: MetadataSlices, snapshot: Snapshot, schema: pa.Schema) -> str:
-    partitions = snapshot.config.metadata_partitions
+    partitions = snapshot.config.written_metadata_partitions
     if not slices.knows(snapshot.timeline.commits):
         return "it is out of date: another writer committed without it"
+    building = [name for name in snapshot.config.metadata_partitions_inflight if not slices.pieces(name)]
+    if building:
+        return f"its {_listed(building)} is being built by another program, and has no file groups yet"
     other = [partition for partition in partitions if not has_known_groups(slices, partition)]
     if other:
         return f"the file groups of its {_listed(other)} have a form that this release does not write"
@@ -194,7 +197,7 @@ class _MetadataUpdate:
         """Write and stage the metadata table's commit."""
         place = _place_of(self.transaction.context)
         assert place is not None, "there are slices of a metadata table"
-        partitions = self.transaction.context.config.metadata_partitions
+        partitions = self.transaction.context.config.written_metadata_partitions
         companion = begin_companion(self.transaction, place, OPERATION, self.slices.own)
         changes = self._changes()
         stats: list[WriteStat] = []

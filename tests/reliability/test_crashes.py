@@ -165,6 +165,13 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         (("timeline/restored.py:_read", "get"), ("transaction/instant_removal.py:remove_completed", "delete")),
         "of restores, which test_restore_interleaved.py crashes at every call",
     ),
+    **{
+        (
+            f"transaction/metadata_removal.py:{place}",
+            verb,
+        ): "of an indexing, which test_indexing_interleaved.py crashes at every call"
+        for place, verb in (("files_of", "list"), ("remove_files", "delete_many"))
+    },
     (
         "transaction/execution.py:stage",
         "get",

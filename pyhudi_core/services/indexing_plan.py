@@ -1,0 +1,84 @@
+"""The plan of an indexing: which partitions of the metadata table are built. A value, and the Avro record that Hudi keeps on the timeline.
+
+Specification, "Indexing"; the records are ``HoodieIndexPlan`` (requested) and ``HoodieIndexCommitMetadata`` (completed) as release 1.0 writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyhudi_core.errors import CorruptTimelineError
+from pyhudi_core.formats.avro.container import decode_record, encode_record
+from pyhudi_core.model.safe_path import is_safe
+from pyhudi_core.services.service import Figures
+
+RECORD = "HoodieIndexPlan"
+DONE = "HoodieIndexCommitMetadata"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class IndexingPlan:
+    """Which partitions would be built; true if there is one.
+
+    Attributes:
+        partitions: of the metadata table, with the least number of file groups of each.
+        up_to: the requested time of the newest commit when this was planned. The execution builds from the state in which it begins.
+        why_not: why nothing would be built.
+    """
+
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    up_to: str = ""
+    why_not: str = ""
+
+    @property
+    def figures(self) -> Figures:
+        """Numbers of partitions and of file groups (at least)."""
+        return {"partitions": len(self.partitions), "file_groups": sum(self.partitions.values())}
+
+    def __bool__(self) -> bool:
+        return bool(self.partitions)
+
+    def __str__(self) -> str:
+        if not self:
+            return f"Nothing to index: {self.why_not}"
+        return f"Build {', '.join(self.partitions)} up to {self.up_to} and what completes meanwhile"
+
+    def encode(self, sync_marker: bytes) -> bytes:
+        """The bytes of the requested file."""
+        record = {"version": VERSION, "indexPartitionInfos": _infos(tuple(self.partitions), self.up_to)}
+        return encode_record(RECORD, record, sync_marker=sync_marker)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexingWork:
+    """What a plan on the timeline says is to be built."""
+
+    partitions: tuple[str, ...]
+
+
+def decode(data: bytes, path: str) -> IndexingWork:
+    """The partitions of a plan of ours or of Hudi's. Raises `CorruptTimelineError`."""
+    record = decode_record(data, RECORD, path=path) if data else {}
+    named = [info.get("metadataPartitionPath") for info in record.get("indexPartitionInfos") or ()]
+    if not named or not all(isinstance(name, str) and name and "/" not in name and is_safe(name) for name in named):
+        raise CorruptTimelineError(
+            "A plan of an indexing names no partitions of a metadata table",
+            path=path,
+            hint="Look at what wrote it; nothing was changed. `pyhudi index LOCATION cancel TIME` removes the plan.",
+        )
+    return IndexingWork(tuple(dict.fromkeys(named)))
+
+
+def encode_done(partitions: Sequence[str], up_to: str, sync_marker: bytes) -> bytes:
+    """The bytes of the completed file. ``up_to``: the newest commit that the first files of the partitions know."""
+    record = {"version": VERSION, "operationType": None, "indexPartitionInfos": _infos(partitions, up_to)}
+    return encode_record(DONE, record, sync_marker=sync_marker)
+
+
+def _infos(partitions: Sequence[str], up_to: str) -> list[dict[str, object]]:
+    return [
+        {"version": VERSION, "metadataPartitionPath": name, "indexUptoInstant": up_to, "extraMetadata": {}}
+        for name in partitions
+    ]
