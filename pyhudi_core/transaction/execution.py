@@ -34,8 +34,9 @@ from pyhudi_core.transaction.record import Intent, Publication
 _DIGITS = 6
 _SALT_DIGITS = 7
 
-PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.RESTORE})
-PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING})
+PLANNED = frozenset(
+    {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING, Action.RESTORE}
+)
 """Actions whose requested file is a plan, which any process executes later."""
 
 
