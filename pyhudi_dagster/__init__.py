@@ -11,6 +11,7 @@ from dagster_shared.libraries import DagsterLibraryRegistry
 if TYPE_CHECKING:
     from pyhudi_dagster.assets import hudi_asset as hudi_asset
     from pyhudi_dagster.automation import HudiAutomation as HudiAutomation
+    from pyhudi_dagster.checks import HudiCheck as HudiCheck
     from pyhudi_dagster.definition_check import checked_definitions as checked_definitions
     from pyhudi_dagster.errors import CheckpointGapError as CheckpointGapError
     from pyhudi_dagster.errors import ForeignRowsError as ForeignRowsError
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
     from pyhudi_dagster.events import commit_event as commit_event
     from pyhudi_dagster.events import commit_events as commit_events
     from pyhudi_dagster.events import known_size as known_size
+    from pyhudi_dagster.external import hudi_external_asset as hudi_external_asset
     from pyhudi_dagster.incremental import Changes as Changes
     from pyhudi_dagster.info import HudiAssetInfo as HudiAssetInfo
     from pyhudi_dagster.info import hudi_metadata as hudi_metadata
     from pyhudi_dagster.io_manager import HudiIOManager as HudiIOManager
+    from pyhudi_dagster.observation_definitions import build_hudi_checks as build_hudi_checks
+    from pyhudi_dagster.observation_definitions import build_hudi_timeline_sensor as build_hudi_timeline_sensor
     from pyhudi_dagster.partitions import Backfill as Backfill
     from pyhudi_dagster.partitions import HudiPartitions as HudiPartitions
     from pyhudi_dagster.partitions import chunked as chunked
@@ -52,6 +56,7 @@ _HOMES = {
     "ForeignRowsError": "errors",
     "HudiAssetInfo": "info",
     "HudiAutomation": "automation",
+    "HudiCheck": "checks",
     "HudiIOManager": "io_manager",
     "HudiLakeResource": "resource",
     "HudiPartitions": "partitions",
@@ -68,12 +73,15 @@ _HOMES = {
     "SharedSession": "service_policy",
     "SparkResource": "spark_session",
     "TableMismatchError": "errors",
+    "build_hudi_checks": "observation_definitions",
     "build_hudi_services": "service_definitions",
+    "build_hudi_timeline_sensor": "observation_definitions",
     "checked_definitions": "definition_check",
     "chunked": "partitions",
     "commit_event": "events",
     "commit_events": "events",
     "hudi_asset": "assets",
+    "hudi_external_asset": "external",
     "hudi_metadata": "info",
     "known_size": "events",
     "service_states": "services",

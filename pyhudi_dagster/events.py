@@ -83,17 +83,7 @@ def commit_event(
 
     Raises `TableError` if the timeline has no such completed instant.
     """
-    instant = _completed(table, commit)
-    if instant.action not in _DATA_ACTIONS:
-        return _observation(info, table, past_commits.PastCommit(instant, hudi.CommitMetadata(None)), {})
-    past = past_commits.PastCommit(instant, table.commit_metadata(instant))
-    if past.metadata.is_empty:
-        return _observation(info, table, past, {})
-    described = _Described(info, Written(table, past, adopted=True), known, is_own=False)
-    if not past.metadata.changes_rows:
-        return _observation(info, table, past, described.of_service())
-    entries = described.last()
-    return dg.AssetMaterialization(asset_key=info.key, metadata=entries, tags=data_tags(past))
+    return event_of(table, past_commit(table, _completed(table, commit)), info, known)
 
 
 def commit_events(
@@ -103,20 +93,47 @@ def commit_events(
     known: hudi.TableSize | None = None,
 ) -> list[dg.AssetMaterialization | dg.AssetObservation]:
     """The same, with one event for each partition key whose rows the commit changed. The last event has the facts about the complete table."""
-    event = commit_event(table, commit, info, known)
-    partitions = info.partitions
-    if partitions is None or isinstance(event, dg.AssetObservation):
-        return [event]
-    instant = _completed(table, commit)
-    past = past_commits.PastCommit(instant, table.commit_metadata(instant))
-    values = {value_of_path(path, partitions.columns) for path in past.metadata.partitions}
-    keys = sorted({key for key in map(partitions.key_of, values) if key is not None})
+    return events_of(table, past_commit(table, _completed(table, commit)), info, known)
+
+
+def past_commit(table: hudi.HudiTable, instant: hudi.Instant) -> past_commits.PastCommit:
+    """A completed instant of the active timeline, of any action, with its metadata; only commits have some."""
+    is_commit = instant.action in _DATA_ACTIONS
+    return past_commits.PastCommit(instant, table.commit_metadata(instant) if is_commit else hudi.CommitMetadata(None))
+
+
+def event_of(
+    table: hudi.HudiTable, past: past_commits.PastCommit, info: HudiAssetInfo, known: hudi.TableSize | None = None
+) -> dg.AssetMaterialization | dg.AssetObservation:
+    """One event for a completed instant of any action, active or archived."""
+    if past.instant.action not in _DATA_ACTIONS or past.metadata.is_empty:
+        return _observation(info, table, past, {})
     described = _Described(info, Written(table, past, adopted=True), known, is_own=False)
-    said = _report(described, keys).by_partition if keys else {}
+    if not past.metadata.changes_rows:
+        return _observation(info, table, past, described.of_service())
+    return dg.AssetMaterialization(asset_key=info.key, metadata=described.last(), tags=data_tags(past))
+
+
+def events_of(
+    table: hudi.HudiTable, past: past_commits.PastCommit, info: HudiAssetInfo, known: hudi.TableSize | None = None
+) -> list[dg.AssetMaterialization | dg.AssetObservation]:
+    """The same, with one event for each partition key whose rows the commit changed."""
+    event, keys = event_of(table, past, info, known), keys_of(past, info)
+    if not keys or isinstance(event, dg.AssetObservation):
+        return [event]
+    described = _Described(info, Written(table, past, adopted=True), known, is_own=False)
     return [
         dg.AssetMaterialization(asset_key=info.key, partition=key, metadata=entries, tags=data_tags(past))
-        for key, entries in said.items()
-    ] or [event]
+        for key, entries in _report(described, keys).by_partition.items()
+    ]
+
+
+def keys_of(past: past_commits.PastCommit, info: HudiAssetInfo) -> list[str]:
+    """The partition keys of the asset whose rows the commit changed, sorted; none for an asset without partitions."""
+    if info.partitions is None:
+        return []
+    values = {value_of_path(path, info.partitions.columns) for path in past.metadata.partitions}
+    return sorted({key for key in map(info.partitions.key_of, values) if key is not None})
 
 
 def data_tags(commit: past_commits.PastCommit) -> dict[str, str]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import dagster as dg
 
 _EVENTS_READ = 5
 """Number of newest events that are read. One is not enough: a person can report an event without tags, and a retry can report an older commit."""
+_PAGE = 1000
+Reported = tuple[str, str | None]
+"""The completion time of a commit, and the partition of the event that reports it."""
 
 
 def reported_until(instance: dg.DagsterInstance, asset: dg.AssetKey, keys: Sequence[str] = ()) -> str:
@@ -22,6 +26,25 @@ def reported_until(instance: dg.DagsterInstance, asset: dg.AssetKey, keys: Seque
             return ""
         reported = min(reported or reported_of_key, reported_of_key)
     return reported
+
+
+def reported_since(instance: dg.DagsterInstance, asset: dg.AssetKey, moment: datetime) -> frozenset[Reported]:
+    """The commits and partitions of all events that were stored after a moment, materializations and observations.
+
+    Dagster does not index the tags of events, so the events themselves are read, in pages.
+    """
+    wanted = dg.AssetRecordsFilter(asset, after_timestamp=moment.timestamp())
+    found: set[Reported] = set()
+    for fetch in (instance.fetch_materializations, instance.fetch_observations):
+        cursor, more = None, True
+        while more:
+            page = fetch(wanted, _PAGE, cursor=cursor)
+            for record in page.records:
+                event = record.asset_materialization or record.event_log_entry.asset_observation
+                if event is not None and (completion := (event.tags or {}).get("hudi/completion")):
+                    found.add((completion, event.partition))
+            cursor, more = page.cursor, page.has_more
+    return frozenset(found)
 
 
 def is_observed(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str, completion: str) -> bool:

@@ -282,7 +282,9 @@ ROWS: dict[str, dict[str, Row]] = {
         "R8": Row("An incremental consumer misses no commit"),
         "R9": Row("A crashed writer blocks nobody"),
         "R10": Row("A repeated time travel query returns the same rows"),
-        "R11": Row("A consumer stores its position, a completion time, in its own commit", "a Dagster sensor"),
+        "R11": Row(
+            "A consumer stores its position, a completion time, in its own commit; so does Dagster's sensor in its cursor"
+        ),
         "R12": Row("The read-optimized query reports what it omits, and can refuse if logs contain deletes"),
         "R13": Row("A pause between check and commit loses no data"),
         "R14": Row("The checks under the lock are documented and tested"),
@@ -302,7 +304,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "T12": Row("", "Commits batched inside one process"),
         "T13": Row("Conflicts are by file group"),
         "T14": Row("", "Transactions over several tables"),
-        "T15": Row("Retries are reported"),
+        "T15": Row("Retries are reported, and an asset check turns red above 5"),
     },
     "The model's eleven configurations": {
         "X1": Row("Optimistic, increasing times, key check: safe"),
@@ -329,12 +331,15 @@ ROWS: dict[str, dict[str, Row]] = {
         "U7": Row("Conflicts are explained, and a commit can be tried without committing"),
         "U8": Row("A read-optimized query that reports its age and what it omits, or refuses"),
         "U9": Row("", "Verified erasure: delete, compact, clean, then search for the bytes"),
-        "U10": Row("", "A Dagster sensor by completion times"),
+        "U10": Row("A Dagster sensor by completion times, which reports every commit once"),
         "U11": Row(
             "Table services as Dagster jobs, schedules and a sensor: dry runs, a reason for every no, one executor of a plan",
             "a compaction as the materialization of a read-optimized asset",
         ),
-        "U12": Row("", "Asset checks for tables"),
+        "U12": Row(
+            "Asset checks for tables: stuck instants, lag of compaction, freshness, retries, readable timelines",
+            "checks of keys, indexes and listings",
+        ),
         "U13": Row("A read-only doctor: timeline, files, metadata table, indexes, locks"),
         "U14": Row("One commit path for Spark and for Arrow in one process"),
         "U15": Row("A backfill of many partitions is one run and one commit"),

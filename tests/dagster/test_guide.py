@@ -1,10 +1,12 @@
-"""docs/dagster.md, and the pages on incremental assets and on services, are guides that run: every snippet, in its order, in one process."""
+"""docs/dagster.md, and the pages beside it, are guides that run: every snippet, in its order, in one process."""
 
 import re
 import sys
 import tempfile
 import types
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "dagster.md"
@@ -40,13 +42,13 @@ def test_the_snippets_on_incremental_assets_run(monkeypatch):
     assert {"totals", "cleaned"} <= set(module.__dict__)
 
 
-def test_the_snippets_on_services_run_and_what_they_assert_holds(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["dagster-services.md", "dagster-timeline.md"])
+def test_the_snippets_of_the_other_pages_run_and_what_they_assert_holds(name, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    page = PAGE.with_name("dagster-services.md")
-    module = types.ModuleType("services_guide")
-    monkeypatch.setitem(sys.modules, "services_guide", module)
-    for number, code in enumerate(snippets(page.read_text())):
-        exec(compile(code, f"{page.name}, snippet {number + 1}", "exec"), module.__dict__)
+    module = types.ModuleType(name.partition(".")[0].replace("-", "_"))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for number, code in enumerate(snippets(PAGE.with_name(name).read_text())):
+        exec(compile(code, f"{name}, snippet {number + 1}", "exec"), module.__dict__)
 
 
 def test_every_part_of_the_guide_has_a_snippet():

@@ -1,0 +1,196 @@
+"""The timeline sensor: commits of other writers become materializations, and table services become observations.
+
+The sensor reads timelines; it starts no JVM and requests no runs. Downstream assets run by their automation conditions. Dagster stores the events of
+a tick before its cursor, so a tick may be repeated: an instant that has an event already is not reported again.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import HudiError, TableNotFoundError
+from pyhudi_dagster import events, past_commits
+from pyhudi_dagster.identity import PREFIX
+from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.reported_commits import Reported, reported_since, reported_until
+from pyhudi_dagster.resource import HudiLakeResource
+from pyhudi_dagster.timeline_cursor import Cursor, Position, before, completion_of
+from pyhudi_dagster.timeline_view import parsed
+
+READABLE = "timeline_readable"
+BUDGET_SECONDS = 40
+"""A tick ends after this time, before Dagster ends it at 60 seconds; the next one continues with the tables that waited longest."""
+Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
+
+
+@dataclass(slots=True)
+class Tick:
+    """One tick of the sensor.
+
+    Attributes:
+        most: number of events after which the tick ends.
+        events, told: what it reports, and what it says of tables that gave no event.
+        new_keys: new keys of dynamic partitions, by the name of their definition.
+    """
+
+    instance: dg.DagsterInstance
+    lake: HudiLakeResource
+    cursor: Cursor
+    most: int
+    log: Any
+    events: list[Event] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    new_keys: dict[str, list[str]] = field(default_factory=dict)
+
+    def run(self, infos: Sequence[HudiAssetInfo]) -> None:
+        """Report all tables; those that were read longest ago come first."""
+        ended = time.monotonic() + BUDGET_SECONDS
+        positions = self.cursor.positions
+        for info in sorted(infos, key=lambda each: positions[each.table].looked if each.table in positions else 0.0):
+            if time.monotonic() > ended or len(self.events) >= self.most:
+                self.told.append(f"{info.table}: waits for the next tick")
+                continue
+            try:
+                self._report(info)
+            except TableNotFoundError:
+                self.told.append(f"{info.table}: the table does not exist yet")
+            except HudiError as error:
+                self._unreadable(info, error)
+
+    def _report(self, info: HudiAssetInfo) -> None:
+        table = self.lake.table(info.table)
+        timeline = table.timeline
+        position = self.cursor.positions.get(info.table)
+        if position is None:
+            # Commits before the newest reported one have been reported, or were there before the sensor.
+            position = Position(reported_until(self.instance, info.key))
+        unreported = self._unreported(table, timeline, position)
+        known = events.known_size(self.instance, info.key) if unreported else None
+        reported = self._reported(info, unreported)
+        later: list[hudi.Instant] = []
+        for place, past in enumerate(unreported):
+            if len(self.events) >= self.most:
+                later += [each.instant for each in unreported[place:]]
+                break
+            if self._waits(past):
+                later.append(past.instant)
+                continue
+            self.events += self._events(table, past, info, known, reported)
+            position.reported(past.instant)
+        position.waits_for([*timeline.pending, *later])
+        position.looked = time.time()
+        if position.failing:
+            self.events.append(_readable(info, "The timeline can be read again."))
+            position.failing = False
+        self.cursor.positions[info.table] = position
+
+    def _unreported(
+        self, table: hudi.HudiTable, timeline: hudi.Timeline, position: Position
+    ) -> list[past_commits.PastCommit]:
+        """The instants to report, in the order of their completion; commits that archival has moved in the meantime come from the history."""
+        found = {
+            instant.group: events.past_commit(table, instant) for instant in position.unreported(timeline.completed)
+        }
+        oldest = min(map(completion_of, timeline.completed), default="")
+        if position.watermark and timeline.has_history and oldest > before(position.watermark):
+            for instant, commit in table.commits_with("", before(position.watermark)):
+                if instant.group not in found and position.unreported([instant]):
+                    found[instant.group] = past_commits.PastCommit(instant, commit)
+        return sorted(found.values(), key=lambda past: (past.completion_time, past.instant.requested_time))
+
+    def _waits(self, past: past_commits.PastCommit) -> bool:
+        """Whether a run that made the instant is not finished; it reports its own commits."""
+        run_id = past.extra.get(PREFIX + "run_id")
+        run = self.instance.get_run_by_id(run_id) if run_id else None
+        return run is not None and not run.is_finished
+
+    def _reported(self, info: HudiAssetInfo, unreported: Sequence[past_commits.PastCommit]) -> frozenset[Reported]:
+        """What events say already: of a tick that ended before its cursor was stored, or of the run that made the commit."""
+        since = parsed(before(unreported[0].completion_time)) if unreported else None
+        return frozenset() if since is None else reported_since(self.instance, info.key, since)
+
+    def _events(
+        self,
+        table: hudi.HudiTable,
+        past: past_commits.PastCommit,
+        info: HudiAssetInfo,
+        known: hudi.TableSize | None,
+        reported: frozenset[Reported],
+    ) -> Iterator[Event]:
+        """The events of one instant that Dagster does not have yet."""
+        keys: list[str] = events.keys_of(past, info) if past.metadata.changes_rows else []
+        if {(past.completion_time, key) for key in keys or (None,)} <= reported:
+            return
+        for event in events.events_of(table, past, info, known):
+            if (past.completion_time, event.partition) not in reported:
+                self._add_key(info, event.partition)
+                yield event
+
+    def _add_key(self, info: HudiAssetInfo, key: str | None) -> None:
+        definition = info.partitions.definition if info.partitions else None
+        if key is None or not isinstance(definition, dg.DynamicPartitionsDefinition) or definition.name is None:
+            return
+        keys = self.new_keys.setdefault(definition.name, [])
+        if key not in keys and not self.instance.has_dynamic_partition(definition.name, key):
+            keys.append(key)
+
+    def _unreadable(self, info: HudiAssetInfo, error: HudiError) -> None:
+        """The table fails its check, once; the others go on."""
+        self.log.warning("the timeline of %s cannot be read: %s", info.table, error)
+        self.told.append(f"{info.table}: {error}")
+        position = self.cursor.positions.get(info.table) or Position(reported_until(self.instance, info.key))
+        if not position.failing:
+            entries = {"hudi/error": type(error).__name__, "hudi/hint": error.hint or ""}
+            self.events.append(_readable(info, str(error), passed=False, entries=entries))
+        position.failing, position.looked = True, time.time()
+        self.cursor.positions[info.table] = position
+
+    def partition_requests(self) -> list[Any]:
+        """The requests that add new keys of dynamic partitions."""
+        return [
+            dg.DynamicPartitionsDefinition(name=name).build_add_request(keys)
+            for name, keys in self.new_keys.items()
+            if keys
+        ]
+
+
+def _readable(
+    info: HudiAssetInfo, text: str, *, passed: bool = True, entries: dict[str, Any] | None = None
+) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(
+        asset_key=info.key, check_name=READABLE, passed=passed, description=text, metadata=entries or {}
+    )
+
+
+def timeline_sensor(
+    infos: Sequence[HudiAssetInfo], name: str, interval: int, most: int, status: dg.DefaultSensorStatus
+) -> dg.SensorDefinition:
+    """The sensor of these tables."""
+    lake_key = infos[0].lake
+    tables = [info.table for info in infos]
+
+    def report(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        started, lake = time.monotonic(), getattr(context.resources, lake_key)
+        tick = Tick(context.instance, lake, Cursor.read(context.cursor), most, context.log)
+        tick.run(infos)
+        told = f" {'; '.join(tick.told[:20])}" if tick.told else ""
+        seconds = time.monotonic() - started
+        return dg.SensorResult(
+            asset_events=tick.events,
+            dynamic_partitions_requests=tick.partition_requests(),
+            skip_reason=None if tick.events else f"No new instant in {len(tables)} tables ({seconds:.1f} s).{told}",
+            cursor=tick.cursor.text(tables),
+        )
+
+    return dg.SensorDefinition(
+        name=name,
+        evaluation_fn=report,
+        minimum_interval_seconds=interval,
+        default_status=status,
+        required_resource_keys={lake_key},
+        description="Reports commits of other writers as materializations, and table services as observations.",
+    )

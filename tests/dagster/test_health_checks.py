@@ -1,0 +1,129 @@
+"""Health checks of tables: each one passes for a healthy table, fails with its figures, and a table that cannot be read fails its checks alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from support.dagster_services import filled, orders_asset
+from support.planned_services import expire
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_dagster import HudiCheck, build_hudi_checks, hudi_external_asset
+
+pytestmark = pytest.mark.row("U12")
+ALL = ["timeline_readable", "no_stuck_instants", "compaction_lag", "data_freshness", "commit_retries"]
+
+
+def checked(lake, instance, asset, checks, now=None):
+    """The result of each check, by name."""
+    arguments = {} if now is None else {"clock": lambda: now}
+    defs = dg.Definitions.merge(
+        dg.Definitions(assets=[asset], resources={"lake": lake}), build_hudi_checks([asset], checks, **arguments)
+    )
+    selection = (
+        dg.AssetSelection.checks_for_assets(asset)
+        if isinstance(asset, dg.AssetsDefinition)
+        else dg.AssetSelection.all_asset_checks()
+    )
+    job = dg.define_asset_job("examine", selection=selection)
+    result = (
+        dg.Definitions.merge(defs, dg.Definitions(jobs=[job]))
+        .resolve_job_def("examine")
+        .execute_in_process(instance=instance)
+    )
+    return {each.check_name: each for each in result.get_asset_check_evaluations()}
+
+
+def test_all_checks_pass_for_a_healthy_table(lake, instance):
+    asset = orders_asset(None)
+    filled(lake, asset, 2)
+    found = checked(lake, instance, asset, ALL)
+    assert {name: each.passed for name, each in found.items()} == dict.fromkeys(ALL, True)
+
+
+def test_what_a_dead_writer_left_and_a_plan_that_waits_turn_a_check_red_with_the_repair(lake, instance):
+    asset = orders_asset(None)
+    table = filled(lake, asset, 2)
+    plan = table.compaction.schedule()
+    assert checked(lake, instance, asset, ["no_stuck_instants"])["no_stuck_instants"].passed
+    soon = datetime.now(UTC) + timedelta(hours=2)
+    late = checked(lake, instance, asset, ["no_stuck_instants"], soon)["no_stuck_instants"]
+    assert not late.passed
+    assert plan.requested_time in late.description and "hudi__orders__services" in late.description
+
+    table.compaction.execute()
+    dead = table.begin("upsert")
+    dead.write(table.scan(columns=["id", "amount", "ts"]).to_arrow())
+    expire(table, dead.instant)
+    found = checked(lake, instance, asset, ["no_stuck_instants"])["no_stuck_instants"]
+    assert not found.passed and f"roll back {dead.instant}" in found.description
+    assert found.metadata["hudi/failed_writes"].value == 1
+
+
+def test_a_compaction_that_is_late_and_old_rows_turn_their_checks_red(lake, instance):
+    asset = orders_asset(None)
+    filled(lake, asset, 4)
+    tomorrow = datetime.now(UTC) + timedelta(hours=30)
+    checks = [HudiCheck("compaction_lag", limit=3, severity=dg.AssetCheckSeverity.WARN), "data_freshness"]
+    found = checked(lake, instance, asset, checks, tomorrow)
+    lag, age = found["compaction_lag"], found["data_freshness"]
+    assert (lag.passed, lag.severity, lag.metadata["hudi/delta_commits_since_compaction"].value) == (
+        False,
+        dg.AssetCheckSeverity.WARN,
+        4,
+    )
+    assert lag.metadata["hudi/log_to_base_ratio"].value > 0
+    assert not age.passed and age.description.startswith("The newest rows are 30.0 hours old, 24 may be")
+
+
+@pytest.mark.row("T15")
+def test_retry_count_over_5_raises_asset_check(lake, instance):
+    asset = orders_asset(None)
+    filled(lake, asset, 1)
+    for instant, retries in (("20260101000000000", 5), ("20260101000000001", 0)):
+        instance.report_runless_asset_event(
+            dg.AssetMaterialization(
+                "orders", metadata={"hudi/conflict_retries": retries}, tags={"hudi/instant": instant}
+            )
+        )
+    assert checked(lake, instance, asset, ["commit_retries"])["commit_retries"].passed
+    instance.report_runless_asset_event(
+        dg.AssetMaterialization(
+            "orders", metadata={"hudi/conflict_retries": 6}, tags={"hudi/instant": "20260101000000002"}
+        )
+    )
+    found = checked(lake, instance, asset, ["commit_retries"])["commit_retries"]
+    assert not found.passed and "20260101000000002 was planned again 6 times" in found.description
+
+
+def test_a_table_that_cannot_be_read_fails_its_checks_with_the_error_and_the_hint(lake, instance):
+    asset = orders_asset(None)
+    filled(lake, asset, 1)
+    Path(lake.location("orders"), ".hoodie/hoodie.properties").write_text("hoodie.table.version=three")
+    for each in checked(lake, instance, asset, ALL).values():
+        assert not each.passed and each.metadata["hudi/error"].value
+    missing = hudi_external_asset("web/events")
+    (found,) = checked(lake, instance, missing, ["timeline_readable"]).values()
+    assert not found.passed and found.metadata["hudi/error"].value == "TableNotFoundError"
+
+
+def test_checks_run_on_a_schedule_if_they_are_given_one():
+    defs = build_hudi_checks([orders_asset(None)], ALL, cron="*/15 * * * *")
+    (schedule,) = defs.schedules
+    assert (schedule.name, schedule.cron_schedule) == ("hudi__checks", "*/15 * * * *")
+
+
+@pytest.mark.parametrize(
+    ("checks", "message"),
+    [
+        (["no_such"], "'no_such', which does not exist"),
+        ([], "has no check"),
+        (["data_freshness"] * 2, "'data_freshness' twice"),
+    ],
+)
+def test_checks_that_cannot_work_fail_at_load(checks, message):
+    with pytest.raises(InvalidOptionError, match=message):
+        build_hudi_checks([orders_asset(None)], checks)
