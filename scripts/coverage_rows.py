@@ -52,7 +52,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "C3": Row("replacecommit (insert_overwrite, insert_overwrite_table, delete_partitions)"),
         "C4": Row("clean, planned and executed here or by Hudi"),
         "C5": Row("compaction, planned and executed here or by Hudi"),
-        "C6": Row("logcompaction, as Hudi writes it", "log compaction itself"),
+        "C6": Row("logcompaction, planned and executed as Hudi does"),
         "C7": Row("indexing: plan and completed instant, read and written as Hudi does", ""),
         "C8": Row("rollback"),
         "C9": Row("savepoint, as Hudi writes it; made and deleted"),
@@ -223,7 +223,7 @@ ROWS: dict[str, dict[str, Row]] = {
         ),
         "N2": Row("Triggers of compaction"),
         "N3": Row("Strategies of compaction"),
-        "N4": Row("", "Log compaction"),
+        "N4": Row("Log compaction, on demand or after commits", "logs with partial updates; mergers"),
         "N5": Row(
             "Plans of clustering: by size and partition, sorted by columns or along a curve (Z-order, Hilbert)",
             "consistent buckets, commit-based and stream-copy plans",

@@ -14,10 +14,11 @@ from pyhudi_core.services.compaction_plan import CompactionPlan
 @planned_options("compacted", "hoodie.compaction.strategy")
 def compact(context: click.Context, location: str, storage_options: dict[str, str], **wanted: Any) -> None:
     """Compact the merge-on-read table at LOCATION: plan, schedule and execute. Exit code 0: done, or nothing to do; 2: it failed."""
-    carry_out(context, location, storage_options, "compaction", Wanted(**wanted), _groups)
+    carry_out(context, location, storage_options, "compaction", Wanted(**wanted), groups_of)
 
 
-def _groups(plan: CompactionPlan) -> list[dict[str, Any]]:
+def groups_of(plan: CompactionPlan) -> list[dict[str, Any]]:
+    """What JSON shows of the file groups of a plan."""
     return [
         {"partition": piece.partition, "file_id": piece.file_id, "log_files": len(piece.logs), "bytes": piece.size}
         for piece in (operation.piece for operation in plan.operations)

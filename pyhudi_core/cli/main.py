@@ -8,6 +8,7 @@ from pyhudi_core.cli.check import check
 from pyhudi_core.cli.clean import clean
 from pyhudi_core.cli.cluster import cluster
 from pyhudi_core.cli.compact import compact
+from pyhudi_core.cli.log_compact import log_compact
 from pyhudi_core.cli.metadata import metadata
 from pyhudi_core.cli.repair import repair
 from pyhudi_core.cli.restore import restore
@@ -29,6 +30,7 @@ for _command in (
     clean,
     cluster,
     compact,
+    log_compact,
     metadata,
     repair,
     restore,

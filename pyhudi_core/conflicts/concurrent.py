@@ -18,6 +18,7 @@ from pyhudi_core.conflicts.conflict import (
     find_conflict,
     mixed_indexes,
     not_compared,
+    older_than_log_compaction,
     strategy_of,
 )
 from pyhudi_core.conflicts.explanation import of_conflict
@@ -191,7 +192,9 @@ def refuse_conflicts(
     if strategy.services_yield_to_writers and not mine.operation.is_writer:
         concurrent = replace(concurrent, writers=running_writers(context, found, own))
     key_check = context.protections.key_check and not context.options.conflict.allow_duplicate_keys
-    conflict = mixed_indexes(mine, concurrent) if context.protections.conflict_check else None
+    conflict: Conflict | None = None
+    if context.protections.conflict_check:
+        conflict = mixed_indexes(mine, concurrent) or older_than_log_compaction(mine, concurrent, own)
     if conflict is None:
         conflict = find_conflict(mine, concurrent, key_check=key_check, strategy=strategy, same_keys=same_keys)
     if conflict is None and schema is not None:

@@ -295,6 +295,20 @@ def _has_other_buckets(mine: Touched, theirs: Touched) -> bool:
     return any(int(file_id[:_BUCKET_DIGITS]) >= count for file_id in numbered)
 
 
+def older_than_log_compaction(mine: Touched, concurrent: Concurrent, own: str) -> Conflict | None:
+    """The first log compaction with a later requested time than this write (``own``), of a file group that the write appended a log to.
+
+    Readers would take the write's log for older than the log of the log compaction, which does not have its rows.
+    """
+    for instant, commit in concurrent.completed:
+        theirs = Touched.by(commit)
+        shared = mine.appended & theirs.appended
+        if theirs.operation is OperationType.LOG_COMPACT and instant.requested_time > own and shared:
+            places = tuple(sorted({partition for partition, _ in shared}))
+            return Conflict(ConflictKind.FILE_GROUP, instant, tuple(sorted(shared)), places, theirs.operation)
+    return None
+
+
 def _apart_from_keys(mine: Touched, concurrent: Concurrent, strategy: Strategy) -> Iterator[Conflict]:
     for instant, commit in concurrent.completed:
         yield from against(mine, instant, Touched.by(commit), strategy)

@@ -9,6 +9,11 @@ from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.options.option import Option
 
 UPKEEP_OPTIONS = (
+    Option("hoodie.log.compaction.inline", "compaction.log_inline", bool, False,
+           "Every commit also executes planned log compactions without an executor, and merges the logs of file groups that have many."),
+    Option("hoodie.log.compaction.blocks.threshold", "compaction.log_threshold", int, 5,
+           "Number of log files from which on the logs of a file group are merged into one log file. Hudi counts blocks; a log file has one or more.",
+           minimum=2),
     Option("pyhudi.sweep.min.age.minutes", "upkeep.sweep_age_minutes", int, 1440,
            "Minutes since its last change after which `table.sweep` deletes a file that no commit, no plan and no running writer names.", minimum=0),
 )  # fmt: skip
@@ -53,6 +58,8 @@ class CompactionOptions:
     log_size_threshold: int
     log_count_threshold: int
     day_partitions: int
+    log_inline: bool
+    log_threshold: int
 
 
 @dataclass(frozen=True, slots=True)

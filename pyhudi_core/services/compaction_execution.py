@@ -63,7 +63,7 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
     def _attempt(self, written: Written) -> Attempt:
         """The commit of the files whose groups are not replaced now."""
         transaction, schema = self.transaction, self.snapshot.schema
-        left = _without(written, replaced_since(transaction, transaction.context.folder.load()))
+        left = without_groups(written, replaced_since(transaction, transaction.context.folder.load()))
         extra: Mapping[str, str] = extra_of(transaction, self.how.extra_metadata, self.snapshot, {}, schema)
         metadata = CommitMetadata(str(OperationType.COMPACT), left.stats, extra)
         kept = metadata_update.slices_to_keep(transaction.context, self.current, self.current.schema)
@@ -87,7 +87,7 @@ class CompactionTask:
             yield from files_batch([compact(context, piece, self.merging)], self.settings.schema)
 
 
-def _without(written: Written, gone: frozenset[Group]) -> Written:
+def without_groups(written: Written, gone: frozenset[Group]) -> Written:
     """The files that are not of these groups."""
     stats = tuple(stat for stat in written.stats if (stat.partition, stat.file_id) not in gone)
     if len(stats) == len(written.stats):

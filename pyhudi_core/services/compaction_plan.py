@@ -20,6 +20,12 @@ from pyhudi_core.services.service import Figures
 RECORD = "HoodieCompactionPlan"
 VERSION = 2
 MEBIBYTE = 1 << 20
+_LOG_STRATEGY = {
+    "compactorClassName": "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper",
+    "strategyParams": {},
+    "version": 1,
+}
+"""What Hudi writes into the plan of a log compaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +89,14 @@ class CompactionPlan:
         why_not: why there is nothing, or what was left out.
         trigger: what the trigger of the options says, such as ``3 of 5 delta commits``.
         due: whether that trigger says that it is time.
+        log_only: the logs become one log, not a base file (log compaction).
     """
 
     operations: tuple[CompactionOperation, ...] = ()
     why_not: str = ""
     trigger: str = ""
     due: bool = False
+    log_only: bool = False
 
     @property
     def groups(self) -> frozenset[tuple[str, str]]:
@@ -123,8 +131,8 @@ class CompactionPlan:
             "operations": [operation.to_avro() for operation in self.operations],
             "extraMetadata": {},
             "version": VERSION,
-            "strategy": None,
-            "preserveHoodieMetadata": False,
+            "strategy": _LOG_STRATEGY if self.log_only else None,
+            "preserveHoodieMetadata": self.log_only,
             "missingSchedulePartitions": [],
         }
         return encode_record(RECORD, record, sync_marker=sync_marker)

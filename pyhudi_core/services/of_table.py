@@ -13,6 +13,7 @@ from pyhudi_core.services.compaction import Compaction
 from pyhudi_core.services.duplicate_removal import Duplicates
 from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_core.services.indexing import Indexing
+from pyhudi_core.services.log_compaction import LogCompaction
 from pyhudi_core.services.metadata_archival import MetadataArchival
 from pyhudi_core.services.metadata_cleaning import MetadataCleaning
 from pyhudi_core.services.metadata_compaction import MetadataCompaction
@@ -50,6 +51,11 @@ class TableServices:
     def compaction(self) -> Compaction:
         """The service that rewrites the log files of a merge-on-read table as base files: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
         return Compaction(self._home.context())
+
+    @property
+    def log_compaction(self) -> LogCompaction:
+        """The service that merges the log files of a file group into one: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
+        return LogCompaction(self._home.context())
 
     @property
     def cleaning(self) -> Cleaning:

@@ -10,6 +10,7 @@ from pyhudi_core.services.clustering import Clustering
 from pyhudi_core.services.compaction import Compaction
 from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_core.services.indexing import Indexing
+from pyhudi_core.services.log_compaction import LogCompaction
 from pyhudi_core.services.metadata_archival import MetadataArchival
 from pyhudi_core.services.metadata_cleaning import MetadataCleaning
 from pyhudi_core.services.metadata_compaction import MetadataCompaction
@@ -22,6 +23,7 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
     FailedWrites,
     Restores,
     Compaction,
+    LogCompaction,
     Clustering,
     Cleaning,
     Indexing,

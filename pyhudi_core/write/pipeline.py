@@ -5,7 +5,7 @@ The second half of every operation that has rows. Nothing here touches the timel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -31,7 +31,7 @@ from pyhudi_core.model.meta_fields import IS_DELETED, with_meta_fields
 from pyhudi_core.model.operation import INSERTING, OVERWRITING, OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.schema import to_avro
-from pyhudi_core.options import WriteOptions
+from pyhudi_core.options import FileOptions, WriteOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.begin import Transaction, withdraw
@@ -276,13 +276,14 @@ class WriteJob:
     def _log_settings(self, index: IndexType | None) -> LogSettings:
         merging = Merging(self.snapshot.config, self.snapshot.evolution)
         indexed = index is IndexType.RECORD_INDEX
-        return LogSettings(merging, self._block_format(), self.options.files.record_positions, self._known, indexed)
+        form = block_format(self.options.files, self.prepared.schema, merging.ordering)
+        return LogSettings(merging, form, self.options.files.record_positions, self._known, indexed)
 
-    def _block_format(self) -> BlockFormat:
-        """Release 1.2.0 of Hudi compares ordering values that are texts wrongly, if they come from Parquet blocks."""
-        schema = self.prepared.schema
-        texts = any(pa.types.is_string(schema.field(name).type) for name in ordering_of(self.snapshot.config))
-        return BlockFormat(self.options.files.log_block_format or (BlockFormat.AVRO if texts else BlockFormat.PARQUET))
+
+def block_format(files: FileOptions, schema: pa.Schema, ordering: Sequence[str]) -> BlockFormat:
+    """The format of data blocks. Release 1.2.0 of Hudi compares ordering values that are texts wrongly, if they come from Parquet blocks."""
+    texts = any(pa.types.is_string(schema.field(name).type) for name in ordering)
+    return BlockFormat(files.log_block_format or (BlockFormat.AVRO if texts else BlockFormat.PARQUET))
 
 
 def _persisted(rows: Dataset, tagged: Tagged, kept: ExitStack) -> Tagged:

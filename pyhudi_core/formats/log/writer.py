@@ -63,16 +63,20 @@ class LogSchema:
         schema: of the rows; it begins with the meta columns.
         avro_schema: the same as Avro text.
         base_time: the requested time of the base file, if positions refer to one.
+        compacted_times: the instants whose blocks these replace, newest first (log compaction).
     """
 
     instant_time: str
     schema: pa.Schema
     avro_schema: str
     base_time: str | None = None
+    compacted_times: tuple[str, ...] = ()
 
     def headers(self, positions: pa.Array | None) -> dict[Header, str]:
         """The headers of a block; ``positions`` are sorted."""
         own = {Header.INSTANT_TIME: self.instant_time, Header.SCHEMA: self.avro_schema}
+        if self.compacted_times:
+            own[Header.COMPACTED_BLOCK_TIMES] = ",".join(self.compacted_times)
         if positions is None or self.base_time is None:
             return own
         return {
