@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyhudi_dagster.partitions import Backfill as Backfill
     from pyhudi_dagster.partitions import HudiPartitions as HudiPartitions
     from pyhudi_dagster.partitions import chunked as chunked
+    from pyhudi_dagster.read_optimized import hudi_read_optimized_asset as hudi_read_optimized_asset
     from pyhudi_dagster.resource import HudiLakeResource as HudiLakeResource
     from pyhudi_dagster.service_definitions import build_hudi_services as build_hudi_services
     from pyhudi_dagster.service_policy import PerTableJob as PerTableJob
@@ -83,6 +84,7 @@ _HOMES = {
     "hudi_asset": "assets",
     "hudi_external_asset": "external",
     "hudi_metadata": "info",
+    "hudi_read_optimized_asset": "read_optimized",
     "known_size": "events",
     "service_states": "services",
 }

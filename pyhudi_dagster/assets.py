@@ -16,8 +16,8 @@ import dagster as dg
 import pyarrow as pa
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import TableNotFoundError
-from pyhudi_dagster import events, metadata, runner, writer
+from pyhudi_core.errors import PreCommitError, TableNotFoundError
+from pyhudi_dagster import events, metadata, pre_commit, runner, writer
 from pyhudi_dagster.annotations import parameter_hints
 from pyhudi_dagster.asset_arguments import AssetArguments, Inputs, asset_spec, inputs_of
 from pyhudi_dagster.dagster_internals import current_context, metadata_of_asset
@@ -27,6 +27,7 @@ from pyhudi_dagster.incremental import Changes, Reader, changes_since
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.late_data import report_late
 from pyhudi_dagster.partitions import Backfill, ForeignRows, HudiPartitions
+from pyhudi_dagster.pre_commit import Validator
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_settings import Services
 from pyhudi_dagster.settings import HudiWrite, Operation, TableSettings, checked_operation, names
@@ -34,6 +35,7 @@ from pyhudi_dagster.translator import HudiTableDefinition, HudiTranslator
 
 _OBSERVED = 10
 """Maximum number of partitions with an observation; a run without rows for more partitions writes only to the log."""
+Results = dg.MaterializeResult[Any] | dg.AssetCheckResult
 _ORDINARY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
@@ -46,15 +48,25 @@ class HudiAsset:
     inputs: Inputs
     lake_by_key: bool
 
-    def run(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> Iterator[dg.MaterializeResult[Any]]:
+    def run(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> Iterator[Results]:
         """The step: adopt or write, then report."""
         lake = self._lake(context, inputs)
         step = runner.step_of(context, self.info.key)
-        written = runner.run(step, lambda: self._write(context, step, lake, inputs))
-        if written is not None and written.is_empty:
-            self._observe(context, step, written)
-        elif written is not None:
+        rules = self.info.pre_commit
+        try:
+            written = runner.run(step, lambda: self._write(context, step, lake, inputs))
+        except dg.Failure as failure:
+            if isinstance(failure.__cause__, PreCommitError):
+                yield from pre_commit.answers(self.info.key, rules, failure.__cause__)
+            raise
+        if written is not None and not written.is_empty:
             yield self._report(context, step, written)
+            # Not as a part of the result: in a direct call Dagster would not find them there.
+            yield from pre_commit.passed(self.info.key, rules, "Asked before the commit.")
+            return
+        if written is not None:
+            self._observe(context, step, written)
+        yield from pre_commit.passed(self.info.key, rules, "The run published no rows.")
 
     def _observe(self, context: dg.AssetExecutionContext, step: runner.Step, written: writer.Written) -> None:
         """Report a commit that contains only positions. An observation makes no new data version, so nothing downstream runs."""
@@ -142,6 +154,7 @@ def hudi_asset(
     on_foreign_rows: ForeignRows = "fail",
     changes_of: Mapping[str, dg.CoercibleToAssetKey | dg.AssetsDefinition | dg.AssetSpec] | None = None,
     deps: Sequence[Any] = (),
+    pre_commit: Sequence[Validator] = (),
     services: Services | None = None,
     lake: str = "lake",
     translator: HudiTranslator | None = None,
@@ -166,6 +179,8 @@ def hudi_asset(
                 alternatively pass Dagster's ``backfill_policy``.
         on_foreign_rows: action for rows outside the run's partitions: fail, drop, or allow.
         changes_of: maps a `Changes` parameter to its upstream asset (an asset, its spec or its key) if their names differ.
+        pre_commit: validators of each commit, such as ``pyhudi_core.not_null("id")``, or functions of a `Candidate`. Each is an asset check;
+                if one refuses, its check fails, and nothing is published.
         services: the table services that Dagster runs, and when; see `build_hudi_services`. Commits then run none of them.
         lake: resource key of the `HudiLakeResource`.
         translator: defines the asset's key, table name, group and other attributes.
@@ -186,6 +201,7 @@ def hudi_asset(
         operation=checked_operation(operation),
         changes_of=changes_of or {},
         deps=deps,
+        validators=pre_commit,
         services=services,
         lake=lake,
         translator=translator or HudiTranslator(),
@@ -208,6 +224,7 @@ class _Declared:
     operation: Operation
     changes_of: Mapping[str, Any]
     deps: Sequence[Any]
+    validators: Sequence[Validator]
     services: Services | None
     lake: str
     translator: HudiTranslator
@@ -228,6 +245,7 @@ class _Declared:
         keys = given.resource_keys
         return dg.multi_asset(
             specs=[asset_spec(spec, info, inputs, self.deps, given)],
+            check_specs=pre_commit.check_specs(info.key, info.pre_commit) or None,
             ins=inputs.loaded,
             name=given.name or info.key.to_python_identifier(),
             partitions_def=self.partitions.definition if self.partitions else None,
@@ -254,7 +272,15 @@ class _Declared:
         if self.services is not None:
             settings = self.services.applied_to(key.to_user_string(), settings)
         return HudiAssetInfo(
-            key, table, settings, partitions, self.on_foreign_rows, self.operation, self.lake, self.services
+            key=key,
+            table=table,
+            settings=settings,
+            partitions=partitions,
+            on_foreign_rows=self.on_foreign_rows,
+            operation=self.operation,
+            lake=self.lake,
+            services=self.services,
+            pre_commit=pre_commit.checked_validators(key.to_user_string(), self.validators, settings.schema),
         )
 
 
@@ -269,10 +295,10 @@ def _upstream(lake: HudiLakeResource, name: str) -> hudi.HudiTable:
         ) from error
 
 
-def _compute(asset: HudiAsset) -> Callable[..., Iterator[dg.MaterializeResult[Any]]]:
+def _compute(asset: HudiAsset) -> Callable[..., Iterator[Results]]:
     """The function that Dagster calls: it has the user's parameters without the `Changes`, and the lake."""
 
-    def compute(context: dg.AssetExecutionContext | None = None, **inputs: Any) -> Iterator[dg.MaterializeResult[Any]]:
+    def compute(context: dg.AssetExecutionContext | None = None, **inputs: Any) -> Iterator[Results]:
         # A function without a context parameter can be called without a context in a unit test.
         yield from asset.run(context or current_context(), inputs)
 

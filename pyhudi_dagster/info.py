@@ -14,6 +14,7 @@ import dagster as dg
 
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.partitions import ForeignRows, HudiPartitions
+from pyhudi_dagster.pre_commit import Validator, check_name
 from pyhudi_dagster.service_settings import Services
 from pyhudi_dagster.settings import Operation, TableSettings, checked_operation, names
 
@@ -33,6 +34,7 @@ class HudiAssetInfo:
         operation: the write operation, unless the asset returns another one at run time.
         lake: the key of the lake resource.
         services: the table services that Dagster runs; their options are in ``settings``.
+        pre_commit: validators of each commit.
     """
 
     key: dg.AssetKey
@@ -43,6 +45,7 @@ class HudiAssetInfo:
     operation: Operation = "upsert"
     lake: str = "lake"
     services: Services | None = None
+    pre_commit: tuple[Validator, ...] = ()
 
     def __post_init__(self) -> None:
         name = self.key.to_user_string()
@@ -74,6 +77,7 @@ class HudiAssetInfo:
             "ordering": settings.ordering,
             "operation": self.operation,
             "on_foreign_rows": self.on_foreign_rows if self.partitions else None,
+            "pre_commit": [check_name(each) for each in self.pre_commit],
             "services": repr(self.services) if self.services else None,
         }
         return {name: value for name, value in entries.items() if value}

@@ -10,7 +10,7 @@ import dagster as dg
 from pyhudi_dagster.checks import KINDS, HudiCheck, checks_of, utc_now
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.resource import HudiLakeResource
-from pyhudi_dagster.service_definitions import HudiAssets, tables_of
+from pyhudi_dagster.service_definitions import HudiAssets, tables_of, views_of_tables
 from pyhudi_dagster.service_settings import refuse_bad_cron
 from pyhudi_dagster.timeline_sensor import READABLE, timeline_sensor
 
@@ -45,6 +45,7 @@ def build_hudi_timeline_sensor(
     Raises `InvalidOptionError` as `build_hudi_services`.
     """
     infos = tables_of(assets, "build_hudi_timeline_sensor")
+    views = views_of_tables(assets, "build_hudi_timeline_sensor")
     for figure, number in {
         "minimum_interval_seconds": minimum_interval_seconds,
         "max_events_per_tick": max_events_per_tick,
@@ -53,7 +54,7 @@ def build_hudi_timeline_sensor(
             raise definition_error(f"build_hudi_timeline_sensor has {figure}={number}", "Pass a number from 1 on.")
     status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
     return dg.Definitions(
-        sensors=[timeline_sensor(infos, name, minimum_interval_seconds, max_events_per_tick, status)],
+        sensors=[timeline_sensor(infos, views, name, minimum_interval_seconds, max_events_per_tick, status)],
         asset_checks=[checks_of(info, [HudiCheck(READABLE)], utc_now) for info in infos],
         resources={infos[0].lake: lake},
     )

@@ -16,7 +16,7 @@ from typing import TypeVar
 import dagster as dg
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import CommitConflictError, ConfigError, DataError, UnsupportedTableError
+from pyhudi_core.errors import CommitConflictError, ConfigError, DataError, PreCommitError, UnsupportedTableError
 from pyhudi_dagster import interrupts, past_commits
 from pyhudi_dagster.dagster_internals import run_facts_of
 from pyhudi_dagster.errors import CheckpointGapError, RunEndedError, TableMismatchError, UpstreamMissingError
@@ -33,6 +33,7 @@ NOT_RETRIED = (
     TableMismatchError,
     CheckpointGapError,
     UpstreamMissingError,
+    PreCommitError,
 )
 """Errors that a retry of the step cannot fix."""
 

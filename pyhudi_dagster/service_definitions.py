@@ -8,6 +8,7 @@ import dagster as dg
 
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo, info_of
+from pyhudi_dagster.read_optimized import Views, is_view, views_of
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_jobs import ServiceTable, batch_job, job_of
 from pyhudi_dagster.service_policy import PerTableJob, ServicePolicy, ServiceRunner, SharedSession
@@ -52,7 +53,8 @@ def build_hudi_services(
                 build_hudi_services(lake, [orders], policy=ServicePolicy(max_minutes=50, quiet_hours="08:00-10:00")),
             )
     """
-    tables = [ServiceTable(info) for info in tables_of(assets, "build_hudi_services")]
+    views = views_of_tables(assets, "build_hudi_services")
+    tables = [ServiceTable(info, views.get(info.table)) for info in tables_of(assets, "build_hudi_services")]
     policy, how = policy or ServicePolicy(), runner or SharedSession()
     if not isinstance(how, SharedSession | PerTableJob) or (isinstance(how, SharedSession) and how.batch < 1):
         raise definition_error(f"runner={how!r} cannot run services", "Pass SharedSession(batch=50) or PerTableJob().")
@@ -90,14 +92,32 @@ def tables_of(assets: HudiAssets, builder: str) -> list[HudiAssetInfo]:
     return found
 
 
-def _infos(assets: HudiAssets, builder: str) -> Iterator[HudiAssetInfo]:
+def views_of_tables(assets: HudiAssets, builder: str) -> Views:
+    """The assets of read-optimized views, by table. Raises `InvalidOptionError` for a view without the asset of its table."""
+    views = views_of(_specs(assets, builder))
+    tables = {info.table for info in _infos(assets, builder)}
+    for table, view in views.items():
+        if table not in tables:
+            raise definition_error(
+                f"{builder} has the read-optimized view {view.to_user_string()} without the asset of its table {table}",
+                "Pass the asset of the table, too.",
+            )
+    return views
+
+
+def _specs(assets: HudiAssets, builder: str) -> Iterator[dg.AssetSpec]:
     for asset in assets:
-        specs = list(asset.specs) if isinstance(asset, dg.AssetsDefinition) else [asset]
-        for spec in specs:
+        for spec in list(asset.specs) if isinstance(asset, dg.AssetsDefinition) else [asset]:
             if not isinstance(spec, dg.AssetSpec):
                 raise definition_error(
                     f"{builder} has {spec!r} among its assets", "Pass the assets themselves, not their names or keys."
                 )
+            yield spec
+
+
+def _infos(assets: HudiAssets, builder: str) -> Iterator[HudiAssetInfo]:
+    for spec in _specs(assets, builder):
+        if not is_view(spec):
             info = info_of(spec.key, spec.metadata, spec.partitions_def)
             if info is None:
                 raise definition_error(

@@ -15,7 +15,7 @@ from pydantic import Field
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import HudiError
-from pyhudi_dagster import runner, service_runs
+from pyhudi_dagster import read_optimized, runner, service_runs
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_policy import ServicePolicy, ServiceRunner
@@ -43,9 +43,10 @@ class TablesConfig(dg.Config):
 
 @dataclass(frozen=True)
 class ServiceTable:
-    """One table of the services, by its asset."""
+    """One table of the services, by its asset; ``view`` is the asset of its read-optimized view."""
 
     info: HudiAssetInfo
+    view: dg.AssetKey | None = None
 
     @property
     def identifier(self) -> str:
@@ -101,7 +102,7 @@ def _op(
         step = runner.step_of(context, info.key, kind.name)
         asked = Asked(config.when, config.dry_run, how.spark, _end_of(step, policy))
         outcome = service_runs.look_after(step, lake, info, kind.name, asked)
-        service_runs.report(step, lake, info, outcome, context.log_event)
+        read_optimized.report(step, lake, info, table.view, outcome, context.log_event)
         context.add_output_metadata(outcome.entries())
 
     return look_after
@@ -134,8 +135,9 @@ def batch_job(
         tags={"dagster/kind/hudi": ""},
     )
     def look_after(context: dg.OpExecutionContext, work: dict) -> None:  # type: ignore[type-arg]
-        info = by_name[work["table"]].info
-        _all_of_one(context, info, work["when"], Asked(dry_run=work["dry_run"], spark=how.spark), policy)
+        _all_of_one(
+            context, by_name[work["table"]], work["when"], Asked(dry_run=work["dry_run"], spark=how.spark), policy
+        )
 
     graph = dg.GraphDefinition(
         name=BATCH_JOB,
@@ -156,12 +158,13 @@ def batch_job(
 
 def _all_of_one(
     context: dg.OpExecutionContext,
-    info: HudiAssetInfo,
+    table: ServiceTable,
     when: Mapping[str, When] | None,
     asked: Asked,
     policy: ServicePolicy,
 ) -> None:
     """The services of one table in a step of the job for many tables. Raises at the end if one of them failed."""
+    info = table.info
     lake = getattr(context.resources, info.lake)
     outcomes: list[Outcome] = []
     failed: list[str] = []
@@ -173,7 +176,7 @@ def _all_of_one(
         own = Asked(wanted, asked.dry_run, asked.spark, _end_of(step, policy))
         try:
             outcome = service_runs.look_after(step, lake, info, kind.name, own)
-            service_runs.report(step, lake, info, outcome, context.log_event)
+            read_optimized.report(step, lake, info, table.view, outcome, context.log_event)
             outcomes.append(outcome)
         except (HudiError, dg.Failure) as error:
             step.log.error("%s: %s failed: %s", info.table, kind.name, error)

@@ -13,9 +13,10 @@ import dagster as dg
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import HudiError, TableNotFoundError
-from pyhudi_dagster import events, past_commits
+from pyhudi_dagster import events, past_commits, read_optimized
 from pyhudi_dagster.identity import PREFIX
 from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.read_optimized import Views
 from pyhudi_dagster.reported_commits import Reported, reported_since, reported_until
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.timeline_cursor import Cursor, Position, before, completion_of
@@ -33,6 +34,7 @@ class Tick:
 
     Attributes:
         most: number of events after which the tick ends.
+        views: assets of read-optimized views, by table; compactions are their materializations.
         events, told: what it reports, and what it says of tables that gave no event.
         new_keys: new keys of dynamic partitions, by the name of their definition.
     """
@@ -42,6 +44,7 @@ class Tick:
     cursor: Cursor
     most: int
     log: Any
+    views: Views
     events: list[Event] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     new_keys: dict[str, list[str]] = field(default_factory=dict)
@@ -80,6 +83,7 @@ class Tick:
                 later.append(past.instant)
                 continue
             self.events += self._events(table, past, info, known, reported)
+            self.events += self._of_view(table, past, info)
             position.reported(past.instant)
         position.waits_for([*timeline.pending, *later])
         position.looked = time.time()
@@ -130,6 +134,17 @@ class Tick:
                 self._add_key(info, event.partition)
                 yield event
 
+    def _of_view(
+        self, table: hudi.HudiTable, past: past_commits.PastCommit, info: HudiAssetInfo
+    ) -> Iterator[dg.AssetMaterialization]:
+        """The materialization of the table's read-optimized view, if the instant is a compaction that Dagster does not know."""
+        view = self.views.get(info.table)
+        since = parsed(before(past.completion_time))
+        if view is None or since is None or not read_optimized.shows_more(past):
+            return
+        if (past.completion_time, None) not in reported_since(self.instance, view, since):
+            yield read_optimized.materialization(table, past, info, view)
+
     def _add_key(self, info: HudiAssetInfo, key: str | None) -> None:
         definition = info.partitions.definition if info.partitions else None
         if key is None or not isinstance(definition, dg.DynamicPartitionsDefinition) or definition.name is None:
@@ -167,7 +182,7 @@ def _readable(
 
 
 def timeline_sensor(
-    infos: Sequence[HudiAssetInfo], name: str, interval: int, most: int, status: dg.DefaultSensorStatus
+    infos: Sequence[HudiAssetInfo], views: Views, name: str, interval: int, most: int, status: dg.DefaultSensorStatus
 ) -> dg.SensorDefinition:
     """The sensor of these tables."""
     lake_key = infos[0].lake
@@ -175,7 +190,7 @@ def timeline_sensor(
 
     def report(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         started, lake = time.monotonic(), getattr(context.resources, lake_key)
-        tick = Tick(context.instance, lake, Cursor.read(context.cursor), most, context.log)
+        tick = Tick(context.instance, lake, Cursor.read(context.cursor), most, context.log, views)
         tick.run(infos)
         told = f" {'; '.join(tick.told[:20])}" if tick.told else ""
         seconds = time.monotonic() - started

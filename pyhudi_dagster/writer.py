@@ -190,7 +190,9 @@ def _commit(
 
     gated = step.with_gates(*(partial(incremental.refuse_if_consumed, each) for each in changes))
     extra = _extra(table, request, step, changes)
-    begun = table.begin(request.operation, extra_metadata=extra, allow_empty=allow_empty)
+    begun = table.begin(
+        request.operation, extra_metadata=extra, allow_empty=allow_empty, pre_commit=list(info.pre_commit)
+    )
     made = runner.publish(gated, table, begun, lambda: fill(begun), inspect)
     if not made.commit:
         return None

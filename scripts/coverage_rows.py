@@ -333,8 +333,8 @@ ROWS: dict[str, dict[str, Row]] = {
         "U9": Row("", "Verified erasure: delete, compact, clean, then search for the bytes"),
         "U10": Row("A Dagster sensor by completion times, which reports every commit once"),
         "U11": Row(
-            "Table services as Dagster jobs, schedules and a sensor: dry runs, a reason for every no, one executor of a plan",
-            "a compaction as the materialization of a read-optimized asset",
+            "Table services as Dagster jobs, schedules and a sensor: dry runs, a reason for every no, one executor of a plan; "
+            "a compaction as the materialization of a read-optimized asset"
         ),
         "U12": Row(
             "Asset checks for tables: stuck instants, lag of compaction, freshness, retries, readable timelines",

@@ -13,6 +13,7 @@ PAGE = ROOT / "docs" / "dagster.md"
 PARTS = [
     "The first asset",
     "Partitions and backfills",
+    "Rules before a commit",
     "Incremental assets",
     "The IO manager",
     "Failure and recovery",
