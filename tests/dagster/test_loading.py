@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("pyspark", "pandas", "polars")
-ROUNDS = 3
+ROUNDS = 2
 DAGSTER_ALONE = """
 import time
 began = time.process_time()

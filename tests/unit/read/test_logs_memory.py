@@ -130,6 +130,7 @@ def test_a_scan_with_logs_and_changes_grow_by_row_groups_and_the_logs_of_one_sli
     assert changes["grown"] < 2 * one_slice
 
 
+@pytest.mark.slow
 def test_changes_of_rewritten_file_groups_hold_less_than_one_slice(tmp_path: Path) -> None:
     """Row groups of both states and, where many rows have gone, the keys of the group: two states of 30 MB each are never there as a whole."""
     scan, changes = measured(tmp_path, rewritten, "scan", "changes")

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 from support.doctor import Entry, rewrite_metadata
 from support.golden import unpack
+from support.samples import one_in
 
 import pyhudi_core as hudi
 from pyhudi_core.merge.record_merger import register_merger, unregister_merger
@@ -47,7 +48,7 @@ def sql(value: object) -> str | None:
 
 
 @pytest.mark.row("I2", "I3")
-@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("name", one_in(2, WIDE))
 def test_no_condition_on_any_column_loses_a_row(name: str, tmp_path: Path) -> None:
     table = hudi.open_table(unpack(name, tmp_path / "table"))
     assert table.snapshot().metadata is not None

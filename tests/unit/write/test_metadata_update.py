@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from support.golden import unpack
 from support.metadata_tables import SCHEMA, assert_metadata_is_true, build, left_in_metadata_table, metadata_of, rows
+from support.samples import one_in
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError, UnsupportedTableError
@@ -115,7 +116,7 @@ def test_a_record_index_with_other_file_groups_is_not_written_to(location: str) 
 
 
 @pytest.mark.row("I5")
-@pytest.mark.parametrize("ordering", ["ts", None])
+@pytest.mark.parametrize("ordering", one_in(2, ["ts", None]))
 def test_the_record_index_of_a_merge_on_read_table_is_kept(location: str, ordering: str | None) -> None:
     """A key of a base file may be deleted in a log, come back there, or come back in another partition; the index follows."""
     schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
