@@ -31,7 +31,6 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.commit_search import commits_holding
 from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.requested_rollbacks import Rollback, roll_back_on_request
 from pyhudi_core.transaction.status import CommitStatus, commit_status
 from pyhudi_core.validators import Validator, Validators
 from pyhudi_core.write import operations
@@ -262,15 +261,6 @@ class HudiTable(TableServices):
                 context, kind, extra, spark, requirements, allow_empty, partial, Validators.of(pre_commit)
             )
             return auto.ServicedWrite(request, reads)
-
-    def rollback(self, instant: Instant | str) -> Rollback:
-        """Roll back a pending write of any writer. The result is false, with a reason, if the instant is not pending.
-
-        Call this only if the writer of the instant has ended.
-        """
-        time = instant.requested_time if isinstance(instant, Instant) else instant
-        with self._home.verb() as context:
-            return roll_back_on_request(context, time)
 
     def commit_status(self, token: str) -> CommitStatus:
         """Return whether the write with this token was committed or not, or is undecided (only this answer can change later)."""

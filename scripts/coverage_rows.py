@@ -237,7 +237,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "run by Hudi on our plans",
         ),
         "N11": Row(
-            "Failed writes are rolled back by policy (eager, lazy or never); heartbeats show which writers are alive"
+            "Failed writes are rolled back by policy (eager, lazy or never); heartbeats show who is alive; the newest commit can be undone"
         ),
         "N12": Row("", "Expiry of partitions"),
         "N13": Row("", "Import of existing Parquet files"),

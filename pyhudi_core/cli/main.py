@@ -12,6 +12,7 @@ from pyhudi_core.cli.log_compact import log_compact
 from pyhudi_core.cli.metadata import metadata
 from pyhudi_core.cli.repair import repair
 from pyhudi_core.cli.restore import restore
+from pyhudi_core.cli.rollback import rollback
 from pyhudi_core.cli.savepoint import savepoint
 from pyhudi_core.cli.services import services
 from pyhudi_core.cli.status import status
@@ -34,6 +35,7 @@ for _command in (
     metadata,
     repair,
     restore,
+    rollback,
     savepoint,
     services,
     status,

@@ -71,6 +71,7 @@ class Kind(StrEnum):
     PENDING_FOREIGN = "pending_foreign"
     PENDING_PLAN = "pending_plan"
     ROLLED_BACK_NOT_FORGOTTEN = "rolled_back_not_forgotten"
+    UNDONE_COMMIT_IS_BACK = "undone_commit_is_back"
     DECIDED_NOT_PUBLISHED = "decided_not_published"
     COMMIT_RECORD_DAMAGED = "commit_record_damaged"
     COMMIT_RECORD_UNSAFE = "commit_record_unsafe"
@@ -215,6 +216,11 @@ USUAL: dict[Kind, Usual] = {
         "It has no heartbeat, so its writer may be alive or dead. Roll it back with table.rollback(instant) if the writer has ended.",
     ),
     Kind.PENDING_PLAN: Usual(Area.TIMELINE, _INFO, "A table service may execute the plan at any time."),
+    Kind.UNDONE_COMMIT_IS_BACK: Usual(
+        Area.TIMELINE,
+        _WARNING,
+        "Remove it with table.restores.take_over(). Readers of this package leave it out; Hudi's readers show a commit whose files are gone.",
+    ),
     Kind.ROLLED_BACK_NOT_FORGOTTEN: Usual(Area.TIMELINE, _REPAIRABLE, _NEXT_WRITE),
     Kind.DECIDED_NOT_PUBLISHED: Usual(
         Area.COMMIT_RECORD,

@@ -29,6 +29,7 @@ from pyhudi_core.model.instant import (
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.timeline.restored import is_undone
 
 _AREA = Area.TIMELINE
 _COMPLETED = {
@@ -79,10 +80,13 @@ def examine(exam: Examination) -> None:
     """Examine the names of the files, then their contents, newest first."""
     load(exam)
     files: Files = []
+    undone = exam.context.folder.undone if exam.context is not None else frozenset()
     for info in exam.timeline_files:
         instant = parse_file_name(_name(info))
         if instant is None:
             exam.add(Kind.NOT_AN_INSTANT, f"The name {_name(info)[:120]!r} is not the name of an instant", info.path)
+        elif is_undone(instant, undone):
+            _examine_undone(exam, instant, info)
         else:
             files.append((instant, info))
     _examine_times(exam, files)
@@ -93,6 +97,15 @@ def examine(exam: Examination) -> None:
         {"timeline files": len(exam.timeline_files), "completed instants": done, "pending instants": pending}
     )
     exam.add_summary(_AREA, f"{len(exam.timeline_files):,} files: {done:,} completed and {pending:,} pending instants")
+
+
+def _examine_undone(exam: Examination, instant: Instant, info: ObjectInfo) -> None:
+    """Report a completed file that is there after the end of the restore that undid it. While the restore is pending, such files are its work."""
+    if instant.is_completed and not any(i.action is Action.RESTORE for i in exam.timeline.pending):
+        what = (
+            f"A restore has undone the {instant.action}, and its completed file is there again: its process had slept"
+        )
+        exam.add(Kind.UNDONE_COMMIT_IS_BACK, what, info.path, instant.requested_time)
 
 
 def _name(info: ObjectInfo) -> str:

@@ -20,11 +20,13 @@ from pyhudi_core.services.metadata_compaction import MetadataCompaction
 from pyhudi_core.services.metadata_tables import MetadataTableOf
 from pyhudi_core.services.registry import services_of
 from pyhudi_core.services.restores import RestoreResult, Restores
+from pyhudi_core.services.rollbacks import Rollbacks
 from pyhudi_core.services.savepoints import Savepoints
 from pyhudi_core.services.service import TableService
 from pyhudi_core.services.sweep import Sweep
 from pyhudi_core.timeline.savepoints import Savepoint
 from pyhudi_core.transaction.home import TableHome
+from pyhudi_core.transaction.requested_rollbacks import Rollback
 
 
 class TableServices:
@@ -108,6 +110,11 @@ class TableServices:
         return Restores(self._home.context())
 
     @property
+    def rollbacks(self) -> Rollbacks:
+        """Rollbacks of one instant: ``plan(instant)`` and ``run(instant)``. The instants of dead writers need none."""
+        return Rollbacks(self._home.context())
+
+    @property
     def savepoints(self) -> Savepoints:
         """The savepoints: iterate over them, ``create(instant)``, ``delete(instant)``. Cleaning and archival keep the state of a savepoint."""
         return Savepoints(self._home.context())
@@ -115,6 +122,13 @@ class TableServices:
     def savepoint(self, instant: Instant | str | None = None, comment: str = "") -> Savepoint:
         """Make a savepoint of a completed commit, the newest if none is given: its state stays readable."""
         return self.savepoints.create(instant, comment)
+
+    def rollback(self, instant: Instant | str, *, completed: bool = False) -> Rollback:
+        """Roll back a pending write of any writer; with ``completed`` also the newest commit. False, with a reason, if there is none.
+
+        Call this only if the writer of the instant has ended.
+        """
+        return self.rollbacks.run(instant, completed=completed)
 
     def restore(
         self, to: Instant | Savepoint | str | None = None, *, before: Instant | str | None = None

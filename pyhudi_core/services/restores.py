@@ -26,16 +26,18 @@ from pyhudi_core.services.restore_plan import PlannedRestore, RestorePlan, decod
 from pyhudi_core.services.restore_planning import Target, plan_restore, refuse_outdated
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.timeline.restored import is_undone
 from pyhudi_core.timeline.savepoints import Savepoint
-from pyhudi_core.transaction import layout
+from pyhudi_core.transaction import execution, layout
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Gate, ask_gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Terms, decide
 from pyhudi_core.transaction.execution import Groundwork
 from pyhudi_core.transaction.home import reopened
-from pyhudi_core.transaction.instant_removal import remove_instant
+from pyhudi_core.transaction.instant_removal import remove_completed, remove_instant
 from pyhudi_core.transaction.rollback import repair_by_policy
+from pyhudi_core.write.retrying import Retries
 
 _log = logging.getLogger(__name__)
 _NO_TARGET = "no commit to go back to was given, and no restore is pending"
@@ -126,14 +128,21 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         def remove(timeline: Timeline) -> None:
             found = timeline.find(str(time), Action.RESTORE)
             if found is not None and found.state is State.REQUESTED:
+                # The reservation first: with it, the next process would publish the decided plan again.
+                self.context.root.delete(layout.heartbeat(str(time)))
+                execution.forget(self.context, str(time))
                 removed.extend(remove_instant(self.context.folder, str(time), {Action.RESTORE}))
 
         decide(self.context, remove, lambda _: None, Terms(f"cancel the restore {time}"))
         return bool(removed)
 
     def take_over(self) -> RestoreResult:
-        """Finish restores that dead processes began, and build the metadata tables again that they had removed."""
+        """Finish restores that dead processes began, and build the metadata tables again that they had removed.
+
+        Also remove the completed files of undone commits that a process which had slept has created again.
+        """
         done = PlannedService.take_over(self)
+        self._remove_returned()
         engine = engine_for(None, self.context.runtime.executor, None)
         for info in self.context.root.list(f"{layout.RESTORES}/"):
             time = info.path.rpartition("/")[2]
@@ -141,6 +150,13 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
             if found is None or found.is_completed:
                 _rebuild(self.context, time, engine)
         return done
+
+    def _remove_returned(self) -> None:
+        folder = self.context.folder
+        if not any(i.action is Action.RESTORE for i in folder.load().pending) and folder.undone:
+            for file in folder.files()[0]:
+                if file.is_completed and is_undone(file, folder.undone):
+                    remove_completed(folder, file)
 
     def _with(self, to: Instant | Savepoint | str | None, before: Instant | str | None) -> Restores:
         return Restores(self.context, Target(to, before)) if to is not None or before is not None else self
@@ -168,6 +184,12 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         why_not = _rebuild(self.context, transaction.requested_time, how.engine)
         files = sum(len(undone.files) for undone in done.work.undone)
         return RestoreResult((done.finished.instant,), why_not, work.to, len(done.work.undone), files)
+
+    def _run(self, how: Execution, retries: Retries) -> RestoreResult:
+        if self.target and not self._pending() and self._planned(self.context.folder.load(), triggered=False):
+            # It also publishes the plan that a dead process had decided, and that plan is executed first.
+            repair_by_policy(self.context)
+        return PlannedService._run(self, how, retries)
 
     def _execute(self, requested_time: str | None, how: Execution) -> RestoreResult:
         try:

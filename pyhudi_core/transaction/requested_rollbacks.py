@@ -103,6 +103,7 @@ def roll_back_on_request(context: TableContext, requested_time: str) -> Rollback
         return Rollback(requested_time, reason="it is not on the timeline: rolled back already, or never there")
     if found.is_completed:
         return Rollback(
-            requested_time, reason=f"the {found.action} has completed, and only pending writes are rolled back"
+            requested_time,
+            reason=f"the {found.action} has completed, and only pending writes are rolled back without completed=True",
         )
     return Rollback(requested_time, reason=f"a pending {found.action} is not rolled back")

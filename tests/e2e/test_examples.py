@@ -46,3 +46,11 @@ def test_the_dagster_example_materializes_one_day_as_one_commit(tmp_path: Path) 
     assert printed[-1] == "[{'id': 1, 'day': '2026-01-01', 'ts': 10}, {'id': 2, 'day': '2026-01-01', 'ts': 20}]"
     timeline = tmp_path / ".data" / "quickstart" / "orders" / ".hoodie" / "timeline"
     assert len(list(timeline.glob("*_*.commit"))) == 1
+
+
+def test_the_example_that_goes_back_ends_with_the_state_of_its_savepoint(tmp_path: Path) -> None:
+    printed = _run("going_back.py", tmp_path).splitlines()
+    assert printed[-2:] == [
+        "restores: instants 1, commits 2, files 3",
+        "[{'id': 1, 'price': 9.5}, {'id': 2, 'price': 7.0}]",
+    ]

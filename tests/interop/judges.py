@@ -149,7 +149,9 @@ class JudgeProcess:
         self._process.stdin.flush()
         reply = self._reply()
         if not reply.get("ok"):
-            raise JudgeError(f"Hudi {self.release} could not {command['do']} {command['table']}: {reply.get('error')}")
+            raise JudgeError(
+                f"Hudi {self.release} could not {command['do']} {command.get('table') or command.get('text')}: {reply.get('error')}"
+            )
         return reply
 
     def _reply(self) -> dict[str, Any]:

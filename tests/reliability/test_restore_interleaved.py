@@ -12,7 +12,7 @@ from functools import cache, partial
 
 import pytest
 from reliability.crash_states import crashed_before
-from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
+from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, table_world, world_with_rows
 from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders
 from reliability.stories import Story, batch
 from reliability.stories import rows_of as rows_of_story
@@ -20,6 +20,7 @@ from reliability.test_conflicts_interleaved import FULL, budget
 from support.metadata_tables import build
 
 import pyhudi_core as hudi
+from pyhudi_core.doctor.kinds import Kind, Severity
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.instant import Action
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
@@ -202,6 +203,8 @@ def test_zombie_put_after_restore(profile: Profile, metadata: bool) -> None:
     assert any(f"/{commit.instant}_" in name for name in names), "the completed file is there again"
     assert rows_of_story(table) == before
     assert commit.instant not in [i.requested_time for i in table.timeline]
+    findings = [(found.kind, found.severity) for found in table.check().findings]
+    assert findings == [(Kind.UNDONE_COMMIT_IS_BACK, Severity.WARNING)]
     other.open().upsert(batch((3, "c", 3)))
     story.pass_time(400)
     other.open().failed_writes.run()
@@ -213,6 +216,9 @@ def test_zombie_put_after_restore(profile: Profile, metadata: bool) -> None:
         keeper.open().upsert(batch((3, "c", value)))
     keeper.open().archival.run()
     assert rows_of_story(table) == [*before, (3, "c", 8)]
+    keeper.open().restores.take_over()
+    assert not [info for info in story.storage.list(".hoodie/timeline/") if f"/{commit.instant}_" in info.path]
+    assert table.check().ok, table.check().findings
 
 
 @pytest.mark.row("O9", "L6")
@@ -243,14 +249,27 @@ def test_zombie_executor_deletes_nothing_of_what_was_written_after_its_restore()
 # --- crashes
 
 
+LATER: Row = (90, "a", 90.0)
+
+
 def next_process(world: TableWorld) -> None:
     """Somebody finishes what is left, and a writer writes; if the restore was never planned, it begins anew."""
     world.table().restores.take_over()
     world.table().restores.run()
     if not len(world.table().timeline.filter(Action.RESTORE)):
         world.table().restore(point_of(world))
-    assert rows_of(world.table()) == POINT
-    world.table().upsert(orders((90, "a", 90.0)))
+    assert rows_of(world.table()) in (POINT, (*POINT, LATER)), "perhaps a process before this one has written already"
+    world.table().upsert(orders(LATER))
+    world.table().failed_writes.run()
+
+
+def next_process_that_cancels(world: TableWorld) -> None:
+    """Somebody takes the plan back, if there is one, and a writer writes."""
+    world.table().failed_writes.run()
+    for plan in world.table().timeline.filter(Action.RESTORE):
+        world.table().restores.cancel(plan)
+    assert rows_of(world.table()) in (NEWEST, (*NEWEST, LATER))
+    world.table().upsert(orders(LATER))
     world.table().failed_writes.run()
 
 
@@ -263,11 +282,16 @@ def scenario(
     metadata: bool = False,
     prepare: Act | None = None,
 ) -> CrashScenario[TableWorld]:
-    return crash_scenario(name, _setup(kind, metadata, planned), operate, next_process, profile, prepare)
+    proceed = next_process_that_cancels if name in ("schedule", "cancel") else next_process
+    return crash_scenario(name, _setup(kind, metadata, planned), operate, proceed, profile, prepare)
 
 
 def run(world: TableWorld) -> object:
     return world.table().restore(point_of(world))
+
+
+def schedule(world: TableWorld) -> object:
+    return world.table().restores.schedule(point_of(world))
 
 
 def with_dead_executor(world: TableWorld) -> None:
@@ -279,9 +303,7 @@ SCENARIOS: dict[str, Callable[[Profile], CrashScenario[TableWorld]]] = {
     "run": partial(scenario, "run", COW, run, False),
     "run_with_logs": partial(scenario, "run_with_logs", MOR, run, False),
     "run_with_metadata_table": partial(scenario, "run_with_metadata_table", COW, run, False, metadata=True),
-    "schedule": partial(
-        scenario, "schedule", COW, lambda world: world.table().restores.schedule(point_of(world)), False
-    ),
+    "schedule": partial(scenario, "schedule", COW, schedule, False),
     "execute": partial(scenario, "execute", MOR, lambda world: world.table().restores.execute(), True),
     "take_over": partial(
         scenario, "take_over", COW, lambda world: world.table().restores.take_over(), True, prepare=with_dead_executor
@@ -294,6 +316,17 @@ SCENARIOS: dict[str, Callable[[Profile], CrashScenario[TableWorld]]] = {
         True,
     ),
 }
+
+
+@pytest.mark.row("N15")
+@pytest.mark.parametrize("proceed", [next_process, next_process_that_cancels])
+def test_a_plan_that_was_decided_and_not_published_is_executed_or_taken_back_for_good(proceed: Act) -> None:
+    world = table_world(_setup(COW), profile=Profile.S3)
+    crashed_before(world, schedule, "put_if_absent", "*.restore.requested")
+    proceed(world)
+    world.table().upsert(orders(LATER))
+    assert not world.table().timeline.pending.instants
+    assert world.table().check().ok
 
 
 @pytest.mark.row("K11", "L6", "N15")

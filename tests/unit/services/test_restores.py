@@ -392,3 +392,69 @@ def test_the_command_plans_and_restores(location: str) -> None:
     code, text = run("--to", times[1], "--json")
     assert (code, json.loads(text)["to"], json.loads(text)["figures"]["commits"]) == (0, times[1], 1)
     assert now(table)[0] == (1, "a", 1.0)
+
+
+# --- rollbacks on request
+
+
+@pytest.mark.row("C8", "N11")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_newest_commit_is_rolled_back_and_an_older_one_is_not(location: str, kind: str) -> None:
+    table, times = table_of_four(location, table_type=kind)
+    before = contents(location)
+    assert not table.rollback(times[3]), "only with completed=True"
+    plan = table.rollbacks.plan(times[2])
+    assert (bool(plan), times[3] in plan.why_not) == (False, True)
+    with pytest.raises(InvalidOptionError, match=f"{times[3]} the first of them"):
+        table.rollback(times[2], completed=True)
+    plan = table.rollbacks.plan(times[3])
+    assert plan.restore is not None
+    assert plan.figures["commits"] == 1
+    assert contents(location) == before
+    wanted = at(table, times[2])
+    done = table.rollback(times[3], completed=True)
+    assert done.instant is not None
+    assert done.instant.action is Action.RESTORE
+    assert now(table) == wanted
+    assert table.check().ok, table.check().findings
+
+
+@pytest.mark.row("N11")
+def test_the_first_commit_is_not_rolled_back(location: str) -> None:
+    table = make(location)
+    first = table.upsert(orders((1, "a", 1.0))).instant
+    with pytest.raises(InvalidOptionError, match="no state to go back to"):
+        table.rollback(first, completed=True)
+    assert not table.rollbacks.plan(first)
+    assert rows(table, "id") == [(1,)]
+
+
+@pytest.mark.row("N11")
+def test_the_command_rolls_pending_and_completed_instants_back(location: str) -> None:
+    table, times = table_of_four(location)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        found = CliRunner().invoke(main, ["rollback", location, *arguments])
+        assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
+        return found.exit_code, found.output
+
+    with table.begin("upsert") as write:
+        write.write(orders((70, "s", 7.0)))
+        instant = str(write.instant)
+        code, text = run(instant, "--plan", "--json")
+        shown = json.loads(text)
+        assert (code, shown["pending"], shown["alive"], len(shown["files"])) == (0, True, True, 1)
+        assert run(instant)[0] == 2
+        assert run(instant, "--force")[0] == 0
+        with pytest.raises(HudiError):
+            write.commit()
+    assert run(instant)[0] == 1
+    assert run("20200101000000000", "--plan")[0] == 1
+    assert run("no time")[0] == 2
+    assert run(times[2], "--plan")[0] == 1
+    assert run(times[2])[0] == 2
+    code, text = run(times[3], "--plan", "--json")
+    assert (code, json.loads(text)["restore"]["to"]) == (0, times[2])
+    code, text = run(times[3], "--json")
+    assert (code, json.loads(text)["of"]) == (0, times[3])
+    assert now(table)[0] == (1, "a", 2.0)

@@ -1,0 +1,153 @@
+"""Restores with Hudi 1.0.2: it reads and continues what we restored, goes back to our savepoints, and finishes our plan; and we do the same with its."""
+
+from __future__ import annotations
+
+import shutil
+from itertools import count
+from pathlib import Path
+
+import pytest
+from support.metadata_tables import assert_metadata_is_true
+
+import pyhudi_core as hudi
+from pyhudi_core.formats.avro.container import decode_record
+from pyhudi_core.model.instant import Action, Instant, State
+
+from .judges import JudgeError, JudgeProcess, assert_same_rows
+from .test_merge_on_read import KEY, Case, first_release
+
+__all__ = ["first_release"]  # a fixture
+CASE = Case(None, metadata=True)
+KINDS = ["copy_on_write", "merge_on_read"]
+_names = count()
+
+
+def make(path: Path, kind: str) -> hudi.HudiTable:
+    """A table with a metadata table and four commits; the last one has a new file group."""
+    options = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
+    made = hudi.create_table(str(path), CASE.schema, "id", "day", table_type=kind, name="mor", options=options)
+    made.insert(CASE.rows(*((number, 100, f"first {number}") for number in range(10))))
+    for number in range(3):
+        made.upsert(CASE.rows((2, 200 + number, f"second {number}"), (100 + number, 200, "new")))
+    return made
+
+
+def theirs(kind: str, **more: str) -> dict[str, str]:
+    options = {"hoodie.datasource.write.table.type": kind.upper(), "hoodie.clean.automatic": "false"}
+    return CASE.hudis_options() | options | more
+
+
+def agree(judge: JudgeProcess, path: Path) -> None:
+    """Hudi reads what we read, by its metadata table and by listing, and the doctor finds nothing."""
+    table = hudi.open_table(str(path))
+    found = table.scan().to_arrow()
+    for metadata in ("true", "false"):
+        read = judge.read(path, **{"hoodie.metadata.enable": metadata, "hoodie.enable.data.skipping": metadata})
+        assert_same_rows(read, found, by=KEY)
+    assert table.check().ok, table.check().findings
+
+
+def known(judge: JudgeProcess, path: Path) -> str:
+    """The name under which Hudi's SQL knows the table."""
+    name = f"restored_{next(_names)}"
+    judge.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    return name
+
+
+def times(path: Path) -> list[str]:
+    return [instant.requested_time for instant in hudi.open_table(str(path)).timeline.commits]
+
+
+@pytest.mark.row("C10", "N15", "Q3")
+@pytest.mark.parametrize("kind", KINDS)
+def test_hudi_reads_and_continues_a_table_that_we_restored(
+    first_release: JudgeProcess, tmp_path: Path, kind: str
+) -> None:
+    path, judge = tmp_path / "t", first_release
+    table = make(path, kind)
+    if kind == "merge_on_read":
+        table.compaction.run()
+        table.upsert(CASE.rows((2, 300, "after the compaction")))
+    point = times(path)[1]
+    wanted = table.scan(as_of=table.timeline.find(point)).to_arrow()
+    assert table.restore(point).commits >= 2
+    assert_same_rows(hudi.open_table(str(path)).scan().to_arrow(), wanted, by=KEY)
+    agree(judge, path)
+    judge.write(path, CASE.rows((2, 400, "hudi"), (7, 400, "hudi"), (200, 400, "hudi")), "upsert", **theirs(kind))
+    agree(judge, path)
+    hudi.open_table(str(path)).upsert(CASE.rows((2, 500, "ours"), (200, 500, "ours")))
+    agree(judge, path)
+    if kind == "copy_on_write":
+        assert_metadata_is_true(hudi.open_table(str(path)))
+
+
+@pytest.mark.slow
+@pytest.mark.row("C9", "C10", "N15", "Q3")
+@pytest.mark.parametrize("kind", KINDS)
+def test_hudi_goes_back_to_our_savepoint_and_we_to_hudis(
+    first_release: JudgeProcess, tmp_path: Path, kind: str
+) -> None:
+    path, judge = tmp_path / "t", first_release
+    table = make(path, kind)
+    name = known(judge, path)
+    saved = table.savepoint(times(path)[1])
+    wanted = table.scan(as_of=table.timeline.find(saved.instant)).to_arrow()
+    judge.sql(f"CALL rollback_to_savepoint(table => '{name}', instant_time => '{saved.instant}')")
+    table = hudi.open_table(str(path))
+    assert_same_rows(table.scan().to_arrow(), wanted, by=KEY)
+    judge.sql(f"REFRESH TABLE {name}")
+    agree(judge, path)
+    # What Hudi restored is continued, and Hudi's own savepoint is a point of ours.
+    table.upsert(CASE.rows((2, 600, "ours"), (7, 600, "ours")))
+    agree(judge, path)
+    judge.write(path, CASE.rows((2, 700, "hudi")), "upsert", **theirs(kind))
+    point = times(path)[-1]
+    judge.sql(f"CALL create_savepoint(table => '{name}', commit_time => '{point}')")
+    wanted = hudi.open_table(str(path)).scan().to_arrow()
+    judge.write(path, CASE.rows((2, 800, "hudi"), (300, 800, "hudi")), "upsert", **theirs(kind))
+    table = hudi.open_table(str(path))
+    [_, theirs_saved] = list(table.savepoints)
+    assert theirs_saved.instant == point
+    assert table.restore(theirs_saved).commits == 1
+    assert_same_rows(hudi.open_table(str(path)).scan().to_arrow(), wanted, by=KEY)
+    agree(judge, path)
+    judge.write(path, CASE.rows((2, 900, "hudi"), (7, 900, "hudi")), "upsert", **theirs(kind))
+    agree(judge, path)
+
+
+@pytest.mark.slow
+@pytest.mark.row("C10", "Q3")
+def test_our_plan_is_the_one_that_hudi_makes(first_release: JudgeProcess, tmp_path: Path) -> None:
+    path, judge = tmp_path / "t", first_release
+    table = make(path, "copy_on_write")
+    name = known(judge, path)
+    saved = table.savepoint(times(path)[1])
+    plan = decode_record(table.restores.plan(saved).encode(b"0" * 16), "HoodieRestorePlan")
+    judge.sql(f"CALL rollback_to_savepoint(table => '{name}', instant_time => '{saved.instant}')")
+    [restore] = hudi.open_table(str(path)).timeline.filter(Action.RESTORE)
+    requested = Instant(restore.requested_time, Action.RESTORE, State.REQUESTED).file_name()
+    made = decode_record((path / ".hoodie/timeline" / requested).read_bytes(), "HoodieRestorePlan")
+    assert made == plan
+
+
+@pytest.mark.slow
+@pytest.mark.row("C8", "N11", "Q3")
+def test_what_hudi_does_with_a_rollback_of_a_completed_commit(first_release: JudgeProcess, tmp_path: Path) -> None:
+    """The facts on which the rollback of completed commits rests (docs/decisions/0062): Hudi undoes the newest one, and refuses an older one."""
+    path, judge = tmp_path / "t", first_release
+    make(path, "copy_on_write")
+    name = known(judge, path)
+    older, newest = times(path)[-2:]
+    copy = tmp_path / "copy"
+    shutil.copytree(path, copy)
+    with pytest.raises(JudgeError, match="Found commits after time"):
+        judge.sql(f"CALL rollback_to_instant(table => '{known(judge, copy)}', instant_time => '{older}')")
+    left = [i for i in hudi.open_table(str(copy)).timeline.pending if i.action is Action.ROLLBACK]
+    assert left, "Hudi leaves the rollback that it refused on the timeline"
+    judge.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{newest}')")
+    assert times(path)[-1] == older
+    assert [i.action for i in hudi.open_table(str(path)).timeline.completed][-1] is Action.ROLLBACK
+    agree(judge, path)
+    hudi.open_table(str(path)).rollback(older, completed=True)
+    judge.sql(f"REFRESH TABLE {name}")
+    agree(judge, path)
