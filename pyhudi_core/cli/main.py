@@ -8,6 +8,7 @@ from pyhudi_core.cli.check import check
 from pyhudi_core.cli.clean import clean
 from pyhudi_core.cli.cluster import cluster
 from pyhudi_core.cli.compact import compact
+from pyhudi_core.cli.index import index, sql
 from pyhudi_core.cli.log_compact import log_compact
 from pyhudi_core.cli.metadata import metadata
 from pyhudi_core.cli.repair import repair
@@ -32,12 +33,14 @@ for _command in (
     cluster,
     compact,
     log_compact,
+    index,
     metadata,
     repair,
     restore,
     rollback,
     savepoint,
     services,
+    sql,
     status,
     sweep,
     timeline,

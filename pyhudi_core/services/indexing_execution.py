@@ -39,7 +39,7 @@ from pyhudi_core.transaction import execution, markers
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
-from pyhudi_core.write import metadata_build, metadata_update
+from pyhudi_core.write import checks, metadata_build
 from pyhudi_core.write.metadata_first_files import FirstFiles, staged_groups
 from pyhudi_core.write.metadata_staging import Staging
 from pyhudi_core.write.record_index_check import refuse_keys_elsewhere
@@ -87,9 +87,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         """The table as it is now, with a metadata table. Raises `UnsupportedTableError`."""
         context = self._renew()
         refuse_pending_restore(context, context.folder.load())
-        why = metadata_update.why_unkept(
-            context.config, {names.FILES, *context.config.metadata_partitions, *self._kinds()}
-        )
+        why = metadata_build.why_unfit(context.config, self._kinds())
         if why:
             raise metadata_build.refusal(context, why)
         if not context.config.metadata_partitions:
@@ -141,6 +139,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
     def _begin(self, groups: dict[str, int]) -> Timeline:
         """Phase one: empty file groups, to which every commit writes from now on. Returns the base."""
         snapshot = load(self.transaction.context)
+        checks.refuse_unwritable(self.transaction.context, snapshot)
         builds = [staged_groups(self.staging, first) for first in self._builds(snapshot.timeline, groups)]
         definitions = None
         if names.COLUMN_STATS in groups:

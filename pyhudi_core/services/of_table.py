@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.services.archival import Archival
 from pyhudi_core.services.cleaning import Cleaning
@@ -12,12 +14,13 @@ from pyhudi_core.services.clustering import Clustering
 from pyhudi_core.services.compaction import Compaction
 from pyhudi_core.services.duplicate_removal import Duplicates
 from pyhudi_core.services.failed_writes import FailedWrites
-from pyhudi_core.services.indexing import Indexing
+from pyhudi_core.services.indexes import Indexes
+from pyhudi_core.services.indexing import Indexing, IndexingResult
 from pyhudi_core.services.log_compaction import LogCompaction
 from pyhudi_core.services.metadata_archival import MetadataArchival
 from pyhudi_core.services.metadata_cleaning import MetadataCleaning
 from pyhudi_core.services.metadata_compaction import MetadataCompaction
-from pyhudi_core.services.metadata_tables import MetadataTableOf
+from pyhudi_core.services.metadata_tables import Dropped, MetadataTableOf
 from pyhudi_core.services.registry import services_of
 from pyhudi_core.services.restores import RestoreResult, Restores
 from pyhudi_core.services.rollbacks import Rollbacks
@@ -73,6 +76,16 @@ class TableServices:
     def indexing(self) -> Indexing:
         """The service that builds indexes beside writers: ``plan()``, ``schedule()``, ``execute()``, ``run()``, ``cancel()``."""
         return Indexing(self._home.context())
+
+    @property
+    def indexes(self) -> Indexes:
+        """The indexes: iterate over them, ``create(name)``, ``drop(name)``. They are built while writers write."""
+        return Indexes(self._home.context())
+
+    def sql(self, statement: str, spark: Any = None) -> pa.Table | IndexingResult | Dropped:
+        """Carry out a statement of Hudi's SQL about indexes: ``CREATE INDEX``, ``DROP INDEX`` or ``SHOW INDEXES``; see `Indexes.sql`."""
+        with self._home.verb() as context:
+            return Indexes(context).sql(statement, spark)
 
     @property
     def duplicates(self) -> Duplicates:

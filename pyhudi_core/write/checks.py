@@ -123,7 +123,7 @@ def refuse_operation(context: TableContext, operation: OperationType) -> None:
             "hoodie.combine.before.insert": rows.combine_before_insert,
             "hoodie.datasource.write.insert.drop.duplicates": rows.drop_duplicates,
         }
-    kept = {*config.metadata_partitions}
+    kept = {*config.written_metadata_partitions}
     unfit = [name for name, given in named.items() if given]
     unfit += sorted(kept & {names.RECORD_INDEX, names.BLOOM_FILTERS}) if without_meta else []
     if unfit:

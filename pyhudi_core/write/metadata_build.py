@@ -156,8 +156,15 @@ def asked_for(context: TableContext, partitions: Sequence[str] | None) -> dict[s
 
 
 def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:
-    """Why the partitions cannot be made now; empty if they can."""
-    config = context.config
+    """Why the partitions cannot be made now, in one decision; empty if they can."""
+    foreign = foreign_writes(context, timeline)
+    return why_unfit(context.config, groups) or (
+        f"another program is writing ({', '.join(foreign)})" if foreign else ""
+    )
+
+
+def why_unfit(config: TableConfig, groups: Groups) -> str:
+    """Why the table cannot have the partitions; empty if it can."""
     wanted = {*config.metadata_partitions, *groups, names.FILES}
     why = metadata_update.why_unkept(config, wanted)
     if why:
@@ -165,8 +172,7 @@ def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:
     of_keys = sorted(wanted & {names.RECORD_INDEX, names.BLOOM_FILTERS})
     if of_keys and not config.populate_meta_fields:
         return f"{of_keys[0]} is made from the column of the record key, and the table has no meta columns (hoodie.populate.meta.fields=false)"
-    foreign = foreign_writes(context, timeline)
-    return f"another program is writing ({', '.join(foreign)})" if foreign else ""
+    return ""
 
 
 def _attempt(context: TableContext, groups: Groups, engine: Engine) -> Built:

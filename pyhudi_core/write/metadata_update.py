@@ -14,7 +14,13 @@ import pyarrow as pa
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
-from pyhudi_core.errors import CommitConflictError, UnsupportedTableError, at_table
+from pyhudi_core.errors import (
+    CommitConflictError,
+    CorruptionError,
+    ObjectNotFoundError,
+    UnsupportedTableError,
+    at_table,
+)
 from pyhudi_core.metadata_table import column_statistics, file_groups, names
 from pyhudi_core.metadata_table.bloom_filters import BloomFilterIndex
 from pyhudi_core.metadata_table.changes import KEPT, CommitChanges, records_of
@@ -148,6 +154,9 @@ def stage(
             return ()
         with at_table(transaction.context.table):
             return (_MetadataUpdate(transaction, slices, snapshot, written, replaced, schema, engine).stage(),)
+    except (ObjectNotFoundError, CorruptionError):
+        refuse_changed(transaction.context)  # an index was dropped while this write read it
+        raise
     finally:
         written.release()
 

@@ -87,7 +87,7 @@ def _why_unfit(config: TableConfig) -> str:
         return f"its rows are merged by {config.merge_mode}, so the order of commits decides (event-time ordering is needed)"
     if config.cdc_enabled:
         return "it has change data capture (hoodie.table.cdc.enabled), and a change names the row that it replaces"
-    unfit = [name for name in config.metadata_partitions if _knows_rows(name)]
+    unfit = [name for name in config.written_metadata_partitions if _knows_rows(name)]
     if unfit:
         return f"its metadata table has {unfit[0]}, whose entries follow the order of commits"
     return ""

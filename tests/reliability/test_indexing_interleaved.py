@@ -131,6 +131,7 @@ BESIDE: dict[str, tuple[Act, Callable[[TableWorld, History], None]]] = {
     ),
     "another indexing": (run, holds(BASE)),
     "a cancel": (attempt(cancelled), holds(BASE)),
+    "a drop": (attempt(lambda table: table.indexes.drop("record_index", if_exists=True)), holds(BASE)),
     "a rebuild": (attempt(lambda table: table.metadata_table.rebuild()), holds(BASE)),
 }
 

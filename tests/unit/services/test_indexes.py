@@ -1,0 +1,200 @@
+"""Indexes are listed, created and dropped by name, by statements of Hudi's SQL, and by commands; what names no index is refused."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+from click.testing import CliRunner, Result
+from support.metadata_tables import SCHEMA, assert_metadata_is_true, left_in_metadata_table, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.cli.main import main
+from pyhudi_core.errors import CommitAbortedError, InvalidOptionError, UnsupportedTableError
+from pyhudi_core.metadata_table.index_definitions import with_statistics
+from pyhudi_core.services.index_statements import CreateIndex, DropIndex, ShowIndexes, parse
+from pyhudi_core.transaction import execution
+from pyhudi_core.write import metadata_update
+
+SMALL = {"hoodie.metadata.record.index.min.filegroup.count": 2}
+
+
+def made(location: str = "") -> hudi.HudiTable:
+    place = location or f"memory://{uuid.uuid4().hex}/t"
+    table = hudi.create_table(place, SCHEMA, "id", "day", ordering="ts", name="trips", options=SMALL)
+    table.insert(rows(0, 9))
+    return table
+
+
+@pytest.fixture(scope="module")
+def untouched() -> hudi.HudiTable:
+    """A table that no test changes."""
+    return made()
+
+
+@pytest.mark.row("I14")
+def test_an_index_is_created_listed_and_dropped_by_sql() -> None:
+    table = made()
+    assert table.sql("SHOW INDEXES FROM trips").num_rows == 0  # type: ignore[union-attr]
+    done = table.sql("create index record_index on table trips (id);")
+    assert str(done).startswith("indexing: instants 1, partitions 1")
+    assert table.sql("SHOW INDEXES IN `trips`").to_pylist() == [  # type: ignore[union-attr]
+        {"index_name": "record_index", "index_type": "record_index", "col_name": "", "state": "listed"}
+    ]
+    assert_metadata_is_true(table)
+    with pytest.raises(InvalidOptionError, match="already"):
+        table.sql("CREATE INDEX record_index ON trips (id)")
+    assert not table.sql("CREATE INDEX IF NOT EXISTS any_name ON trips (id)"), "the record keys are the record index"
+    assert str(table.sql("DROP INDEX record_index ON trips")) == "removed record_index"
+    assert table.config.metadata_partitions == ("files",)
+    assert_metadata_is_true(table)
+    table.upsert(rows(3, 12))
+    assert table.sql("CREATE INDEX by_key ON trips (id)")
+    assert_metadata_is_true(table)
+    assert table.check().ok
+
+
+def test_statistics_are_dropped_with_those_of_partitions() -> None:
+    table = made()
+    table.indexing.run(partitions=["column_stats", "partition_stats", "bloom_filters"])
+    assert table.indexes.drop("column_stats").partitions == ("column_stats", "partition_stats")
+    assert table.config.metadata_partitions == ("bloom_filters", "files")
+    table.upsert(rows(3, 12))
+    assert_metadata_is_true(table)
+    assert not left_in_metadata_table(table)
+    assert not [info.path for info in table._home.storage.list(".hoodie/metadata/column_stats/")]
+
+
+def test_what_is_planned_or_being_built_is_shown_and_can_be_dropped() -> None:
+    table = made()
+    plan = table.indexing.schedule(["record_index"])
+    assert plan is not None
+    assert [(one.name, one.state) for one in table.indexes] == [("record_index", "planned")]
+    running = execution.begin_execution(table._home.context(), plan)
+    assert not isinstance(running, execution.Refusal)
+    with pytest.raises(CommitAbortedError, match="executes the indexing"):
+        table.indexes.drop("record_index")
+    execution.give_up(running)
+    assert table.indexes.drop("record_index").partitions == ("record_index",)
+    assert not list(table.indexes)
+    assert not table.timeline.pending.instants
+
+
+def test_a_write_beside_a_drop_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had read the index, whose files are gone when it looks for its keys."""
+    table = made()
+    table.indexing.run(partitions=["record_index"])
+    stage = metadata_update.stage
+
+    def dropped_just_before(*args: object) -> object:
+        monkeypatch.setattr(metadata_update, "stage", stage)
+        assert table.indexes.drop("record_index")
+        return stage(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(metadata_update, "stage", dropped_just_before)
+    commit = table.upsert(rows(5, 12))
+    assert commit.retries == 1
+    assert_metadata_is_true(table)
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "said"),
+    [
+        ("CREATE INDEX a ON trips (price)", UnsupportedTableError, "secondary_index_a would be a secondary index"),
+        (
+            "CREATE INDEX a ON trips USING column_stats (ts) OPTIONS (expr='from_unixtime', format='yyyy')",
+            UnsupportedTableError,
+            "expr_index_a would be an expression index",
+        ),
+        ("CREATE INDEX a ON trips USING bloom_filters (id)", UnsupportedTableError, "expr_index_a"),
+        ("CREATE INDEX a ON trips USING column_stats (ts)", InvalidOptionError, "without an expression"),
+        ("CREATE INDEX a ON trips USING lucene (ts)", InvalidOptionError, "no index type 'lucene'"),
+        ("CREATE INDEX record_index ON trips (price)", InvalidOptionError, "on all record key columns"),
+        ("CREATE INDEX a ON trips (id, price)", InvalidOptionError, "on all record key columns"),
+        ("CREATE INDEX record_index ON others (id)", InvalidOptionError, "about the table 'others'"),
+        ("CREATE INDEX record_index ON a.b.trips (id)", InvalidOptionError, "about the table"),
+        ("DROP INDEX record_index ON trips", InvalidOptionError, "has no index 'record_index'"),
+        ("DROP INDEX files ON trips", InvalidOptionError, "all indexes need it"),
+        ("SELECT * FROM trips", InvalidOptionError, "character 1, 'SELECT"),
+        ("SHOW INDEXES trips", InvalidOptionError, "expected FROM"),
+        ("CREATE INDEX a ON trips ()", InvalidOptionError, "expected a name"),
+        ("CREATE INDEX a ON trips (id OPTIONS (x='1'))", InvalidOptionError, "options of a single column"),
+        ("CREATE INDEX a ON trips (id) OPTIONS (x)", InvalidOptionError, "expected ="),
+        ("DROP INDEX a ON trips; DROP", InvalidOptionError, "expected the end of the statement"),
+        ("DROP INDEX a ON 'trips", InvalidOptionError, "character 17"),
+        ("", InvalidOptionError, "the end"),
+    ],
+)
+def test_what_is_no_index_is_refused_before_anything_is_written(
+    untouched: hudi.HudiTable, statement: str, error: type[Exception], said: str
+) -> None:
+    table = untouched
+    before = sorted(info.path for info in table._home.storage.list(""))
+    with pytest.raises(error, match=said):
+        table.sql(statement)
+    assert sorted(info.path for info in table._home.storage.list("")) == before
+    assert not table.sql("DROP INDEX IF EXISTS a ON trips")
+
+
+def test_statements_are_read_as_hudi_reads_them() -> None:
+    found = parse(
+        "CREATE INDEX IF NOT EXISTS `my index` ON db.t USING Column_Stats (ts, a.b) OPTIONS ( 'expr' = \"hour\", format=x )"
+    )
+    expected = CreateIndex(
+        "my index", ("db", "t"), ("ts", "a.b"), "column_stats", {"expr": "hour", "format": "x"}, True
+    )
+    assert found == expected
+    assert parse("drop index if exists i on table t") == DropIndex("i", ("t",), True)
+    assert parse(" show  indexes\nfrom table t ; ") == ShowIndexes(("t",))
+
+
+def test_an_index_that_hudi_made_on_a_column_is_shown_with_its_column() -> None:
+    table = made()
+    table.metadata_table.create(["files"])
+    storage = table._home.storage
+    item = {"indexName": "expr_index_x", "indexType": "column_stats", "indexFunction": "hour", "sourceFields": ["ts"]}
+    defined = json.loads(with_statistics(None, ["ts"]))
+    defined["indexDefinitions"]["expr_index_x"] = item
+    storage.put(".hoodie/.index_defs/index.json", json.dumps(defined).encode())
+    data = storage.get(".hoodie/hoodie.properties").replace(b"partitions=files", b"partitions=expr_index_x,files")
+    storage.put(".hoodie/hoodie.properties", data)
+    [row] = hudi.open_table(table.location).indexes.to_arrow().to_pylist()
+    assert row == {"index_name": "expr_index_x", "index_type": "column_stats", "col_name": "ts", "state": "listed"}
+
+
+def command(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words))
+
+
+def test_commands_for_indexes(location: str) -> None:
+    table = made(location)
+    index = lambda *words: command("index", location, *words)  # noqa: E731
+    assert index().output == "The table has no index\n"
+    assert "Build files, record_index up to" in index("create", "record_index", "--plan").output
+    assert not table.config.metadata_partitions
+    assert json.loads(index("create", "record_index", "--json").output)["partitions"] == ["record_index"]
+    planned = json.loads(index("schedule", "bloom_filters", "column_stats", "--json").output)["instant"]
+    assert "bloom_filters  bloom_filters  -  planned" in index("list").output
+    assert index("cancel", planned).output == f"Removed the plan {planned}\n"
+    index("schedule", "bloom_filters")
+    assert "partitions 1" in index("execute").output
+    assert [row["index_name"] for row in json.loads(index("list", "--json").output)] == [
+        "bloom_filters",
+        "record_index",
+    ]
+    assert index("drop", "record_index", "--plan").output == "Drop: record_index\n"
+    assert index("drop", "record_index").output == "removed record_index\n"
+    assert index("drop", "record_index").exit_code == 2
+    assert index("create").exit_code == 2
+    assert_metadata_is_true(table)
+
+
+def test_the_command_for_statements(location: str) -> None:
+    made(location)
+    assert "partitions 1" in command("sql", location, "CREATE INDEX record_index ON trips (id)").output
+    shown = command("sql", location, "SHOW INDEXES FROM trips", "--json")
+    assert [row["index_name"] for row in json.loads(shown.output)] == ["record_index"]
+    failed = command("sql", location, "CREATE INDEX a ON trips (price)")
+    assert failed.exit_code == 2
+    assert "secondary_index_a" in failed.output
