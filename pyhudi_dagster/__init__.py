@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from pyhudi_dagster.partitions import HudiPartitions as HudiPartitions
     from pyhudi_dagster.partitions import chunked as chunked
     from pyhudi_dagster.read_optimized import hudi_read_optimized_asset as hudi_read_optimized_asset
+    from pyhudi_dagster.reconciling import Reconciled as Reconciled
+    from pyhudi_dagster.reconciling import build_hudi_reconcile as build_hudi_reconcile
+    from pyhudi_dagster.reconciling import reconcile as reconcile
     from pyhudi_dagster.resource import HudiLakeResource as HudiLakeResource
     from pyhudi_dagster.service_definitions import build_hudi_services as build_hudi_services
     from pyhudi_dagster.service_policy import PerTableJob as PerTableJob
@@ -67,6 +70,7 @@ _HOMES = {
     "Keep": "service_settings",
     "OnCron": "service_settings",
     "PerTableJob": "service_policy",
+    "Reconciled": "reconciling",
     "RunEndedError": "errors",
     "ServicePolicy": "service_policy",
     "ServiceState": "services",
@@ -75,6 +79,7 @@ _HOMES = {
     "SparkResource": "spark_session",
     "TableMismatchError": "errors",
     "build_hudi_checks": "observation_definitions",
+    "build_hudi_reconcile": "reconciling",
     "build_hudi_services": "service_definitions",
     "build_hudi_timeline_sensor": "observation_definitions",
     "checked_definitions": "definition_check",
@@ -86,6 +91,7 @@ _HOMES = {
     "hudi_metadata": "info",
     "hudi_read_optimized_asset": "read_optimized",
     "known_size": "events",
+    "reconcile": "reconciling",
     "service_states": "services",
 }
 
