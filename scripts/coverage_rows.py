@@ -239,7 +239,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "N11": Row(
             "Failed writes are rolled back by policy (eager, lazy or never); heartbeats show who is alive; the newest commit can be undone"
         ),
-        "N12": Row("", "Expiry of partitions"),
+        "N12": Row("Partitions expire, by their last write or their creation"),
         "N13": Row("", "Import of existing Parquet files"),
         "N14": Row("Validators before a commit: Python callables, and ready-made rules"),
         "N15": Row("Savepoints and restores as calls, and as commands"),

@@ -8,6 +8,7 @@ from pyhudi_core.cli.check import check
 from pyhudi_core.cli.clean import clean
 from pyhudi_core.cli.cluster import cluster
 from pyhudi_core.cli.compact import compact
+from pyhudi_core.cli.expire import expire
 from pyhudi_core.cli.index import index, sql
 from pyhudi_core.cli.log_compact import log_compact
 from pyhudi_core.cli.metadata import metadata
@@ -32,6 +33,7 @@ for _command in (
     clean,
     cluster,
     compact,
+    expire,
     log_compact,
     index,
     metadata,

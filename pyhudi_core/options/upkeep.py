@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.options.option import Option
+from pyhudi_core.options.option import Option, words
 
 UPKEEP_OPTIONS = (
     Option("hoodie.log.compaction.inline", "compaction.log_inline", bool, False,
@@ -16,6 +16,16 @@ UPKEEP_OPTIONS = (
            minimum=2),
     Option("pyhudi.sweep.min.age.minutes", "upkeep.sweep_age_minutes", int, 1440,
            "Minutes since its last change after which `table.sweep` deletes a file that no commit, no plan and no running writer names.", minimum=0),
+    Option("hoodie.partition.ttl.inline", "upkeep.ttl_inline", bool, False, "Every commit also deletes partitions that have expired."),
+    Option("hoodie.partition.ttl.management.strategy.type", "upkeep.ttl_strategy", str, "KEEP_BY_TIME",
+           "By what a partition expires: `KEEP_BY_TIME`, its last write; `KEEP_BY_CREATION_TIME`, its creation.",
+           choices=words("KEEP_BY_TIME", "KEEP_BY_CREATION_TIME"), not_yet=("keep_by_event_time",)),
+    Option("hoodie.partition.ttl.strategy.days.retain", "upkeep.ttl_days", int, -1,
+           "Number of days after which a partition expires; -1: it never does.", minimum=-1),
+    Option("hoodie.partition.ttl.strategy.partition.selected", "upkeep.ttl_partitions", str, None,
+           "Comma-separated paths of the only partitions that can expire."),
+    Option("hoodie.partition.ttl.strategy.max.delete.partitions", "upkeep.ttl_max_partitions", int, 1000,
+           "Maximum number of partitions that one commit deletes because they have expired.", minimum=1),
 )  # fmt: skip
 
 
@@ -67,8 +77,13 @@ class UpkeepOptions:
     """When files go that nobody needs any more."""
 
     sweep_age_minutes: int
+    ttl_inline: bool
+    ttl_strategy: str
+    ttl_days: int
+    ttl_partitions: str | None
+    ttl_max_partitions: int
 
     @property
     def sweep_age_ms(self) -> int:
-        """The same in milliseconds."""
+        """The age of files that a sweep deletes, in milliseconds."""
         return self.sweep_age_minutes * 60_000

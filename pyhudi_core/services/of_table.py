@@ -13,6 +13,7 @@ from pyhudi_core.services.cleaning import Cleaning
 from pyhudi_core.services.clustering import Clustering
 from pyhudi_core.services.compaction import Compaction
 from pyhudi_core.services.duplicate_removal import Duplicates
+from pyhudi_core.services.expiry import Expiry
 from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_core.services.indexes import Indexes
 from pyhudi_core.services.indexing import Indexing, IndexingResult
@@ -111,6 +112,11 @@ class TableServices:
     def archival(self) -> Archival:
         """The service that moves old instants to the archived timeline: ``plan()`` and ``run()``. Commits run it when it is due."""
         return Archival(self._home.context())
+
+    @property
+    def expiry(self) -> Expiry:
+        """The service that deletes partitions that have expired (Hudi's partition TTL): ``plan()`` and ``run()``."""
+        return Expiry(self._home.context())
 
     @property
     def sweep(self) -> Sweep:

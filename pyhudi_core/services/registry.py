@@ -8,6 +8,7 @@ from pyhudi_core.services.archival import Archival
 from pyhudi_core.services.cleaning import Cleaning
 from pyhudi_core.services.clustering import Clustering
 from pyhudi_core.services.compaction import Compaction
+from pyhudi_core.services.expiry import Expiry
 from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_core.services.indexing import Indexing
 from pyhudi_core.services.log_compaction import LogCompaction
@@ -25,6 +26,7 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
     Compaction,
     LogCompaction,
     Clustering,
+    Expiry,
     Cleaning,
     Indexing,
     MetadataCompaction,

@@ -47,6 +47,7 @@ def test_every_service_is_listed_once_and_is_an_attribute_of_the_table(location:
             "compaction",
             "log_compaction",
             "clustering",
+            "expiry",
             "cleaning",
             "indexing",
             "metadata_compaction",
