@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pyhudi_core import errors
 
 if TYPE_CHECKING:
+    from pyhudi_core.bootstrapping import Bootstrap as Bootstrap
+    from pyhudi_core.bootstrapping import bootstrap as bootstrap
     from pyhudi_core.conflicts.requirement import CommitRequirement as CommitRequirement
     from pyhudi_core.conflicts.requirement import FileGroupAt as FileGroupAt
     from pyhudi_core.conflicts.requirement import LatestInstantIs as LatestInstantIs
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from pyhudi_core.conflicts.requirement import SchemaIs as SchemaIs
     from pyhudi_core.doctor import Limits as Limits
     from pyhudi_core.errors import HudiError as HudiError
+    from pyhudi_core.lake import UpkeepReport as UpkeepReport
+    from pyhudi_core.lake import upkeep as upkeep
     from pyhudi_core.model.commit import CommitMetadata as CommitMetadata
     from pyhudi_core.model.commit import WriteStat as WriteStat
     from pyhudi_core.model.instant import Action as Action
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
     from pyhudi_core.read.scan import Scan as Scan
     from pyhudi_core.read.sizes import Size as Size
     from pyhudi_core.read.sizes import TableSize as TableSize
+    from pyhudi_core.recovering import plan_recovery as plan_recovery
+    from pyhudi_core.recovering import recover as recover
+    from pyhudi_core.services.recovery import RecoveryPlan as RecoveryPlan
     from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.service import ServicePlan as ServicePlan
     from pyhudi_core.services.service import ServiceResult as ServiceResult
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
     from pyhudi_core.services.transactions import held_transactions as held_transactions
     from pyhudi_core.services.transactions import transaction_watermark as transaction_watermark
     from pyhudi_core.services.transactions import transactions as transactions
+    from pyhudi_core.services.upkeep import UpkeepRules as UpkeepRules
     from pyhudi_core.table import HudiTable as HudiTable
     from pyhudi_core.timeline.active import Timeline as Timeline
     from pyhudi_core.transaction.requested_rollbacks import Rollback as Rollback
@@ -59,6 +67,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Action": "model.instant",
+    "Bootstrap": "bootstrapping",
     "Candidate": "validators",
     "Commit": "write.result",
     "CommitMetadata": "model.commit",
@@ -76,6 +85,7 @@ _HOMES = {
     "NoCommitAfter": "conflicts.requirement",
     "OperationType": "model.operation",
     "PropertyIs": "conflicts.requirement",
+    "RecoveryPlan": "services.recovery",
     "Rollback": "transaction.requested_rollbacks",
     "Scan": "read.scan",
     "SchemaIs": "conflicts.requirement",
@@ -87,8 +97,11 @@ _HOMES = {
     "TableService": "services.service",
     "TableSize": "read.sizes",
     "Timeline": "timeline.active",
+    "UpkeepReport": "lake",
+    "UpkeepRules": "services.upkeep",
     "Write": "write.handle",
     "WriteStat": "model.commit",
+    "bootstrap": "bootstrapping",
     "check_table": "opening",
     "commit_with_retries": "write.operations",
     "create_table": "opening",
@@ -98,16 +111,20 @@ _HOMES = {
     "not_null": "validators",
     "open_table": "opening",
     "options_for_open": "options",
+    "plan_recovery": "recovering",
+    "recover": "recovering",
     "row_count": "validators",
     "service_kinds": "services.registry",
     "transaction_watermark": "services.transactions",
     "transactions": "services.transactions",
     "unique": "validators",
+    "upkeep": "lake",
 }
 """The module of each public name."""
 
 __all__ = [
     "Action",
+    "Bootstrap",
     "Candidate",
     "Commit",
     "CommitMetadata",
@@ -125,6 +142,7 @@ __all__ = [
     "NoCommitAfter",
     "OperationType",
     "PropertyIs",
+    "RecoveryPlan",
     "Rollback",
     "Scan",
     "SchemaIs",
@@ -136,8 +154,11 @@ __all__ = [
     "TableService",
     "TableSize",
     "Timeline",
+    "UpkeepReport",
+    "UpkeepRules",
     "Write",
     "WriteStat",
+    "bootstrap",
     "check_table",
     "commit_with_retries",
     "create_table",
@@ -148,11 +169,14 @@ __all__ = [
     "not_null",
     "open_table",
     "options_for_open",
+    "plan_recovery",
+    "recover",
     "row_count",
     "service_kinds",
     "transaction_watermark",
     "transactions",
     "unique",
+    "upkeep",
 ]
 
 

@@ -98,7 +98,7 @@ def create_at(
         keys,
         partitions,
         orderings,
-        _table_type(table_type or given.table_type or "copy_on_write"),
+        table_type_of(table_type or given.table_type or "copy_on_write"),
         to_avro(logical, chosen),
         hive_style=given.hive_style,
         url_encode=given.url_encode,
@@ -209,7 +209,8 @@ def _order_problem(kind: pa.DataType) -> str | None:
     return "nested values have no order" if pa.types.is_nested(kind) else None
 
 
-def _table_type(word: str) -> TableType:
+def table_type_of(word: str) -> TableType:
+    """The type that a word of the public API names. Raises `InvalidOptionError`."""
     found = _TYPES.get(str(word).lower())
     if found is None:
         raise InvalidOptionError(

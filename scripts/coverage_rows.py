@@ -90,7 +90,9 @@ ROWS: dict[str, dict[str, Row]] = {
         "E5": Row("Other base file formats are refused with an error that names them"),
         "E6": Row("Names of log files"),
         "E7": Row("A write token for each attempt, salted"),
-        "E8": Row("", "The timeline rebuilt from file names, as a dry run of the doctor"),
+        "E8": Row(
+            "Timeline and properties rebuilt from file names and footers; what they do not say is asked for or reported"
+        ),
         "E9": Row("The five meta columns, and `_hoodie_operation`"),
         "E10": Row("Tables without meta columns are read, and take new rows and overwrites"),
     },
@@ -240,10 +242,14 @@ ROWS: dict[str, dict[str, Row]] = {
             "Failed writes are rolled back by policy (eager, lazy or never); heartbeats show who is alive; the newest commit can be undone"
         ),
         "N12": Row("Partitions expire, by their last write or their creation"),
-        "N13": Row("", "Import of existing Parquet files"),
+        "N13": Row(
+            "Import of existing Parquet files as a full copy, exactly once, continued after a crash", "without a copy"
+        ),
         "N14": Row("Validators before a commit: Python callables, and ready-made rules"),
         "N15": Row("Savepoints and restores as calls, and as commands"),
-        "N16": Row("", "Services scheduled by the amount of changes"),
+        "N16": Row(
+            "Auto mode: the services that are due in a table or a lake, by statistics, within limits", "in steps"
+        ),
     },
     "Locks and strategies": {
         "O1": Row("In-process lock"),

@@ -1,4 +1,4 @@
-"""``pyhudi cluster``: merge small files and sort rows into new file groups. Exit code 0: done, or nothing to do; 2: it failed."""
+"""``pyhudi cluster``: merge small files and sort rows into new file groups. Exit codes: see ``planned.py``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from pyhudi_core.services.clustering_plan import ClusteringPlan
 def cluster(
     context: click.Context, location: str, storage_options: dict[str, str], cancel: str | None, **wanted: Any
 ) -> None:
-    """Cluster the table at LOCATION: plan, schedule and execute. Exit code 0: done, or nothing to do; 2: it failed."""
+    """Cluster the table at LOCATION: plan, schedule and execute.
+
+    Exit code 0: done, or nothing to do; 1: the plan of --instant is not pending; 2: it failed.
+    """
     if cancel is not None:
         with reporting_errors(context):
             done = open_table(location, storage_options).clustering.cancel(cancel)
@@ -27,8 +30,8 @@ def cluster(
     carry_out(context, location, storage_options, "clustering", Wanted(**wanted), _groups)
 
 
-def _groups(plan: ClusteringPlan) -> list[dict[str, Any]]:
-    return [
+def _groups(plan: ClusteringPlan) -> dict[str, Any]:
+    groups = [
         {
             "partition": group.partition,
             "file_ids": [piece.file_id for piece in group.slices],
@@ -37,3 +40,4 @@ def _groups(plan: ClusteringPlan) -> list[dict[str, Any]]:
         }
         for group in plan.groups
     ]
+    return {"file_groups": groups}

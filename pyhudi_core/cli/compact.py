@@ -1,4 +1,4 @@
-"""``pyhudi compact``: rewrite the log files of a merge-on-read table as base files. Exit code 0: done, or nothing to do; 2: it failed."""
+"""``pyhudi compact``: rewrite the log files of a merge-on-read table as base files. Exit codes: see ``planned.py``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from pyhudi_core.services.compaction_plan import CompactionPlan
 @click.command()
 @planned_options("compacted", "hoodie.compaction.strategy")
 def compact(context: click.Context, location: str, storage_options: dict[str, str], **wanted: Any) -> None:
-    """Compact the merge-on-read table at LOCATION: plan, schedule and execute. Exit code 0: done, or nothing to do; 2: it failed."""
+    """Compact the merge-on-read table at LOCATION: plan, schedule and execute.
+
+    Exit code 0: done, or nothing to do; 1: the plan of --instant is not pending; 2: it failed.
+    """
     carry_out(context, location, storage_options, "compaction", Wanted(**wanted), groups_of)
 
 
-def groups_of(plan: CompactionPlan) -> list[dict[str, Any]]:
+def groups_of(plan: CompactionPlan) -> dict[str, Any]:
     """What JSON shows of the file groups of a plan."""
-    return [
+    groups = [
         {"partition": piece.partition, "file_id": piece.file_id, "log_files": len(piece.logs), "bytes": piece.size}
         for piece in (operation.piece for operation in plan.operations)
     ]
+    return {"file_groups": groups}

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
+from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe, table_option
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.planned import PlannedService
 
-Groups = Callable[[Any], list[dict[str, Any]]]
-"""What JSON shows of the file groups of a plan."""
+Groups = Callable[[Any], dict[str, Any]]
+"""What JSON shows of the file groups of a plan, besides its figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Wanted:
     instant: str | None
     due: bool
     as_json: bool
-    options: tuple[str, ...]
+    options: dict[str, str]
 
 
 def planned_options(done: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -44,13 +44,7 @@ def planned_options(done: str, example: str) -> Callable[[Callable[..., None]], 
         click.option("--instant", help="With --execute: the requested time of the plan."),
         click.option("--due", is_flag=True, help="Only if the trigger of the options says that it is due."),
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-        click.option(
-            "--option",
-            "options",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help=f"An option, such as {example}; may be repeated.",
-        ),
+        table_option(example),
         click.pass_context,
     )
 
@@ -65,13 +59,16 @@ def planned_options(done: str, example: str) -> Callable[[Callable[..., None]], 
 def carry_out(
     context: click.Context, location: str, storage_options: dict[str, str], name: str, wanted: Wanted, groups: Groups
 ) -> None:
-    """Do what was asked for with the service of this name. Exit code 0: done, or nothing to do; 2: it failed."""
+    """Do what was asked for with the service of this name.
+
+    Exit code 0: done, or nothing to do; 1: the plan that --instant names is not pending, or another process executes it; 2: it failed.
+    """
     if sum((wanted.only_plan, wanted.only_schedule, wanted.only_execute)) > 1:
         raise click.UsageError("give one of --plan, --schedule and --execute")
     refuse_instant_without_execute(wanted.instant, only_execute=wanted.only_execute)
     with reporting_errors(context):
-        given = dict(text.partition("=")[::2] for text in wanted.options)
-        service: PlannedService[Any, Any, Any] = getattr(open_table(location, storage_options, options=given), name)
+        table = open_table(location, storage_options, options=wanted.options)
+        service: PlannedService[Any, Any, Any] = getattr(table, name)
         planned = service.plan(triggered=wanted.due)
         shown = {
             "due": bool(planned),
@@ -79,7 +76,7 @@ def carry_out(
             "why_not": planned.why_not,
             "trigger": planned.trigger,
             "trigger_says_due": planned.due,
-            "file_groups": groups(planned),
+            **groups(planned),
         }
         if wanted.only_plan:
             _show(shown, str(planned), wanted)
@@ -93,6 +90,8 @@ def carry_out(
             done = service.execute(wanted.instant) if wanted.only_execute else service.run()
             times = [instant.requested_time for instant in done.instants]
             _show({"instants": times, "figures": dict(done.figures), "why_not": done.why_not}, str(done), wanted)
+            if wanted.instant is not None and not done:
+                context.exit(FOUND)
 
 
 def refuse_instant_without_execute(instant: str | None, *, only_execute: bool) -> None:

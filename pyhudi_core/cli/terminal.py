@@ -1,6 +1,7 @@
 """Input and output of all subcommands: location and storage options, the console, and the report of errors.
 
-Exit codes: 0 success, 1 findings, 2 the table cannot be opened or the command is wrong. Printed text contains no secrets.
+Exit codes of all commands: 0 success; 1 findings, or there was nothing of the kind that was named; 2 the table cannot be opened, the command is
+wrong or it failed; 130 interrupted. Printed text contains no secrets.
 """
 
 from __future__ import annotations
@@ -18,32 +19,48 @@ from pyhudi_core.model.masking import masked_text
 
 FOUND = 1
 CANNOT_OPEN = 2
+INTERRUPTED = 130
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
+def pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """The callback of an option that takes KEY=VALUE and can be repeated."""
+    found: dict[str, str] = {}
     for text in given:
         key, separator, value = text.partition("=")
         if not separator or not key:
             # The text may contain a secret, so it is not repeated.
             raise click.BadParameter("give KEY=VALUE", context, parameter)
-        pairs[key] = value
-    return pairs
+        found[key] = value
+    return found
+
+
+storage_option = click.option(
+    "--storage-option",
+    "storage_options",
+    multiple=True,
+    callback=pairs,
+    metavar="KEY=VALUE",
+    help="An option of the storage (region, endpoint_url, ...); can be repeated.",
+)
+
+
+def table_option(example: str) -> Callable[[F], F]:
+    """Add --option; ``example`` is the name of one."""
+    return click.option(
+        "--option",
+        "options",
+        multiple=True,
+        callback=pairs,
+        metavar="KEY=VALUE",
+        help=f"An option, such as {example}; may be repeated.",
+    )
 
 
 def at_location(command: F) -> F:
     """Add LOCATION and --storage-option."""
-    option = click.option(
-        "--storage-option",
-        "storage_options",
-        multiple=True,
-        callback=_pairs,
-        metavar="KEY=VALUE",
-        help="An option of the storage (region, endpoint_url, ...); can be repeated.",
-    )
-    return click.argument("location")(option(command))
+    return click.argument("location")(storage_option(command))
 
 
 def console(*, stderr: bool = False) -> Console:

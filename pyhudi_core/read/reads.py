@@ -128,7 +128,9 @@ def staged(context: TableContext, write: Staged, columns: Columns, where: object
     listing = FixedListing({partition: tuple(infos) for partition, infos in files.items()})
     view = FileGroupView(listing, visibility, context.table)
     state = Snapshot(context.config, visibility.timeline, None, write.schema, view)
-    changed = None if write.metadata.operation in SERVICE_OPERATIONS else frozenset({own.requested_time})
+    # Rows without meta columns are never updated, so all rows of new files are new, but for those that a small file had before.
+    all_rows = write.metadata.operation in SERVICE_OPERATIONS or not context.config.populate_meta_fields
+    changed = None if all_rows else frozenset({own.requested_time})
     return make_scan(context, state, columns, where, changed)
 
 

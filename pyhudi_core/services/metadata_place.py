@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.services.planned import P, PlannedService, R, W
+from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.place import TablePlace
 
@@ -28,6 +29,10 @@ class AtMetadataTable(PlannedService[P, W, R]):
     def schedule(self, *, triggered: bool = False) -> Instant | None:
         """Put a plan on the timeline of the metadata table; None if there is nothing to do, or no metadata table."""
         return super().schedule(triggered=triggered) if self.exists else None
+
+    def _is_current(self, seen: Timeline, start: Timeline) -> bool:
+        """False: the plan depends on the timeline of the data table, too."""
+        return False
 
     def _pending(self) -> list[Instant]:
         return super()._pending() if self.exists else []

@@ -77,11 +77,13 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         """Put a plan on the timeline; None if there is nothing to do. Raises `CommitConflictError` if a writer came first: plan again."""
         context = self.context
         timeline = context.folder.load()
-        if not self._planned(timeline, triggered=triggered):
+        plan = self._planned(timeline, triggered=triggered)
+        if not plan:
             return None
         transaction = reserve(context, self.action, timeline)
         try:
-            plan = self._planned(transaction.start, triggered=triggered)
+            if not self._is_current(timeline, transaction.start):
+                plan = self._planned(transaction.start, triggered=triggered)
         except BaseException:
             give_back(transaction)
             raise
@@ -110,6 +112,10 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         for plan in self.waiting():
             done = done.and_then(retries.until_done(partial(self._execute, plan.requested_time, how)))
         return done.and_then(super()._run(how, retries))
+
+    def _is_current(self, seen: Timeline, start: Timeline) -> bool:
+        """Whether a plan that was made from ``seen`` is the one that would be made from ``start``, the timeline after the reservation."""
+        return seen.instants == start.instants
 
     @abstractmethod
     def _planned(self, timeline: Timeline, *, triggered: bool) -> P:

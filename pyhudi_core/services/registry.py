@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.services.archival import Archival
 from pyhudi_core.services.cleaning import Cleaning
 from pyhudi_core.services.clustering import Clustering
@@ -38,9 +39,16 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
 """In the order in which they have their turn after a commit."""
 
 
-def services_of(context: TableContext) -> dict[str, TableService[Any]]:
+class ServicesByName(dict[str, TableService[Any]]):
+    """The services of one table, by name. Raises `InvalidOptionError`, with the names that there are, for another name."""
+
+    def __missing__(self, name: str) -> TableService[Any]:
+        raise InvalidOptionError(f"{name!r} is no table service", hint=f"Choose one of {', '.join(self)}.")
+
+
+def services_of(context: TableContext) -> ServicesByName:
     """The services of one table, by name."""
-    return {kind.name: kind(context) for kind in SERVICES}
+    return ServicesByName((kind.name, kind(context)) for kind in SERVICES)
 
 
 def service_kinds() -> tuple[type[TableService[Any]], ...]:

@@ -96,6 +96,14 @@ class Candidate:
         return self.attempt.schema
 
     @property
+    def key_columns(self) -> tuple[str, ...]:
+        """By what rows are shown: the record key, or in tables without meta columns the key columns, or else the first column."""
+        config = self.attempt.transaction.context.config
+        if config.populate_meta_fields:
+            return (RECORD_KEY,)
+        return config.record_key_fields or (self.schema.names[0],)
+
+    @property
     def read_table(self) -> bool:
         """Whether a validator has looked at the table, not only at the written rows; then another commit can change the answer."""
         return bool(self._before)

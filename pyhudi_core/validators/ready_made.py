@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
-from pyhudi_core.model.meta_fields import RECORD_KEY, with_meta_fields
+from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.validators.candidate import Candidate
 
@@ -76,7 +76,7 @@ class NotNull:
         """What is wrong; empty if nothing."""
         found = []
         for column in self.columns:
-            nulls = candidate.find(candidate.written([RECORD_KEY], f"`{column.replace('`', '``')}` IS NULL"))
+            nulls = candidate.find(candidate.written(candidate.key_columns, f"`{column.replace('`', '``')}` IS NULL"))
             found += [f"nulls in {column!r} of {nulls}"] if nulls else []
         return ", ".join(found)
 
@@ -126,7 +126,7 @@ class Holds:
 
     def __call__(self, candidate: Candidate) -> str:
         """What is wrong; empty if nothing."""
-        found = candidate.violating(self.condition, candidate.written([RECORD_KEY]))
+        found = candidate.violating(self.condition, candidate.written(candidate.key_columns))
         return f"{found} for which it is not true" if found else ""
 
 
@@ -146,12 +146,12 @@ class RowCount:
 
     def __call__(self, candidate: Candidate) -> str:
         """What is wrong; empty if nothing. Rows are read only of file groups with log files."""
-        rows = candidate.count(candidate.after([RECORD_KEY]))
+        rows = candidate.count(candidate.after(candidate.key_columns))
         low, high = self.at_least, self.at_most
         if (low is not None and rows < low) or (high is not None and rows > high):
             return f"{rows:,} rows"
         if self.unchanged:
-            before = candidate.count(candidate.before([RECORD_KEY]))
+            before = candidate.count(candidate.before(candidate.key_columns))
             return f"{rows:,} rows, and {before:,} before" if rows != before else ""
         return ""
 

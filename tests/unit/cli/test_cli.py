@@ -204,3 +204,36 @@ def test_the_time_of_a_plan_without_execute_is_refused_before_anything_is_done(l
     ended = CliRunner().invoke(main, [command, location, "--instant", "20260101000000000"])
     assert (ended.exit_code, "--execute" in ended.output) == (2, True)
     assert contents(location) == before
+
+
+@pytest.mark.parametrize("command", ["compact", "cluster", "clean"])
+def test_a_plan_that_is_not_pending_ends_with_1(location: str, command: str) -> None:
+    make(location, table_type="mor").upsert(orders((1, "a", 1.0)))
+    before = contents(location)
+    found = run(command, location, "--execute", "--instant", "20260101000000000")
+    assert found.exit_code == 1
+    assert "is not pending" in " ".join(found.output.split())
+    assert contents(location) == before
+    assert run(command, location, "--execute").exit_code == 0  # nothing was named, and there is nothing to do
+
+
+def test_an_option_without_a_value_is_refused(location: str) -> None:
+    make(location)
+    assert run("compact", location, "--option", "hoodie.compact.inline").exit_code == 2
+
+
+def test_an_interrupt_ends_with_130_and_one_line(location: str) -> None:
+    """In a process of its own, as a terminal interrupts it."""
+    make(location, table_type="mor").upsert(orders((1, "a", 1.0)))
+    code = (
+        "import os, signal\n"
+        "from pyhudi_core.services.compaction import Compaction\n"
+        "from pyhudi_core.cli import main\n"
+        "Compaction.plan = lambda self, **_: os.kill(os.getpid(), signal.SIGINT) or super().plan()\n"
+        f"main(['compact', {location!r}], prog_name='pyhudi')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 130
+    assert ended.stderr.splitlines() == [
+        "Interrupted. What had ended is done; the next writer or service removes what had not."
+    ]

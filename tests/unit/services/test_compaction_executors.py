@@ -18,6 +18,7 @@ from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.instant import Action, Instant, State, time_after
 from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.services.compaction import Compaction
 from pyhudi_core.services.compaction_execution import CompactionRun
 from pyhudi_core.services.service import Execution
 from pyhudi_core.transaction import execution, rollback
@@ -148,25 +149,21 @@ def test_a_plan_that_a_writer_overtakes_is_not_put_on_the_timeline(
     table: hudi.HudiTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A commit that was being published while the time was reserved: its logs would be neither in the plan nor in the slice after it."""
-    from pyhudi_core.services import compaction as module
-
-    plan_compaction = module.plan_compaction
-    turns = iter([False, True, False, False])
     slow = table.begin("upsert")
     slow.__enter__()
     slow.write(orders((1, "a", 5.0, 50)))
 
-    def overtaken(context: Any, timeline: Any, *, triggered: bool) -> Any:
-        found = plan_compaction(context, timeline, triggered=triggered)
-        if next(turns):
-            commit = slow.commit()
-            folder = Path(table.location, ".hoodie/timeline")
-            # The time was chosen before that of the plan was reserved.
-            name = f"{commit.instant}_{time_after(commit.instant)}.deltacommit"
-            (folder / f"{commit.instant}_{commit.completion_time}.deltacommit").rename(folder / name)
-        return found
+    def overtaken(self: Any, seen: Any, start: Any) -> bool:
+        commit = slow.commit()
+        folder = Path(table.location, ".hoodie/timeline")
+        # The time was chosen before that of the plan was reserved.
+        name = f"{commit.instant}_{time_after(commit.instant)}.deltacommit"
+        (folder / f"{commit.instant}_{commit.completion_time}.deltacommit").rename(folder / name)
+        monkeypatch.undo()
+        assert seen.instants == start.instants
+        return True
 
-    monkeypatch.setattr(module, "plan_compaction", overtaken)
+    monkeypatch.setattr(Compaction, "_is_current", overtaken)
     with pytest.raises(CommitConflictError, match="changed the same file groups"):
         table.compaction.schedule()
     assert not table.timeline.pending.instants

@@ -304,3 +304,16 @@ def test_a_column_that_the_write_adds_can_be_validated(location: str) -> None:
 def test_a_rule_without_content_is_refused(wrong: Callable[[], object]) -> None:
     with pytest.raises(InvalidOptionError, match="For example|names of columns"):
         wrong()
+
+
+def test_a_table_without_meta_columns_is_validated(location: str) -> None:
+    table = make(location, options={"hoodie.populate.meta.fields": "false"})
+    rules = [hudi.not_null("price"), hudi.in_range("price", 0, 5), hudi.row_count(at_most=2)]
+    table.insert(orders((1, "a", 1.0)), pre_commit=rules)
+    with pytest.raises(PreCommitError) as refused:
+        table.insert(orders((2, "b", 9.0), (3, "b")), pre_commit=rules)
+    assert list(refused.value.failures.values()) == [
+        "nulls in 'price' of 1 rows (id=3)",
+        "1 rows (id=2) for which it is not true",
+        "3 rows",
+    ]

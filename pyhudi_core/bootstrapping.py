@@ -1,0 +1,244 @@
+"""Bootstrap: an existing folder of Parquet files becomes a table, as a full copy.
+
+The files are loaded in chunks, each in one commit that names its files in its extra metadata (`BOOTSTRAP_KEY`). So a run that died is continued by
+the next one: what commits name is loaded, and everything else is not. Files that come to the source later are loaded by another run; a file that
+changed after it was loaded is refused. Two runs at once load no row twice, because rows with keys that the table has are refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi_core.engine.choice import frame_of
+from pyhudi_core.engine.reading import Reading
+from pyhudi_core.errors import InvalidOptionError, TableExistsError, TableNotFoundError, UnsupportedTableError
+from pyhudi_core.opening import create_table, open_table
+from pyhudi_core.runtime.system import system_runtime
+from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, SourceTask, find_source
+from pyhudi_core.storage.base import Storage, StorageSpec
+from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.table import HudiTable
+
+BOOTSTRAP_KEY = "pyhudi.bootstrap"
+"""In the extra metadata of a commit: the source, and the files that it has loaded with their bytes, as JSON."""
+
+CHUNK_BYTES = 256 << 20
+"""Bytes of the files of one commit, if they are read in this process; on Spark eight times as many."""
+
+_MOST_FILES = 1000
+
+BootstrapProgress = Callable[[int, int], object]
+"""Called before each commit: files loaded so far, files in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """What a bootstrap did, or would do. True if every file of the source is loaded.
+
+    Attributes:
+        source: where the files are.
+        location: where the table is.
+        files: how many the source has, with how many rows and bytes.
+        loaded: how many were in the table when the run began.
+        chunks: commits that this run made, or (as a plan) would make.
+        done: whether all files are loaded.
+        columns: of the table.
+    """
+
+    source: str
+    location: str
+    files: int
+    rows: int
+    bytes: int
+    loaded: int
+    chunks: int
+    done: bool
+    columns: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, source: str, location: str, found: ParquetSource, loaded: int, chunks: int, *, done: bool) -> Bootstrap:
+        """With the sums of the source."""
+        size, rows = sum(file.size for file in found.files), sum(file.rows for file in found.files)
+        columns = tuple(found.schema.names)
+        return cls(source, location, len(found.files), rows, size, loaded, chunks, done, columns)
+
+    def __bool__(self) -> bool:
+        return self.done
+
+    def __str__(self) -> str:
+        what = f"{self.files:,} files with {self.rows:,} rows, {self.bytes:,} bytes; {self.loaded:,} were loaded before"
+        return f"{'Loaded' if self.done else 'To load'} from {self.source} into {self.location}: {what}; {self.chunks} commits"
+
+
+def bootstrap(
+    source: str,
+    location: str,
+    record_key: str | Sequence[str],
+    partition_by: str | Sequence[str] | None = None,
+    ordering: str | Sequence[str] | None = None,
+    table_type: str | None = None,
+    *,
+    name: str | None = None,
+    mode: str = "FULL_RECORD",
+    options: Mapping[str, object] | None = None,
+    source_options: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    spark: Any = None,
+    chunk_bytes: int | None = None,
+    plan: bool = False,
+    progress: BootstrapProgress | None = None,
+) -> Bootstrap:
+    """Make a table of a folder of Parquet files, or continue a run that died.
+
+    Args:
+        source: the folder; its files stay as they are.
+        location: where the table is made: not in the source, nor around it.
+        record_key, ordering, table_type, name, options: as in `create_table`.
+        partition_by: the partition columns; by default those of folders named ``column=value``.
+        mode: only FULL_RECORD; Hudi's METADATA_ONLY, which leaves the rows in the source, is refused.
+        source_options, storage_options: of the storages of source and table.
+        spark: a session to run on; without it, one chunk is held in this process.
+        chunk_bytes: bytes of source files that become one commit.
+        plan: only say what would be done.
+
+    Raises `DuplicateKeyError` if the source has a key twice, `TableExistsError` if there is a table that does not come from this source, and
+    `UnsupportedTableError` if the source is a table or has no Parquet files. What was committed before an error stays, and is not loaded again.
+    """
+    _refuse_mode(mode, location)
+    reads = open_storage(source, source_options)
+    _refuse_nested(reads.location, open_storage(location, storage_options).location)
+    found = find_source(reads, system_runtime().executor)
+    table = _opened(location, storage_options, options)
+    loaded = {} if table is None else _loaded(table, reads.location, record_key)
+    missing = _missing(found, loaded, reads.location)
+    chunks = list(_chunks(missing, chunk_bytes or CHUNK_BYTES * (8 if spark is not None else 1)))
+    shown = Bootstrap.of(reads.location, location, found, len(loaded), len(chunks), done=not missing)
+    if table is None:
+        keys = partition_by if partition_by is not None else _folders_of(found)
+        if plan:
+            return shown
+        made = (location, found.schema, record_key, keys, ordering, table_type, name, options, storage_options)
+        table = create_table(*made)
+    if plan:
+        return shown
+    return replace(shown, done=_load_all(table, reads, found, chunks, spark, progress))
+
+
+def _load_all(
+    table: HudiTable,
+    reads: Storage,
+    found: ParquetSource,
+    chunks: Sequence[tuple[SourceFile, ...]],
+    spark: Any,
+    progress: BootstrapProgress | None,
+) -> bool:
+    """Load the chunks, one commit each; True at the end."""
+    done = len(found.files) - sum(map(len, chunks))
+    for chunk in chunks:
+        if progress is not None:
+            progress(done, len(found.files))
+        _load(table, reads.spec(), reads.location, chunk, found.schema, spark)
+        done += len(chunk)
+    return True
+
+
+def _refuse_mode(mode: str, location: str) -> None:
+    if mode.upper() != "FULL_RECORD":
+        raise UnsupportedTableError(
+            f"bootstrap mode {mode!r} is not supported",
+            table=location,
+            hint="Use FULL_RECORD, which copies the rows. A METADATA_ONLY table would need the source for every read.",
+        )
+
+
+def _refuse_nested(source: str, target: str) -> None:
+    first, second = (f"{place.rstrip('/')}/" for place in (source, target))
+    if first.startswith(second) or second.startswith(first):
+        raise InvalidOptionError(
+            "The table and its source are in one another", table=target, hint="Give the table a folder of its own."
+        )
+
+
+def _folders_of(found: ParquetSource) -> tuple[str, ...]:
+    """The columns of the folders, if all files have the same ones. Raises `InvalidOptionError` if not."""
+    kinds = {tuple(file.folder_values) for file in found.files}
+    if len(kinds) > 1:
+        raise InvalidOptionError(
+            f"The files are in folders of several kinds: {', '.join(sorted('/'.join(kind) or 'none' for kind in kinds))}",
+            hint="Say partition_by.",
+        )
+    return next(iter(kinds))
+
+
+def _opened(
+    location: str, storage_options: Mapping[str, str] | None, options: Mapping[str, object] | None
+) -> HudiTable | None:
+    try:
+        return open_table(location, storage_options, options)
+    except TableNotFoundError:
+        return None
+
+
+def _loaded(table: HudiTable, source: str, record_key: str | Sequence[str]) -> dict[str, int]:
+    """The files that commits of the table have loaded, with their bytes. Raises `TableExistsError` for a table of another origin."""
+    keys = (record_key,) if isinstance(record_key, str) else tuple(record_key)
+    found: dict[str, int] = {}
+    others = False
+    for _, commit in table.commits_with(""):
+        text = commit.extra.get(BOOTSTRAP_KEY)
+        entry = json.loads(text) if text else {}
+        if entry.get("source") == source:
+            found.update(entry["files"])
+        else:
+            others = True
+    if table.config.record_key_fields != keys or (others and not found):
+        raise TableExistsError(
+            "There is a table that was not made of this source",
+            table=table.location,
+            hint="Give another location, or write the rows with upsert.",
+        )
+    return found
+
+
+def _missing(found: ParquetSource, loaded: Mapping[str, int], source: str) -> list[SourceFile]:
+    changed = [file.path for file in found.files if loaded.get(file.path, file.size) != file.size]
+    if changed:
+        raise InvalidOptionError(
+            "A file of the source changed after it was loaded",
+            table=source,
+            path=changed[0],
+            hint="Upsert its rows; a bootstrap loads each file once.",
+        )
+    return [file for file in found.files if file.path not in loaded]
+
+
+def _chunks(files: Sequence[SourceFile], most_bytes: int) -> Iterator[tuple[SourceFile, ...]]:
+    chunk: list[SourceFile] = []
+    for file in files:
+        if chunk and (sum(one.size for one in chunk) + file.size > most_bytes or len(chunk) >= _MOST_FILES):
+            yield tuple(chunk)
+            chunk = []
+        chunk.append(file)
+    if chunk:
+        yield tuple(chunk)
+
+
+def _load(
+    table: HudiTable, spec: StorageSpec, source: str, chunk: tuple[SourceFile, ...], schema: pa.Schema, spark: Any
+) -> None:
+    """One commit with the rows of some files. A chunk without rows is committed, too, so that its files count as loaded."""
+    named = {BOOTSTRAP_KEY: json.dumps({"source": source, "files": {file.path: file.size for file in chunk}})}
+    if not sum(file.rows for file in chunk):
+        with table.begin("upsert", named, allow_empty=True) as write:
+            write.commit()
+        return
+    if spark is None:
+        rows: Any = pa.Table.from_batches(SourceTask(spec, chunk, schema).batches(), schema)
+    else:
+        rows = frame_of(Reading(schema, [SourceTask(spec, (file,), schema) for file in chunk]), spark)
+    table.bulk_insert(rows, extra_metadata=named, spark=spark)

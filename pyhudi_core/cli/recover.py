@@ -1,0 +1,78 @@
+"""``pyhudi recover``: rebuild the timeline and the properties of a table whose ``.hoodie`` is gone, from the names and footers of its data files."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.recovering import plan_recovery
+from pyhudi_core.recovering import recover as rebuild
+from pyhudi_core.services.recovery import RecoveryPlan
+
+
+@click.command()
+@at_location
+@click.option("--plan", "only_plan", is_flag=True, help="Show what would be rebuilt, and what has to be answered.")
+@click.option("--record-key", multiple=True, help="A key column; may be repeated.")
+@click.option(
+    "--ordering", multiple=True, help="A column that decides which version of a row is newer; may be repeated."
+)
+@click.option("--no-ordering", is_flag=True, help="There is no ordering column.")
+@click.option(
+    "--partition-by", multiple=True, help="A partition column, if the folders do not have their names; may be repeated."
+)
+@click.option("--table-type", help="copy_on_write or merge_on_read; needed if there are no log files.")
+@click.option("--name", help="The table's name; by default the last part of LOCATION.")
+@click.option(
+    "--leave-out", multiple=True, help="An instant, a file id or a path that is not part of the table; may be repeated."
+)
+@click.option("--accept-unknown", is_flag=True, help="Rebuild, although names do not tell all (see --plan).")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+@click.pass_context
+def recover(
+    context: click.Context,
+    /,
+    location: str,
+    storage_options: dict[str, str],
+    only_plan: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Rebuild the timeline and the properties of the table at LOCATION from names and footers of its data files.
+
+    Exit code 0: done, or with --plan possible; 1: questions are open; 2: it failed, or there is a table.
+    """
+    accept, none = given.pop("accept_unknown"), given.pop("no_ordering")
+    if none and given["ordering"]:
+        raise click.UsageError("give --ordering or --no-ordering")
+    given["ordering"] = given["ordering"] or (() if none else None)
+    given["partition_by"] = given["partition_by"] or None
+    with reporting_errors(context):
+        plan = plan_recovery(location, storage_options=storage_options, **given)
+        if plan and not only_plan:
+            rebuild(location, storage_options=storage_options, accept_unknown=accept, **given)
+    if as_json:
+        click.echo(json.dumps(_shown(plan), indent=2))
+    else:
+        console().print(safe_lines(str(plan)))
+        if plan and not only_plan:
+            console().print("The table is recovered; run `pyhudi check` on it.")
+    context.exit(0 if plan else FOUND)
+
+
+def safe_lines(text: str) -> str:
+    """As `safe`, line by line."""
+    return "\n".join(map(safe, text.splitlines()))
+
+
+def _shown(plan: RecoveryPlan) -> dict[str, Any]:
+    return {
+        "possible": bool(plan),
+        "instants": {time: [file.path for file in files] for time, files in plan.files.items()},
+        "questions": list(plan.questions),
+        "unknown": list(plan.unknown),
+        "left_out": dict(plan.left_out),
+    }

@@ -1,0 +1,112 @@
+"""``pyhudi upkeep``: decide which services are due in tables, say why, and run them within limits.
+
+Exit code 0: all that was due is done, or (with --plan) shown; 1: a table or a service failed, the others were looked after; 2: no table was found,
+or the command is wrong; 130: interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from pyhudi_core.cli.terminal import CANNOT_OPEN, FOUND, console, reporting_errors, safe, storage_option, table_option
+from pyhudi_core.lake import Outcome, UpkeepLine, UpkeepProgress, UpkeepReport, tables_below
+from pyhudi_core.lake import upkeep as look_after
+from pyhudi_core.services.upkeep import UpkeepRules
+
+_COLOURS = {Outcome.DUE: "cyan", Outcome.RAN: "green", Outcome.LEFT: "yellow", Outcome.FAILED: "red"}
+
+
+@click.command()
+@click.argument("locations", nargs=-1, required=True)
+@storage_option
+@click.option("--plan", "only_plan", is_flag=True, help="Only decide, and say why. Changes nothing.")
+@click.option("--service", "services", multiple=True, help="Only this service; may be repeated.")
+@click.option("--seconds", type=float, help="Begin no service if the run would take longer.")
+@click.option("--bytes", "most_bytes", type=int, help="Begin no service if the run would rewrite more bytes.")
+@click.option(
+    "--log-ratio", type=float, default=0.3, show_default=True, help="Compact from this share of log bytes on."
+)
+@click.option(
+    "--small-groups", type=int, default=10, show_default=True, help="Cluster if that saves so many file groups."
+)
+@table_option("hoodie.clean.commits.retained")
+@click.option("--all", "show_all", is_flag=True, help="Show what is not due, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print all lines as JSON.")
+@click.pass_context
+def upkeep(
+    context: click.Context,
+    locations: tuple[str, ...],
+    storage_options: dict[str, str],
+    only_plan: bool,
+    services: tuple[str, ...],
+    seconds: float | None,
+    most_bytes: int | None,
+    log_ratio: float,
+    small_groups: int,
+    options: dict[str, str],
+    show_all: bool,
+    as_json: bool,
+) -> None:
+    """Run the table services that are due in the tables at or below LOCATIONS, and say why.
+
+    Exit code 0: done, or with --plan shown; 1: a table or a service failed, and the others were looked after; 2: there is no table, or the command is
+    wrong; 130: interrupted, what had ended is done.
+    """
+    with reporting_errors(context):
+        rules = UpkeepRules(services or None, log_ratio, small_groups, seconds, most_bytes)
+        found = [table for location in locations for table in tables_below(location, storage_options)]
+        with _progress() as progress:
+            report = look_after(
+                found, rules, plan=only_plan, options=options, storage_options=storage_options, progress=progress
+            )
+    if as_json:
+        click.echo(report.to_json())
+    else:
+        _show(report, show_all=show_all or only_plan)
+    if not found:
+        console(stderr=True).print("There is no Hudi table at or below " + safe(", ".join(locations)))
+    context.exit(CANNOT_OPEN if not found else FOUND if report.failed else 0)
+
+
+@contextmanager
+def _progress() -> Iterator[UpkeepProgress]:
+    """Show which service of which table is at work, if the output is a terminal."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("looking for tables", total=None)
+
+        def show(table: str, service: str, done: int, total: int) -> None:
+            bar.update(
+                task,
+                description=f"{safe(table)}: {service or 'deciding'}" + (f" ({done + 1} of {total})" if total else ""),
+            )
+
+        yield show
+
+
+def _show(report: UpkeepReport, *, show_all: bool) -> None:
+    shown = [line for line in report.lines if show_all or line.outcome is not Outcome.NOT_DUE]
+    if shown:
+        table = Table(
+            "table", "service", "outcome", "why", "bytes", "seconds", box=None, pad_edge=False, header_style="bold"
+        )
+        for line in shown:
+            table.add_row(*_cells(line))
+        console().print(table)
+    console().print(f"[bold]{safe(str(report))}[/]")
+
+
+def _cells(line: UpkeepLine) -> tuple[str, ...]:
+    colour = _COLOURS.get(line.outcome, "dim")
+    why = f"{line.reason}. {line.result}" if line.result else line.reason
+    due = line.outcome not in (Outcome.NOT_DUE, Outcome.FAILED)
+    seconds = f"{line.took:.1f}" if line.took is not None else f"about {line.seconds:.1f}" if due else ""
+    size = f"{line.bytes:,}" if due else ""
+    return (safe(line.table), line.service, f"[{colour}]{line.outcome}[/]", safe(why), size, seconds)

@@ -1,0 +1,277 @@
+"""Auto mode: one call decides for one table or for a lake of tables which services are due, says why, and runs them within limits.
+
+`upkeep` looks at every service of every table (``services/upkeep.py``), and then runs what is due: the most urgent table first, the services of a
+table in the order of the registry. After a service that ran in a table, the next one is looked at again. A table that cannot be opened, or a
+service that fails, becomes a line of the report; the others go on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from html import escape
+from typing import Any
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.opening import open_table
+from pyhudi_core.runtime.base import Clock
+from pyhudi_core.runtime.system import system_runtime
+from pyhudi_core.services.upkeep import Need, UpkeepRules, need_of
+from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.table import HudiTable
+
+DEPTH = 6
+"""How many levels of folders are searched for tables."""
+
+UpkeepProgress = Callable[[str, str, int, int], object]
+"""Called before each service: table, service (empty while tables are looked for), how many are done, how many there are."""
+
+
+class Outcome(StrEnum):
+    """What became of one service of one table."""
+
+    NOT_DUE = "not due"
+    DUE = "due"
+    RAN = "ran"
+    LEFT = "left"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepLine:
+    """One service of one table.
+
+    Attributes:
+        service: its name; empty if the table could not be opened.
+        outcome: due (with ``plan=True``), ran, left for another run because of a limit, failed, or not due.
+        reason: why it is due or not, why it was left, or the error.
+        bytes, seconds: the estimate.
+        took: seconds that it ran; None if it did not run.
+        result: what it did, as a sentence.
+    """
+
+    table: str
+    service: str
+    outcome: Outcome
+    reason: str
+    bytes: int = 0
+    seconds: float = 0.0
+    took: float | None = None
+    result: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "table": self.table,
+            "service": self.service,
+            "outcome": str(self.outcome),
+            "reason": self.reason,
+            "estimated_bytes": self.bytes,
+            "estimated_seconds": round(self.seconds, 3),
+            "seconds": None if self.took is None else round(self.took, 3),
+            "result": self.result,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepReport:
+    """What was decided and done. False if something failed."""
+
+    lines: tuple[UpkeepLine, ...] = ()
+
+    def with_outcome(self, outcome: Outcome) -> tuple[UpkeepLine, ...]:
+        """The lines with one outcome."""
+        return tuple(line for line in self.lines if line.outcome is outcome)
+
+    @property
+    def failed(self) -> tuple[UpkeepLine, ...]:
+        """The services that failed, and the tables that could not be opened."""
+        return self.with_outcome(Outcome.FAILED)
+
+    def __bool__(self) -> bool:
+        return not self.failed
+
+    def __str__(self) -> str:
+        counts = ((outcome, len(self.with_outcome(outcome))) for outcome in Outcome)
+        return ", ".join(f"{count} {outcome}" for outcome, count in counts if count) or "no table"
+
+    def to_json(self) -> str:
+        """The lines as a JSON array."""
+        return json.dumps([line.to_dict() for line in self.lines], indent=2)
+
+    def _repr_html_(self) -> str:
+        names = list(UpkeepLine("", "", Outcome.DUE, "").to_dict())
+        head = "".join(f"<th>{name}</th>" for name in names)
+        rows = ("".join(f"<td>{escape(str(value))}</td>" for value in line.to_dict().values()) for line in self.lines)
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def upkeep(
+    tables: str | HudiTable | Sequence[str | HudiTable],
+    rules: UpkeepRules | None = None,
+    *,
+    plan: bool = False,
+    options: Mapping[str, object] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    spark: Any = None,
+    progress: UpkeepProgress | None = None,
+) -> UpkeepReport:
+    """Run the table services that are due, of one table or of several; returns a line for each service of each table.
+
+    Args:
+        tables: tables, locations of tables, and folders with tables below them.
+        rules: which services, from when on they are due, and the limits of this run.
+        plan: only decide; nothing is changed.
+        options, storage_options: for tables that are given by location, as in `open_table`.
+        spark: a session to run on.
+
+    An error of a table or a service is a line of the report. Raises `ConfigError` if an argument or a location is not valid.
+    """
+    clock = system_runtime().clock
+    run = _Run(rules or UpkeepRules(), plan, spark, progress or (lambda *_: None), clock, clock.monotonic())
+    given = [tables] if isinstance(tables, str | HudiTable) else list(tables)
+    if not all(isinstance(one, str | HudiTable) for one in given):
+        raise InvalidOptionError("upkeep takes tables and locations", hint='For example upkeep(["/lake/orders"]).')
+
+    def opened(one: str | HudiTable) -> HudiTable:
+        return open_table(one, storage_options, options) if isinstance(one, str) else one
+
+    found = [
+        table
+        for one in given
+        for table in ((tables_below(one, storage_options) or [one]) if isinstance(one, str) else [one])
+    ]
+    states = [
+        run.look_at(table if isinstance(table, str) else table.location, partial(opened, table)) for table in found
+    ]
+    for state in sorted(states, key=lambda state: -state.urgency):
+        run.carry_out(state)
+    return UpkeepReport(tuple(line for state in states for line in state.lines))
+
+
+def tables_below(location: str, storage_options: Mapping[str, str] | None = None) -> list[str]:
+    """The locations of the tables at or below a folder, sorted; searched `DEPTH` levels deep, and not inside of tables."""
+    storage = open_storage(location, storage_options)
+    found: list[str] = []
+    level = [""]
+    for _ in range(DEPTH + 1):
+        following: list[str] = []
+        for path in level:
+            folders = storage.list_folder(path).folders
+            if any(name.rpartition("/")[2] == ".hoodie" for name in folders):
+                found.append(f"{storage.location.rstrip('/')}/{path}".rstrip("/"))
+            else:
+                following += [name for name in folders if not name.rpartition("/")[2].startswith(".")]
+        level = following
+    return sorted(found)
+
+
+@dataclass(slots=True)
+class _TableState:
+    """One table: what is needed, and the lines so far."""
+
+    location: str
+    table: HudiTable | None = None
+    needs: list[Need] = field(default_factory=list)
+    lines: list[UpkeepLine] = field(default_factory=list)
+
+    @property
+    def urgency(self) -> float:
+        return max((need.urgency for need in self.needs), default=0.0)
+
+    def add(self, outcome: Outcome, need: Need, **more: Any) -> None:
+        line = UpkeepLine(self.location, need.service, outcome, need.reason, need.bytes, need.seconds)
+        self.lines.append(replace(line, **more))
+
+    def fail(self, service: str, error: Exception) -> None:
+        self.lines.append(UpkeepLine(self.location, service, Outcome.FAILED, f"{type(error).__name__}: {error}"))
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call of `upkeep`: what was spent of the limits, and how long services took compared with their estimates."""
+
+    rules: UpkeepRules
+    only_plan: bool
+    spark: Any
+    progress: UpkeepProgress
+    clock: Clock
+    began: float
+    planned_seconds: float = 0.0
+    bytes: int = 0
+    _shown: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def look_at(self, location: str, opened: Callable[[], HudiTable]) -> _TableState:
+        """What each service of a table needs. A table that cannot be opened, and a service that cannot plan, is a line."""
+        self.progress(location, "", 0, 0)
+        state = _TableState(location)
+        try:
+            state.table = opened()
+            services = state.table.services
+        except Exception as error:  # noqa: BLE001  (whatever is wrong with one table, the others are looked after)
+            state.fail("", error)
+            return state
+        for name, service in services.items():
+            if self.rules.services is not None and name not in self.rules.services:
+                continue
+            try:
+                state.needs.append(need_of(service, self.rules))
+            except Exception as error:  # noqa: BLE001  (as above)
+                state.fail(name, error)
+        return state
+
+    def carry_out(self, state: _TableState) -> None:
+        """Run what is due in one table, within the limits."""
+        ran = False
+        for number, known in enumerate(state.needs):
+            self.progress(state.location, known.service, number, len(state.needs))
+            try:
+                ran = self._one(state, known, look_again=ran) or ran
+            except Exception as error:  # noqa: BLE001  (as above)
+                state.fail(known.service, error)
+
+    def _one(self, state: _TableState, known: Need, *, look_again: bool) -> bool:
+        """Decide about one service, and run it; returns whether it ran."""
+        assert state.table is not None
+        # The same values of the table serve all its services; a service that ran has changed what the next one finds.
+        service = state.table.services[known.service]
+        need = need_of(service, self.rules) if look_again else known
+        if not need.due:
+            state.add(Outcome.NOT_DUE, need)
+            return False
+        need = replace(need, seconds=need.seconds * self._slowness(need.service))
+        limit = self._limit_of(need)
+        if limit:
+            state.add(Outcome.LEFT, need, reason=f"{limit}; {need.reason}")
+            return False
+        self.bytes += need.bytes
+        if self.only_plan:
+            self.planned_seconds += need.seconds
+            state.add(Outcome.DUE, need)
+            return False
+        began = self.clock.monotonic()
+        done = service.run(self.spark)
+        took = self.clock.monotonic() - began
+        expected, real = self._shown.get(need.service, (0.0, 0.0))
+        self._shown[need.service] = (expected + known.seconds, real + took)
+        state.add(Outcome.RAN, need, took=took, result=str(done))
+        return True
+
+    def _slowness(self, service: str) -> float:
+        """How much longer than estimated this service took in this run so far."""
+        expected, real = self._shown.get(service, (0.0, 0.0))
+        return real / expected if expected else 1.0
+
+    def _limit_of(self, need: Need) -> str:
+        """The limit that a service would pass, as text; empty if none."""
+        rules = self.rules
+        if rules.bytes is not None and self.bytes + need.bytes > rules.bytes:
+            return f"it would rewrite about {need.bytes:,} bytes, and {max(0, rules.bytes - self.bytes):,} are left of this run's limit"
+        spent = self.planned_seconds if self.only_plan else self.clock.monotonic() - self.began
+        if rules.seconds is not None and spent + need.seconds > rules.seconds:
+            left = max(0.0, rules.seconds - spent)
+            return f"it would take about {need.seconds:.1f} s, and {left:.1f} s are left of this run's limit"
+        return ""

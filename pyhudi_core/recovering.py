@@ -1,0 +1,92 @@
+"""Recover a table whose ``.hoodie`` is gone, from the names and footers of its data files (``services/recovery.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pyhudi_core.errors import InvalidOptionError, at_table
+from pyhudi_core.model.properties import TableType
+from pyhudi_core.opening import open_table, table_type_of
+from pyhudi_core.runtime.system import system_runtime
+from pyhudi_core.services import recovery
+from pyhudi_core.services.recovery import RecoveryPlan
+from pyhudi_core.services.recovery_questions import Answers
+from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.table import HudiTable
+
+Names = str | Sequence[str]
+
+
+def plan_recovery(
+    location: str,
+    record_key: Names = (),
+    ordering: Names | None = None,
+    partition_by: Names | None = None,
+    table_type: str | None = None,
+    name: str | None = None,
+    leave_out: Iterable[str] = (),
+    storage_options: Mapping[str, str] | None = None,
+) -> RecoveryPlan:
+    """What `recover` would rebuild, what it has to ask, and what nobody can tell. Changes nothing.
+
+    Args:
+        location: the folder, without ``.hoodie/hoodie.properties``.
+        record_key: the key columns.
+        ordering: the ordering columns; an empty list if there are none.
+        partition_by: the partition columns, if the folders are not named ``column=value``.
+        table_type: as in `create_table`; needed if there are no log files.
+        name: the table's name; the default is the last part of the location.
+        leave_out: instants, file ids or paths of files that do not belong to the table.
+
+    Raises `TableExistsError` if there are properties, or a timeline that the names contradict.
+    """
+    answers = _answers(record_key, ordering, partition_by, table_type, name, leave_out)
+    storage = open_storage(location, storage_options)
+    with at_table(storage.location):
+        return recovery.plan_recovery(storage, system_runtime().executor, answers)
+
+
+def recover(
+    location: str,
+    record_key: Names = (),
+    ordering: Names | None = None,
+    partition_by: Names | None = None,
+    table_type: str | None = None,
+    name: str | None = None,
+    leave_out: Iterable[str] = (),
+    storage_options: Mapping[str, str] | None = None,
+    accept_unknown: bool = False,
+) -> HudiTable:
+    """Rebuild the timeline and the properties; arguments as in `plan_recovery`.
+
+    Raises `InvalidOptionError`, and writes nothing, if questions are open, or unless ``accept_unknown``: what the plan lists as not known may be
+    wrong in the rebuilt table.
+    """
+    answers = _answers(record_key, ordering, partition_by, table_type, name, leave_out)
+    storage = open_storage(location, storage_options)
+    with at_table(storage.location):
+        plan = recovery.plan_recovery(storage, system_runtime().executor, answers)
+        if plan and not accept_unknown:
+            raise InvalidOptionError(
+                f"Names and footers do not say {'; '.join(plan.unknown)}",
+                hint="Look at plan_recovery, leave_out what does not belong to the table, and give accept_unknown=True. Nothing was changed.",
+            )
+        recovery.recover(storage, plan)
+    return open_table(location, storage_options)
+
+
+def _answers(
+    record_key: Names,
+    ordering: Names | None,
+    partition_by: Names | None,
+    table_type: str | None,
+    name: str | None,
+    leave_out: Iterable[str],
+) -> Answers:
+    kind: TableType | None = None if table_type is None else table_type_of(table_type)
+    left_out = frozenset([leave_out] if isinstance(leave_out, str) else leave_out)
+    return Answers(_names(record_key) or (), _names(ordering), _names(partition_by), kind, name, left_out)
+
+
+def _names(given: Names | None) -> tuple[str, ...] | None:
+    return None if given is None else (given,) if isinstance(given, str) else tuple(given)

@@ -1,0 +1,213 @@
+"""What a recovery has to ask: what the names, the footers and a few rows of data files do not say, and where they contradict an answer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import HudiError, InvalidOptionError
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.model.file_names import BaseFileName, LogFileName, join
+from pyhudi_core.model.meta_fields import META_SCHEMA, PARTITION_PATH, RECORD_KEY
+from pyhudi_core.model.new_table import new_table_config
+from pyhudi_core.model.partition_path import partition_paths
+from pyhudi_core.model.properties import TableConfig, TableType
+from pyhudi_core.model.record_key import record_keys
+from pyhudi_core.model.schema import from_avro, to_avro
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the caller knows of the lost table.
+
+    Attributes:
+        record_key: its key columns; empty: not known.
+        ordering: its ordering columns; empty for none, None: not known.
+        partition_by: its partition columns; None: those of the folders, if their names have them.
+        table_type: None: merge-on-read if there are log files, else not known.
+        name: None: the last part of the location.
+        leave_out: instants, file ids or paths of files that do not belong to the table.
+    """
+
+    record_key: tuple[str, ...] = ()
+    ordering: tuple[str, ...] | None = None
+    partition_by: tuple[str, ...] | None = None
+    table_type: TableType | None = None
+    name: str | None = None
+    leave_out: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredFile:
+    """A data file that is there. ``rows`` and ``schema`` are those of its footer; of a log, the schema of its first block."""
+
+    partition: str
+    name: BaseFileName | LogFileName
+    size: int
+    rows: int
+    schema: str | None
+
+    @property
+    def path(self) -> str:
+        """Relative to the table."""
+        return join(self.partition, str(self.name))
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """(partition, file id)."""
+        return (self.partition, self.name.file_id)
+
+
+def without_meta(schema: pa.Schema) -> pa.Schema:
+    """The columns of the table."""
+    return pa.schema([item for item in schema if item.name not in META_SCHEMA.names])
+
+
+def newest_bases(found: Iterable[RecoveredFile]) -> dict[tuple[str, str], RecoveredFile]:
+    """The newest base file of each file group."""
+    newest: dict[tuple[str, str], RecoveredFile] = {}
+    for file in sorted(found, key=lambda file: file.name.requested_time):
+        if isinstance(file.name, BaseFileName):
+            newest[file.group] = file
+    return newest
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Asks what is not known, and compares what was answered with the files."""
+
+    storage: Storage
+    executor: Executor
+    answers: Answers
+    found: Sequence[RecoveredFile]
+    partitions: tuple[str, ...]
+
+    def run(self) -> tuple[list[str], TableConfig | None]:
+        """The open questions, and the properties if there is enough for them."""
+        answers = self.answers
+        questions = [*self._twice(), *self._shared_keys()]
+        has_logs = any(isinstance(file.name, LogFileName) for file in self.found)
+        kind = TableType.MERGE_ON_READ if has_logs else answers.table_type
+        fields, hive_style = self._partition_fields()
+        asked: tuple[tuple[bool, str], ...] = (
+            (not answers.record_key, "which columns are the record key? (record_key)"),
+            (
+                answers.ordering is None,
+                "which columns decide which version of a row is newer? (ordering; empty for none)",
+            ),
+            (
+                kind is None,
+                "is it copy-on-write or merge-on-read? There are no log files, so both are possible (table_type)",
+            ),
+            (fields is None, f"which columns are the partition {self.partitions[0]!r}? (partition_by)"),
+        )
+        open_ones = [text for missing, text in asked if missing]
+        if open_ones or kind is None or fields is None:
+            return [*questions, *open_ones], None
+        schema = self._schema()
+        name = answers.name or self.storage.location.rstrip("/").rpartition("/")[2]
+        absent = {*answers.record_key, *(answers.ordering or ()), *fields} - set(schema.names)
+        if absent:
+            return [*questions, f"the files have no column {', '.join(sorted(absent))}: which ones are meant?"], None
+        config = new_table_config(
+            name,
+            answers.record_key,
+            fields,
+            answers.ordering or (),
+            kind,
+            to_avro(schema, name),
+            hive_style=hive_style,
+        )
+        return [*questions, *self._contradictions(config)], config
+
+    def _schema(self) -> pa.Schema:
+        newest = max(
+            (file for file in self.found if file.schema), key=lambda file: file.name.requested_time, default=None
+        )
+        if newest is None or newest.schema is None:
+            raise InvalidOptionError(
+                "No data file says which columns the table has",
+                table=self.storage.location,
+                hint="Is it the right folder?",
+            )
+        return without_meta(from_avro(newest.schema))
+
+    def _partition_fields(self) -> tuple[tuple[str, ...] | None, bool]:
+        """The partition columns, None if they are not known; and whether the folders have their names."""
+        paths = [path for path in self.partitions if path]
+        named = {tuple(part.partition("=")[0] for part in path.split("/")) for path in paths}
+        hive_style = bool(paths) and all("=" in part for path in paths for part in path.split("/")) and len(named) == 1
+        if self.answers.partition_by is not None:
+            return self.answers.partition_by, hive_style
+        if not paths:
+            return (), True
+        return (next(iter(named)), True) if hive_style else (None, False)
+
+    def _twice(self) -> list[str]:
+        """Base files that one write cannot have left both: two attempts at a task, of which the commit named one."""
+        counted: dict[tuple[tuple[str, str], str], list[str]] = defaultdict(list)
+        for file in self.found:
+            if isinstance(file.name, BaseFileName):
+                counted[(file.group, file.name.requested_time)].append(file.path)
+        several = (paths for paths in counted.values() if len(paths) > 1)
+        return [
+            f"which of {' and '.join(sorted(paths))} belongs to the table? (leave_out the others)" for paths in several
+        ]
+
+    def _shared_keys(self) -> list[str]:
+        """File groups of a partition with the same keys: at least one of them was replaced."""
+        by_partition: dict[str, list[RecoveredFile]] = defaultdict(list)
+        logged = {file.group for file in self.found if isinstance(file.name, LogFileName)}
+        for file in newest_bases(self.found).values():
+            if file.group not in logged:  # logs may have deleted the key
+                by_partition[file.partition].append(file)
+        questions = []
+        for partition, files in sorted(by_partition.items()):
+            if len(files) < 2:
+                continue
+            read: Callable[[RecoveredFile], pa.Table] = partial(_keys, self.storage)
+            keys = pa.concat_tables(self.executor.map(read, files))
+            counted = keys.group_by("key", use_threads=False).aggregate([("file_id", "count_distinct")])
+            several = counted.filter(pc.greater(counted.column("file_id_count_distinct"), 1)).column("key")
+            if len(several):
+                shared = keys.filter(pc.is_in(keys.column("key"), value_set=several.combine_chunks()))
+                ids = sorted(pc.unique(shared.column("file_id")).to_pylist())
+                where = f"in several file groups of the partition {partition!r}"
+                questions.append(
+                    f"{len(several)} keys are {where}: which of {', '.join(ids)} were replaced? (leave_out)"
+                )
+        return questions
+
+    def _contradictions(self, config: TableConfig) -> list[str]:
+        """What the meta columns of some rows say about the answers."""
+        for file in newest_bases(self.found).values():
+            with self.storage.open_input(file.path) as source:
+                batch = next(iter(BaseFileReader(source, file.path).iter_batches(batch_rows=1000)), None)
+            if batch is None or not batch.num_rows or RECORD_KEY not in batch.schema.names:
+                continue
+            plain = batch.select(without_meta(batch.schema).names)
+            pairs = (("record_key", RECORD_KEY, record_keys), ("partition_by", PARTITION_PATH, partition_paths))
+            for argument, column, compute in pairs:
+                stored = batch.column(column)
+                try:
+                    same = compute(plain, config).equals(stored.cast(pa.string()))
+                except HudiError as error:
+                    return [f"{argument} does not fit the rows of {file.path}: {error.message}"]
+                if not same:
+                    return [f"{argument} does not fit the rows of {file.path}, where {column} is {stored[0].as_py()!r}"]
+            return []
+        return []
+
+
+def _keys(storage: Storage, file: RecoveredFile) -> pa.Table:
+    with storage.open_input(file.path) as source:
+        batches = list(BaseFileReader(source, file.path, [RECORD_KEY]).iter_batches())
+    keys = pa.chunked_array([batch.column(RECORD_KEY).cast(pa.string()) for batch in batches], pa.string())
+    return pa.table({"key": keys, "file_id": pa.repeat(file.name.file_id, len(keys))})

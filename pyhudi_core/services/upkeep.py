@@ -1,0 +1,155 @@
+"""Which services of a table are due, by statistics of the table: what auto mode (``lake.py``) decides by, for one table.
+
+Every service of the registry takes part. A service without a rule here is due if it has a plan and its own trigger does not say no. There are rules
+where statistics say more than a trigger that counts commits:
+
+- compaction: the trigger of the options, or the bytes of log files compared with those of the base files below them;
+- clustering: how many file groups a clustering would save;
+- archival: the number of commits on the timeline, compared with ``hoodie.keep.max.commits``.
+
+A plan that is on the timeline and that no process executes is due in any case. Estimates come from the bytes, files and instants of the plan; they
+are meant for limits, and are no promises. Nothing here changes a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.services.archival import Archival, rules_of
+from pyhudi_core.services.registry import SERVICES
+from pyhudi_core.services.service import Figures, TableService
+
+BYTES_PER_SECOND = 48 << 20
+"""How fast rows are assumed to be rewritten, before a run of the service has shown it."""
+
+_SECONDS_PER_RUN = 0.1
+_SECONDS_PER_FILE = 0.002
+_SECONDS_PER_INSTANT = 0.01
+_BYTES = ("bytes", "log_bytes", "base_bytes")
+_FILES = ("files", "log_files", "file_groups")
+_ONLY_DELETES = frozenset({"cleaning", "metadata_cleaning", "sweep"})
+"""Services whose bytes are deleted, and cost no time."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepRules:
+    """What auto mode goes by.
+
+    Attributes:
+        services: only these, by name; None for all of the registry.
+        log_ratio: compaction is due if the logs have this share of the bytes of the base files below them.
+        small_groups: clustering is due if it would save so many file groups.
+        seconds: no service is begun if the run would take longer, by the estimate. None: no limit.
+        bytes: no service is begun if the run would rewrite more bytes. None: no limit.
+    """
+
+    services: tuple[str, ...] | None = None
+    log_ratio: float = 0.3
+    small_groups: int = 10
+    seconds: float | None = None
+    bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        known = [kind.name for kind in SERVICES]
+        unknown = [name for name in self.services or () if name not in known]
+        if unknown:
+            raise InvalidOptionError(f"{unknown[0]!r} is no table service", hint=f"Choose some of {', '.join(known)}.")
+        for name in ("log_ratio", "small_groups", "seconds", "bytes"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InvalidOptionError(
+                    f"{name}={value!r} is not above 0", hint="Give a positive number, or leave it out."
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Whether one service of one table is due, and why.
+
+    Attributes:
+        reason: why, or why not; with the figures that decide.
+        bytes: what would be rewritten, estimated.
+        seconds: how long it would take, estimated.
+        urgency: how far the deciding figure is beyond its limit; 1 is at the limit.
+        figures: of the plan.
+    """
+
+    service: str
+    due: bool
+    reason: str
+    bytes: int = 0
+    seconds: float = 0.0
+    urgency: float = 0.0
+    figures: Figures = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    due: bool
+    reason: str
+    urgency: float = 1.0
+
+
+_Rule = Callable[[TableService[Any], Any, UpkeepRules], _Verdict]
+
+
+def need_of(service: TableService[Any], rules: UpkeepRules) -> Need:
+    """Whether a service is due now. Raises what its ``plan`` raises."""
+    plan = service.plan()
+    waiting = service.waiting()
+    verdict = _RULES.get(service.name, _by_trigger)(service, plan, rules)
+    if waiting:
+        times = ", ".join(instant.requested_time for instant in waiting)
+        verdict = _Verdict(True, f"planned and not executed: {times}", max(2.0, verdict.urgency))
+    elif not plan:
+        verdict = _Verdict(False, plan.why_not or verdict.reason)
+    size = 0 if service.name in _ONLY_DELETES else sum(int(plan.figures.get(name, 0)) for name in _BYTES)
+    urgency = verdict.urgency if verdict.due else 0.0
+    return Need(service.name, verdict.due, verdict.reason, size, _seconds(plan.figures, size), urgency, plan.figures)
+
+
+def _seconds(figures: Figures, size: int) -> float:
+    files = max((figures.get(name, 0) for name in _FILES), default=0)
+    rest = files * _SECONDS_PER_FILE + figures.get("instants", 0) * _SECONDS_PER_INSTANT
+    return _SECONDS_PER_RUN + size / BYTES_PER_SECOND + rest
+
+
+def _by_trigger(service: TableService[Any], plan: Any, rules: UpkeepRules) -> _Verdict:
+    """For services without a rule of their own: the plan, and what its trigger says."""
+    trigger = getattr(plan, "trigger", "")
+    return _Verdict(bool(plan) and getattr(plan, "due", True), trigger or str(plan))
+
+
+def _compaction(service: TableService[Any], plan: Any, rules: UpkeepRules) -> _Verdict:
+    figures = plan.figures
+    base = figures["base_bytes"]
+    ratio = figures["log_bytes"] / base if base else float(bool(figures["log_bytes"]))
+    share = f"logs have {ratio:.0%} of the bytes of their base files (limit {rules.log_ratio:.0%})"
+    reason = f"{plan.trigger}; {share}" if plan.trigger else share
+    return _Verdict(plan.due or ratio >= rules.log_ratio, reason, max(float(plan.due), ratio / rules.log_ratio))
+
+
+def _clustering(service: TableService[Any], plan: Any, rules: UpkeepRules) -> _Verdict:
+    saved = plan.figures["file_groups"] - plan.figures["new_file_groups"]
+    unsorted = bool(plan.order.columns) and plan.due
+    reason = f"it would save {saved:,} file groups (limit {rules.small_groups:,})"
+    reason += f"; rows are not {plan.order} since the last clustering, {plan.trigger}" if unsorted else ""
+    return _Verdict(saved >= rules.small_groups or unsorted, reason, max(float(unsorted), saved / rules.small_groups))
+
+
+def _archival(service: TableService[Any], plan: Any, rules: UpkeepRules) -> _Verdict:
+    assert isinstance(service, Archival)
+    most = rules_of(service.context, triggered=True).keep_max or 1
+    count = len(service.context.folder.load().commits)
+    return _Verdict(count > most, f"{count} commits on the timeline (limit {most})", count / most)
+
+
+_RULES: Mapping[str, _Rule] = {
+    "compaction": _compaction,
+    "clustering": _clustering,
+    "archival": _archival,
+    "metadata_archival": _archival,
+}
