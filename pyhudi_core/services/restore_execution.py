@@ -25,7 +25,7 @@ from pyhudi_core.timeline.restored import DONE
 from pyhudi_core.transaction import execution, layout, markers, removal
 from pyhudi_core.transaction.commit import Finished, finish
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.instant_removal import remove_completed, remove_instant
+from pyhudi_core.transaction.instant_removal import files_of_instant, remove_files, remove_instant
 from pyhudi_core.transaction.rollback_plans import metadata_record
 
 
@@ -74,18 +74,13 @@ class RestoreRun(PlanRun[PlannedRestore, Restored]):
 
 def undo(context: TableContext, undone: Undone) -> None:
     """Remove one instant and its files."""
-    instant = undone.instant
-    remove_completed(context.folder, instant)
+    action = Action(undone.action).completes_as
+    states = {other for other in Action if other.completes_as is action}  # a completed compaction is a commit
+    files = files_of_instant(context.folder, undone.requested_time, states)
+    remove_files(context.folder, [file for file in files if file.is_completed])
     removal.delete_data_files(context.storage, undone.files, contained=context.protections.path_containment)
-    remove_instant(
-        context.folder, instant.requested_time, {instant.action, instant.action.completes_as, *_pending(instant.action)}
-    )
-    _forget(context, instant.requested_time)
-
-
-def _pending(action: Action) -> set[Action]:
-    """The actions that complete as this one: a completed compaction is a commit."""
-    return {other for other in Action if other.completes_as is action}
+    remove_files(context.folder, [file for file in files if file.is_pending])
+    _forget(context, undone.requested_time)
 
 
 def _forget(context: TableContext, requested_time: str) -> None:

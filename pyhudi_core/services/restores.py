@@ -35,7 +35,7 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Terms, decide
 from pyhudi_core.transaction.execution import Groundwork
 from pyhudi_core.transaction.home import reopened
-from pyhudi_core.transaction.instant_removal import remove_completed, remove_instant
+from pyhudi_core.transaction.instant_removal import remove_files, remove_instant
 from pyhudi_core.transaction.rollback import repair_by_policy
 from pyhudi_core.write.retrying import Retries
 
@@ -154,9 +154,8 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
     def _remove_returned(self) -> None:
         folder = self.context.folder
         if not any(i.action is Action.RESTORE for i in folder.load().pending) and folder.undone:
-            for file in folder.files()[0]:
-                if file.is_completed and is_undone(file, folder.undone):
-                    remove_completed(folder, file)
+            returned = (file for file in folder.files()[0] if file.is_completed and is_undone(file, folder.undone))
+            remove_files(folder, returned)
 
     def _with(self, to: Instant | Savepoint | str | None, before: Instant | str | None) -> Restores:
         return Restores(self.context, Target(to, before)) if to is not None or before is not None else self

@@ -117,17 +117,39 @@ def test_hudi_goes_back_to_our_savepoint_and_we_to_hudis(
 
 @pytest.mark.slow
 @pytest.mark.row("C10", "Q3")
-def test_our_plan_is_the_one_that_hudi_makes(first_release: JudgeProcess, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_hudi_executes_our_plan_and_we_execute_hudis_which_is_what_ours_would_have_been(
+    first_release: JudgeProcess, tmp_path: Path, kind: str
+) -> None:
     path, judge = tmp_path / "t", first_release
-    table = make(path, "copy_on_write")
-    name = known(judge, path)
+    table = make(path, kind)
     saved = table.savepoint(times(path)[1])
-    plan = decode_record(table.restores.plan(saved).encode(b"0" * 16), "HoodieRestorePlan")
-    judge.sql(f"CALL rollback_to_savepoint(table => '{name}', instant_time => '{saved.instant}')")
+    wanted = table.scan(as_of=table.timeline.find(saved.instant)).to_arrow()
+    ours = decode_record(table.restores.plan(saved).encode(b"0" * 16), "HoodieRestorePlan")
+    copy = tmp_path / "copy"
+    shutil.copytree(path, copy)
+    # Hudi makes a plan and executes it; we execute that plan in a copy of the table.
+    judge.sql(f"CALL rollback_to_savepoint(table => '{known(judge, path)}', instant_time => '{saved.instant}')")
     [restore] = hudi.open_table(str(path)).timeline.filter(Action.RESTORE)
     requested = Instant(restore.requested_time, Action.RESTORE, State.REQUESTED).file_name()
-    made = decode_record((path / ".hoodie/timeline" / requested).read_bytes(), "HoodieRestorePlan")
-    assert made == plan
+    assert decode_record((path / ".hoodie/timeline" / requested).read_bytes(), "HoodieRestorePlan") == ours
+    shutil.copy(path / ".hoodie/timeline" / requested, copy / ".hoodie/timeline" / requested)
+    assert hudi.open_table(str(copy)).restores.run().commits == 2
+    for place in (path, copy):
+        assert_same_rows(hudi.open_table(str(place)).scan().to_arrow(), wanted, by=KEY)
+        agree(judge, place)
+    # We plan, and Hudi executes.
+    again = tmp_path / "again"
+    table = make(again, kind)
+    saved = table.savepoint(times(again)[1])
+    wanted = table.scan(as_of=table.timeline.find(saved.instant)).to_arrow()
+    planned = table.restores.schedule(saved)
+    assert planned is not None
+    judge.sql(f"CALL rollback_to_savepoint(table => '{known(judge, again)}', instant_time => '{saved.instant}')")
+    table = hudi.open_table(str(again))
+    assert planned.requested_time in [i.requested_time for i in table.timeline.completed.filter(Action.RESTORE)]
+    assert_same_rows(table.scan().to_arrow(), wanted, by=KEY)
+    agree(judge, again)
 
 
 @pytest.mark.slow

@@ -157,21 +157,18 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "timeline/savepoints.py:_read",
         "get",
     ): "of tables with savepoints, which test_savepoint_crashes.py crashes at every call",
-    (
-        "transaction/instant_removal.py:remove_instant",
-        "delete",
-    ): "of savepoints, which test_savepoint_crashes.py crashes at every call",
     **dict.fromkeys(
-        (("timeline/restored.py:_read", "get"), ("transaction/instant_removal.py:remove_completed", "delete")),
+        (
+            ("timeline/restored.py:_read", "get"),
+            ("transaction/instant_removal.py:remove_files", "delete"),
+            ("transaction/execution.py:_grounds", "head"),
+        ),
         "of restores, which test_restore_interleaved.py crashes at every call",
     ),
-    **{
-        (
-            f"transaction/metadata_removal.py:{place}",
-            verb,
-        ): "of an indexing, which test_indexing_interleaved.py crashes at every call"
-        for place, verb in (("files_of", "list"), ("remove_files", "delete_many"))
-    },
+    (
+        "transaction/metadata_removal.py:files_of",
+        "list",
+    ): "of an indexing, which test_indexing_interleaved.py crashes at every call",
     (
         "transaction/execution.py:stage",
         "get",
