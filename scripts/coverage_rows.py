@@ -154,7 +154,10 @@ ROWS: dict[str, dict[str, Row]] = {
         "I11": Row(
             "Writer-side indexes BLOOM and GLOBAL_BLOOM: filters and key ranges of footers, checked in the files"
         ),
-        "I12": Row("Bucket index with Hudi's hash, simple", "Bucket indexes by partition, and with consistent hashing"),
+        "I12": Row(
+            "Bucket index with Hudi's hash, simple and with consistent hashing",
+            "Numbers of buckets by partition; ranges of consistent hashing are not split or merged here",
+        ),
         "I13": Row("HBASE, INMEMORY and FLINK_STATE indexes are refused with an error that names them"),
         "I14": Row(
             "Partitions of the metadata table are built while our writers write", "beside writers of other programs"

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from pyhudi_core.conflicts.matrix import Condition, Line, Verdict, line_of
 from pyhudi_core.errors import CommitConflictError
-from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, CommitMetadata
+from pyhudi_core.model.commit import BUCKETS_KEY, CONSISTENT, MERGES_KEY, CommitMetadata
 from pyhudi_core.model.file_names import BUCKET_FILE_ID, BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.operation import SERVICE_OPERATIONS, OperationType
@@ -162,6 +162,11 @@ class Touched:
         return self.inserted | {partition for partition, _ in self.file_groups} | (self.replaced or frozenset())
 
     @property
+    def is_consistent(self) -> bool:
+        """Whether its buckets are ranges of hashes."""
+        return self.buckets.startswith(CONSISTENT)
+
+    @property
     def brought(self) -> frozenset[str]:
         """Partitions that new keys came into, or may have: a row in a log can be the first of its key in a bucket, or bring a deleted key back."""
         return self.inserted | {partition for partition, _ in self.appended}
@@ -280,8 +285,12 @@ def mixed_indexes(mine: Touched, concurrent: Concurrent) -> Conflict | None:
     """
     for instant, commit in concurrent.completed:
         theirs = Touched.by(commit)
-        other_kind = mine.inserted and theirs.inserted and mine.hashed != theirs.hashed
-        if other_kind or (mine.hashed and theirs.hashed and _has_other_buckets(mine, theirs)):
+        other_kind = mine.hashed != theirs.hashed or (
+            mine.buckets != theirs.buckets and (mine.is_consistent or theirs.is_consistent)
+        )
+        if (other_kind and mine.inserted and theirs.inserted) or (
+            mine.hashed and theirs.hashed and _has_other_buckets(mine, theirs)
+        ):
             return Conflict(ConflictKind.INDEX, instant, operation=theirs.operation)
     return None
 

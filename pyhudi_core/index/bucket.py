@@ -49,20 +49,24 @@ class Hashing:
         return f"{self.buckets}:{','.join(self.fields)}"
 
     def of(self, keys: pa.Array) -> npt.NDArray[np.int64]:
-        """The bucket of each record key. Raises `InvalidRecordKeyError` for keys that Hudi would take apart in another way."""
-        values = [keys] if len(self.keys) == 1 else self._values(keys)
+        """The bucket of each record key. Raises as `values`."""
+        found = np.ones(len(keys), np.uint32)
+        for value in self.values(keys):
+            found = found * np.uint32(31) + java_hashes(value)
+        return (found & np.uint32(0x7FFFFFFF)).astype(np.int64) % self.buckets
+
+    def values(self, keys: pa.Array) -> list[pa.Array]:
+        """The values of the hash fields. Raises `InvalidRecordKeyError` for keys that Hudi would take apart in another way."""
+        values = [keys] if len(self.keys) == 1 else self._parts(keys)
         for value in values:
             if pc.any(pc.match_substring(value, ":")).as_py():
                 raise InvalidRecordKeyError(
                     "A record key has a colon in a value, and Hudi's bucket index takes keys apart at colons",
                     hint="Hudi's releases hash such keys in different ways; use another index, or keys without colons.",
                 )
-        found = np.ones(len(keys), np.uint32)
-        for value in values:
-            found = found * np.uint32(31) + java_hashes(value)
-        return (found & np.uint32(0x7FFFFFFF)).astype(np.int64) % self.buckets
+        return values
 
-    def _values(self, keys: pa.Array) -> list[pa.Array]:
+    def _parts(self, keys: pa.Array) -> list[pa.Array]:
         """The values of the hash fields in keys of several columns, which are texts ``name:value,name:value``."""
         parts = pc.split_pattern(keys, ",")
         if pc.any(pc.not_equal(pc.list_value_length(parts), len(self.keys))).as_py():

@@ -41,6 +41,7 @@ class Facts:
         partitioned: whether the table has partitions; in one without, keys are unique in the table anyway.
         record_index: whether the table lists a record index that commits keep.
         bucketed: whether the ids of its file groups are those of buckets; None if it has no file group.
+        consistent: whether it has the metadata of consistent hashing.
         groups: file groups in the partitions of the batch.
         rows: rows of the batch.
     """
@@ -51,15 +52,17 @@ class Facts:
     bucketed: bool | None
     groups: int
     rows: int
+    consistent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class IndexChoice:
-    """An index, and why it is used."""
+    """An index, and why it is used. ``consistent``: buckets are ranges of hashes."""
 
     type: IndexType
     elsewhere: Elsewhere
     why: str
+    consistent: bool = False
 
     @property
     def is_global(self) -> bool:
@@ -72,7 +75,11 @@ class IndexChoice:
 
 def choose(options: IndexOptions, facts: Facts) -> IndexChoice:
     """The index of a write. Raises `InvalidOptionError` for an index that the table does not have."""
-    refuse_index_options(options, facts.table, record_index=facts.record_index, bucketed=facts.bucketed)
+    refuse_index_options(
+        options, facts.table, record_index=facts.record_index, bucketed=facts.bucketed, consistent=facts.consistent
+    )
+    if facts.consistent:
+        return IndexChoice(IndexType.BUCKET, Elsewhere.IGNORED, "the table has consistent hashing", consistent=True)
     if options.type is None:
         return IndexChoice(*_fitting(facts))
     named = IndexType(options.type)
@@ -84,11 +91,33 @@ def choose(options: IndexOptions, facts: Facts) -> IndexChoice:
     elsewhere = Elsewhere.IGNORED
     if facts.partitioned and named in moves:
         elsewhere = Elsewhere.MOVES if moves[named] else Elsewhere.STAYS
-    return IndexChoice(named, elsewhere, "named by hoodie.index.type")
+    consistent = named is IndexType.BUCKET and options.makes_consistent
+    return IndexChoice(named, elsewhere, "named by hoodie.index.type", consistent)
 
 
-def refuse_index_options(options: IndexOptions, table: str, *, record_index: bool, bucketed: bool | None) -> None:
+def refuse_index_options(
+    options: IndexOptions, table: str, *, record_index: bool, bucketed: bool | None, consistent: bool = False
+) -> None:
     """Raise `InvalidOptionError` if an index is named that the table does not have, or one is missing that it needs."""
+    if not consistent:
+        _refuse_index(options, table, record_index=record_index, bucketed=bucketed)
+    elif options.type not in (None, IndexType.BUCKET) or options.bucket_engine == "SIMPLE":
+        named = options.type if options.type not in (None, IndexType.BUCKET) else "BUCKET with the engine SIMPLE"
+        raise InvalidOptionError(
+            f"hoodie.index.type={named}, but the table has consistent hashing",
+            table=table,
+            hint="Omit hoodie.index.type and hoodie.index.bucket.engine: the table says them.",
+        )
+    if options.buckets is None and (bucketed or consistent or options.type == IndexType.BUCKET):
+        raise InvalidOptionError(
+            "The number of buckets is not known: the table does not say it",
+            table=table,
+            hint="Set hoodie.bucket.index.num.buckets to the number that all writers of the table use (with consistent hashing, for new partitions).",
+        )
+
+
+def _refuse_index(options: IndexOptions, table: str, *, record_index: bool, bucketed: bool | None) -> None:
+    """The same for a table without consistent hashing."""
     named = None if options.type is None else IndexType(options.type)
     if named is IndexType.RECORD_INDEX and not record_index:
         raise InvalidOptionError(
@@ -109,11 +138,11 @@ def refuse_index_options(options: IndexOptions, table: str, *, record_index: boo
             table=table,
             hint="Omit the option, and an index is chosen; buckets are for tables that were written with them from the beginning.",
         )
-    if options.buckets is None and (bucketed or named is IndexType.BUCKET):
+    if bucketed and options.makes_consistent:
         raise InvalidOptionError(
-            "The number of buckets is not known: the table does not say it",
+            "hoodie.index.bucket.engine=CONSISTENT_HASHING, but the table has a fixed number of buckets",
             table=table,
-            hint="Set hoodie.bucket.index.num.buckets to the number that all writers of the table use.",
+            hint="Omit the option; consistent hashing is for tables that were written with it from the beginning.",
         )
 
 

@@ -154,8 +154,10 @@ WRITE_OPTIONS = (
     Option("hoodie.bucket.index.hash.field", "index.hash_fields", str, None,
            "Comma-separated key columns that are hashed under the BUCKET index; all key columns by default.",
            aliases=("hoodie.datasource.write.indexkey.field",)),
-    Option("hoodie.index.bucket.engine", "index.bucket_engine", str, "SIMPLE", "How buckets are laid out under the BUCKET index.",
-           choices=words("SIMPLE"), not_yet=("consistent_hashing",)),
+    Option("hoodie.index.bucket.engine", "index.bucket_engine", str, None,
+           "How keys come to file groups under the BUCKET index: a fixed number of buckets, or ranges of hashes that clusterings of Hudi can split "
+           "and merge (merge-on-read tables). By default that of the table, and SIMPLE for a new one.",
+           choices=words("SIMPLE", "CONSISTENT_HASHING")),
     Option("hoodie.simple.index.update.partition.path", "index.simple_moves", bool, True,
            "Under GLOBAL_SIMPLE, a row whose key is in another partition is deleted there and inserted in its own, by one commit. If false, "
            "the stored row is updated where it is."),

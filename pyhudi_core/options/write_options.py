@@ -62,7 +62,8 @@ class RowOptions:
 class IndexOptions:
     """Which index finds keys (None: one that suits the table and the batch), and how the indexes of other writers are read.
 
-    ``buckets`` of a partition, and the columns that are hashed, of a bucket index; None if they are not given.
+    ``buckets`` of a partition (with consistent hashing, of a new one), the columns that are hashed, and the engine, of a bucket index; None if they
+    are not given.
     The three ``moves``: under the global index of that kind, a row whose key is in another partition takes it along into its own.
     """
 
@@ -72,8 +73,13 @@ class IndexOptions:
     record_moves: bool
     buckets: int | None
     hash_fields: str | None
-    bucket_engine: str
+    bucket_engine: str | None
     expression_timezone: str
+
+    @property
+    def makes_consistent(self) -> bool:
+        """Whether a new table gets consistent hashing."""
+        return self.bucket_engine == "CONSISTENT_HASHING"
 
     @property
     def in_utc(self) -> bool:

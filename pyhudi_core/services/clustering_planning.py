@@ -25,7 +25,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write.indexing import is_bucketed
+from pyhudi_core.write.indexing import has_consistent_hashing, is_bucketed
 from pyhudi_core.write.states import load
 
 
@@ -43,7 +43,8 @@ def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: boo
         return ClusteringPlan(why_not="a restore is pending, so the content of the table is not known")
     snapshot = load(context, timeline)
     # The table does not store that it has buckets, and this handle may be without the option.
-    if context.options.index.type == IndexType.BUCKET or is_bucketed(snapshot):
+    named = context.options.index.type == IndexType.BUCKET
+    if named or is_bucketed(snapshot) or has_consistent_hashing(context):
         return ClusteringPlan(why_not="its file groups are buckets, which keep their keys")
     unfit = unfit_because(context, snapshot)
     if unfit is not None:

@@ -25,12 +25,11 @@ from pyhudi_core.model.schema import reconcile
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write.indexing import asks_index, is_bucketed, refuse_other_buckets
+from pyhudi_core.write.indexing import asks_index, has_consistent_hashing, is_bucketed, refuse_other_buckets
 from pyhudi_core.write.metadata_update import needs_keys
 from pyhudi_core.write.prepare import Prepared
 
 _NAMED = 5
-_CONSISTENT_HASHING = ".hoodie/.bucket_index/consistent_hashing_metadata"
 _OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY, INDEX_KEY, BUCKETS_KEY, MERGES_KEY)
 
 
@@ -99,8 +98,6 @@ def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
         _refuse(context, "several base file formats (hoodie.table.multiple.base.file.formats.enable)")
     if snapshot.evolution is not None:
         _refuse(context, "columns that are told apart by number (hoodie.schema.on.read.enable)")
-    if config.table_type is TableType.MERGE_ON_READ and _has_consistent_hashing(context):
-        _refuse(context, f"consistent hashing ({_CONSISTENT_HASHING}), whose file groups are named there")
 
 
 def refuse_operation(context: TableContext, operation: OperationType) -> None:
@@ -150,12 +147,6 @@ def refuse_logs(snapshot: Snapshot, partitions: Iterable[str], table: str) -> No
         )
 
 
-def _has_consistent_hashing(context: TableContext) -> bool:
-    """Whether Hudi keeps the metadata of consistent hashing, which merge-on-read tables alone can have."""
-    found = context.storage.list_folder(_CONSISTENT_HASHING)
-    return bool(found.objects or found.folders)
-
-
 def refuse_index(context: TableContext, operation: OperationType, snapshot: Snapshot) -> None:
     """Raise if the rows of the operation are to be placed by an index that the table does not have.
 
@@ -163,9 +154,35 @@ def refuse_index(context: TableContext, operation: OperationType, snapshot: Snap
     """
     if asks_index(context, operation, snapshot):
         listed, bucketed, options = needs_keys(context.config), is_bucketed(snapshot), context.options.index
-        refuse_index_options(options, context.table, record_index=listed, bucketed=bucketed)
-        if bucketed or options.type == IndexType.BUCKET:
-            refuse_other_buckets(context, operation, snapshot)
+        there = has_consistent_hashing(context)
+        refuse_index_options(options, context.table, record_index=listed, bucketed=bucketed, consistent=there)
+        named = options.type == IndexType.BUCKET
+        consistent = there or (named and options.makes_consistent)
+        if consistent:
+            _refuse_beside_consistent(context, operation)
+        if bucketed or consistent or named:
+            refuse_other_buckets(context, operation, snapshot, consistent=consistent)
+
+
+def _refuse_beside_consistent(context: TableContext, operation: OperationType) -> None:
+    """Raise for tables that cannot have consistent hashing, and for operations that would take its file groups away."""
+    if context.config.table_type is not TableType.MERGE_ON_READ:
+        raise InvalidOptionError(
+            "hoodie.index.bucket.engine=CONSISTENT_HASHING, but the table is copy-on-write",
+            table=context.table,
+            hint="Use the engine SIMPLE; Hudi has consistent hashing for merge-on-read tables only.",
+        )
+    refuse_replaced_ranges(context, operation)
+
+
+def refuse_replaced_ranges(context: TableContext, operation: OperationType) -> None:
+    """Raise `UnsupportedTableError` for operations that replace file groups which the metadata of consistent hashing names."""
+    if operation in REPLACING:
+        raise UnsupportedTableError(
+            f"The table has consistent hashing, so it takes no {operation.word}: rows that come later would go into the removed file groups",
+            table=context.table,
+            hint="Delete the rows by their keys, then upsert the new ones. Nothing was changed.",
+        )
 
 
 def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:

@@ -20,7 +20,7 @@ from pyhudi_core.conflicts.requirement import checked_requirements
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.operation import REPLACING, OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
@@ -28,7 +28,7 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import checks, states
 from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import Batch
-from pyhudi_core.write.indexing import is_bucketed
+from pyhudi_core.write.indexing import has_consistent_hashing, is_bucketed
 from pyhudi_core.write.non_blocking import refuse_unfit
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.retrying import Retries
@@ -269,6 +269,8 @@ class Write:
         checks.refuse_unwritable(draft.context, snapshot)
         checks.refuse_operation(draft.context, draft.request.operation)
         refuse_unfit(draft.context, bucketed=is_bucketed(snapshot), partial=draft.request.partial)
+        if draft.request.operation in REPLACING and has_consistent_hashing(draft.context):
+            checks.refuse_replaced_ranges(draft.context, draft.request.operation)
         return snapshot
 
     def _attempt(self, seen: Timeline | None) -> Self:

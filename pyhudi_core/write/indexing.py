@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.index.base import Index
 from pyhudi_core.index.bucket import ANEW, BucketIndex, Hashing
 from pyhudi_core.index.choice import INDEX_KEY, Facts, IndexChoice, IndexType, choose
+from pyhudi_core.index.consistent import ConsistentIndex
 from pyhudi_core.index.elsewhere import OneRowAKey
 from pyhudi_core.index.files import FilesIndex
+from pyhudi_core.index.hashing_metadata import HashingMetadata, is_consistent, load, make
 from pyhudi_core.index.key_files import FileLookUp
 from pyhudi_core.index.listed_filters import ListedFilters
 from pyhudi_core.index.record_index import RecordIndex
@@ -19,9 +22,10 @@ from pyhudi_core.index.table_files import TableFilesIndex
 from pyhudi_core.merge.merged_slice import LivingRows
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.slices import MetadataSlices
-from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY
+from pyhudi_core.model.commit import BUCKETS_KEY, CONSISTENT, MERGES_KEY
 from pyhudi_core.model.file_names import BUCKET_FILE_ID
 from pyhudi_core.model.operation import OVERWRITING, OperationType
+from pyhudi_core.model.properties import TableType
 from pyhudi_core.options import IndexOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
@@ -77,32 +81,48 @@ def hashing_of(context: TableContext) -> Hashing:
     return Hashing(options.buckets or 1, keys, fields)
 
 
+def has_consistent_hashing(context: TableContext) -> bool:
+    """Whether the table has the metadata of consistent hashing, which merge-on-read tables alone can have."""
+    return context.config.table_type is TableType.MERGE_ON_READ and is_consistent(context.storage)
+
+
+def _buckets(context: TableContext, *, consistent: bool) -> str:
+    """How keys come to buckets, as commits keep it."""
+    hashing = hashing_of(context)
+    return f"{CONSISTENT}:{','.join(hashing.fields)}" if consistent else str(hashing)
+
+
 def index_notes(context: TableContext, choice: IndexChoice, *, merges: bool) -> dict[str, str]:
     """What a commit says of its index, in its extra metadata. ``merges``: it leaves shared buckets to the merge (``write/non_blocking.py``)."""
     notes = {INDEX_KEY: str(choice)}
     if choice.type is IndexType.BUCKET:
-        notes[BUCKETS_KEY] = str(hashing_of(context))
+        notes[BUCKETS_KEY] = _buckets(context, consistent=choice.consistent)
         if merges:
             notes[MERGES_KEY] = "true"
     return notes
 
 
-def refuse_other_buckets(context: TableContext, operation: OperationType, snapshot: Snapshot) -> None:
+def refuse_other_buckets(
+    context: TableContext, operation: OperationType, snapshot: Snapshot, *, consistent: bool
+) -> None:
     """Raise `UnsupportedTableError` if the table's buckets are known, and this write would put keys into others.
 
     The newest commit that says it decides; Hudi's commits do not. An operation that replaces all file groups may have other buckets.
     """
     if operation is OperationType.INSERT_OVERWRITE_TABLE:
         return
-    mine = str(hashing_of(context))
+    mine = _buckets(context, consistent=consistent)
     commits = map(snapshot.visibility.read_commit, reversed(snapshot.visibility.commits))
     known = next((commit.extra[BUCKETS_KEY] for commit in commits if BUCKETS_KEY in commit.extra), mine)
     if known != mine:
         number, _, fields = known.partition(":")
+        hint = f"Set hoodie.bucket.index.num.buckets={number} and hoodie.bucket.index.hash.field={fields}. {ANEW}"
         raise UnsupportedTableError(
             f"The table has {number} buckets in a partition, by the hash of {fields}; this write has {mine.replace(':', ', by ')}",
             table=context.table,
-            hint=f"Set hoodie.bucket.index.num.buckets={number} and hoodie.bucket.index.hash.field={fields}. {ANEW}",
+            hint=hint
+            if number != CONSISTENT
+            else f"Set hoodie.bucket.index.hash.field={fields}, and no other bucket engine.",
         )
 
 
@@ -145,10 +165,11 @@ def choose_index(
         bucketed=is_bucketed(snapshot),
         groups=sum(len(snapshot.view.slices(partition)) for partition in volumes),
         rows=sum(volume.rows for volume in volumes.values()),
+        consistent=has_consistent_hashing(context),
     )
     choice = choose(context.options.index, facts)
     if choice.type is IndexType.BUCKET:
-        refuse_other_buckets(context, operation, snapshot)
+        refuse_other_buckets(context, operation, snapshot, consistent=choice.consistent)
     by_filter = choice.type in _BY_FILTER
     return Indexing(choice, record_index, _listed(context, snapshot, names.BLOOM_FILTERS) if by_filter else None)
 
@@ -161,6 +182,9 @@ def index_of(context: TableContext, indexing: Indexing, snapshot: Snapshot, how:
         def file_ids(partition: str) -> list[str]:
             return [piece.file_id for piece in slices(partition)]
 
+        if choice.consistent:
+            rings = partial(_hashing_metadata, context, snapshot, makes=how.operation is not OperationType.DELETE)
+            return ConsistentIndex(hashing_of(context), rings, file_ids, snapshot.visibility.replaced)
         anew = how.operation is OperationType.INSERT_OVERWRITE_TABLE
         replaced = snapshot.visibility.replaced
         return BucketIndex(hashing_of(context), file_ids, replaced, how.operation in OVERWRITING, anew)
@@ -178,6 +202,20 @@ def index_of(context: TableContext, indexing: Indexing, snapshot: Snapshot, how:
     if choice.is_global:
         return TableFilesIndex(snapshot.view.all_slices, open_storage, tasks, how.one_row, look_up, with_new_keys)
     return FilesIndex(slices, open_storage, tasks, look_up, with_new_keys)
+
+
+def _hashing_metadata(
+    context: TableContext, snapshot: Snapshot, partition: str, *, makes: bool
+) -> HashingMetadata | None:
+    """The metadata of a partition as of the snapshot; ``makes`` the first one if there is none."""
+    visibility = snapshot.visibility
+
+    def has_completed(time: str) -> bool:
+        archived = visibility.history is not None and snapshot.timeline.has_history and visibility.history.find(time)
+        return visibility.is_active(time) or bool(archived)
+
+    found = load(context.storage, partition, has_completed)
+    return make(context.storage, partition, hashing_of(context).buckets) if found is None and makes else found
 
 
 def _listed(context: TableContext, snapshot: Snapshot, partition: str) -> MetadataSlices | None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.index.choice import IndexType
+from pyhudi_core.index.hashing_metadata import is_consistent
 from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.operation import OperationType
@@ -69,6 +70,8 @@ def refuse_unfit(context: TableContext, *, bucketed: bool | None, partial: bool)
         return
     refuse_unfit_table(context)
     wrong = _wrong_options(context.options, bucketed=bucketed)
+    if is_consistent(context.storage):
+        wrong = "the table has consistent hashing: another writer may split a bucket"
     if partial:
         wrong = "a partial update takes the missing columns from rows that another writer may change"
     if wrong:
@@ -105,7 +108,7 @@ def _wrong_options(options: WriteOptions, *, bucketed: bool | None) -> str:
         )
     if bucketed is False:
         return "the file groups of the table are no buckets"
-    if options.index.bucket_engine != "SIMPLE":
+    if options.index.makes_consistent:
         return f"hoodie.index.bucket.engine={options.index.bucket_engine}: another writer may split a bucket (SIMPLE is needed)"
     if options.metadata.enable and options.metadata.record_index:
         return "hoodie.metadata.record.index.enable=true makes an index whose entries follow the order of commits"

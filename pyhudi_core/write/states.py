@@ -313,7 +313,7 @@ def stage(begun: Begun) -> Staged | Unchanged:
     metadata = CommitMetadata(str(request.operation), stats, extra, replaced)
     touched = touched_by(metadata, request.operation, prepared, batch.partitions)
     keys_of_table = metadata_update.needs_keys(snapshot.config) or (index is not None and index.is_global)
-    hashed = index is not None and index.type is IndexType.BUCKET
+    hashed = index is not None and index.type is IndexType.BUCKET and not index.consistent
     touched = batch.found.touched(replace(touched, keys_of_table=keys_of_table, hashed=hashed))
     companions = metadata_update.stage(transaction, kept, snapshot, written, replaced, schema, batch.engine)
     attempt = Attempt(

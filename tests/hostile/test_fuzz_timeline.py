@@ -21,6 +21,7 @@ from pyhudi_core.formats.history_manifest import (
     encode_manifest,
     is_data_file,
 )
+from pyhudi_core.index.hashing_metadata import HashingMetadata
 from pyhudi_core.lock.holder import describe_foreign, parse_holder, this_process
 from pyhudi_core.lock.storage_lock_file import LockFile
 from pyhudi_core.model.commit import CommitMetadata
@@ -68,12 +69,18 @@ def read_manifest(data: bytes) -> None:
     assert all(is_data_file(file.name) and file.size >= 0 for file in decode_manifest(data, "manifest_1"))
 
 
+def read_ranges(data: bytes) -> None:
+    found = HashingMetadata.decode(data, "h")
+    assert found.nodes and all("/" not in file_id for file_id in found.file_ids)
+
+
 PARSERS = [
     Fuzzed("timeline records", read_records, list(AVRO.values()), [slice(0, 64), slice(-200, None)]),
     Fuzzed("commit metadata", read_commit, COMMITS, [slice(-600, None)]),
     Fuzzed("properties", read_properties, PROPERTIES),
     Fuzzed("history file", read_history, [encode_rows(ROWS, "nonce")], [slice(-1500, None)]),
     Fuzzed("history manifest", read_manifest, [MANIFEST]),
+    Fuzzed("ranges of hashes", read_ranges, [HashingMetadata.first("day=a", buckets).encode() for buckets in (1, 3)]),
 ]
 
 

@@ -289,16 +289,6 @@ def test_two_first_writers_with_buckets_both_commit() -> None:
     assert rows(table, "id") == [(1,), (2,)]
 
 
-def test_a_table_with_consistent_hashing_is_not_written_to(location: str) -> None:
-    table = hudi.create_table(location, orders().schema, "id", "day", table_type="MERGE_ON_READ")
-    table.upsert(orders((1, "a", 1.0, 1)))
-    folder = Path(location, ".hoodie/.bucket_index/consistent_hashing_metadata/day=a")
-    folder.mkdir(parents=True)
-    (folder / "00000000000000.hashing_meta").write_text("{}")
-    with pytest.raises(UnsupportedTableError, match="consistent hashing"):
-        table.upsert(orders((1, "a", 2.0, 2)))
-
-
 def test_a_record_index_knows_the_keys_of_buckets_and_lets_them_be_updated() -> None:
     table = made("MERGE_ON_READ", **WITH_RECORD_INDEX)
     for turn in range(3):

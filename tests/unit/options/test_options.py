@@ -133,7 +133,7 @@ def test_a_bad_value_is_refused_and_the_possible_ones_are_told(key: str, value: 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.index.bucket.engine", "CONSISTENT_HASHING"),
+        ("hoodie.index.type", "INMEMORY"),
         ("hoodie.write.record.merge.mode", "CUSTOM"),
         ("lock", "dynamodb"),
     ],

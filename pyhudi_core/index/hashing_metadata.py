@@ -1,0 +1,155 @@
+"""The metadata of consistent hashing: which file group has which range of hashes, for each partition; as Hudi keeps it.
+
+It is a JSON file below ``.hoodie/.bucket_index/consistent_hashing_metadata/<partition>``, named by an instant. The first one
+(``00000000000000.hashing_meta``) follows from the partition and the number of its buckets, so two writers that make it at once make the same one, and
+the file is created only if it is absent. A clustering that splits or merges buckets writes another one, named by its own instant. That one
+counts if the clustering has completed: the timeline says it, or an empty file ``<instant>.commit`` beside it.
+
+A node's value is the last hash of its range. Its file group is the node's prefix with ``-0``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi_core.errors import CorruptionError, PreconditionFailedError
+from pyhudi_core.model.file_names import join
+from pyhudi_core.storage.base import Storage
+
+FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
+FIRST = "00000000000000"
+"""Stands for the instant of the first metadata of a partition."""
+LARGEST = 0x7FFFFFFF
+"""The largest hash."""
+_META, _COMMIT = ".hashing_meta", ".commit"
+_NAME = re.compile(r"([0-9]+)(\.hashing_meta|\.commit)")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_HINT = "Restore the file, or write the partition again with Hudi. Without it nobody knows which file group has a key."
+
+
+@dataclass(frozen=True, slots=True)
+class HashingMetadata:
+    """Of one partition. ``nodes``: (last hash of the range, prefix of the file id), by hash."""
+
+    partition: str
+    instant: str
+    nodes: tuple[tuple[int, str], ...]
+
+    @classmethod
+    def first(cls, partition: str, buckets: int) -> HashingMetadata:
+        """The first one of a partition: ranges of about equal size."""
+        step = (LARGEST + buckets - 1) // buckets
+        ends = [min(step * number, LARGEST) for number in range(1, buckets + 1)]
+        begins = [0, *ends[:-1]]
+        prefixes = (_prefix(partition, begin, end) for begin, end in zip(begins, ends, strict=True))
+        return cls(partition, FIRST, tuple(zip(ends, prefixes, strict=True)))
+
+    @classmethod
+    def decode(cls, data: bytes, path: str) -> HashingMetadata:
+        """Parse a file. Raises `CorruptionError`."""
+        try:
+            body: dict[str, Any] = json.loads(data)
+            nodes = {_hash(node["value"]): _uuid(node["fileIdPrefix"]) for node in body["nodes"]}
+            partition, instant = _text(body["partitionPath"]), _text(body["instant"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise CorruptionError(
+                f"The metadata of consistent hashing cannot be read: {error}", path=path, hint=_HINT
+            ) from None
+        if not nodes or len(set(nodes.values())) < len(nodes):
+            raise CorruptionError(
+                "The metadata of consistent hashing has no bucket, or one file group twice", path=path, hint=_HINT
+            )
+        return cls(partition, instant, tuple(sorted(nodes.items())))
+
+    def encode(self) -> bytes:
+        """As Hudi writes a file."""
+        nodes = [{"value": value, "fileIdPrefix": prefix, "tag": "NORMAL"} for value, prefix in self.nodes]
+        body = {
+            "version": 0,
+            "partitionPath": self.partition,
+            "instant": self.instant,
+            "numBuckets": len(self.nodes),
+            "seqNo": 0,
+            "nodes": nodes,
+        }
+        return json.dumps(body, indent=2).encode()
+
+    @property
+    def file_ids(self) -> tuple[str, ...]:
+        """The file groups, in the order of their ranges."""
+        return tuple(f"{prefix}-0" for _, prefix in self.nodes)
+
+
+def is_consistent(storage: Storage) -> bool:
+    """Whether the table has such metadata."""
+    found = storage.list_folder(FOLDER)
+    return bool(found.objects or found.folders)
+
+
+def load(storage: Storage, partition: str, has_completed: Callable[[str], bool]) -> HashingMetadata | None:
+    """The metadata of a partition that counts; None if there is none. ``has_completed``: whether the instant of a clustering has.
+
+    Raises `CorruptionError` if a file cannot be read.
+    """
+    folder = _folder(partition)
+    names = (_NAME.fullmatch(info.path.rpartition("/")[2]) for info in storage.list_folder(folder).objects)
+    kinds: dict[str, set[str]] = {_META: set(), _COMMIT: set()}
+    for name in filter(None, names):
+        kinds[name[2]].add(name[1])
+    found = [
+        time for time in kinds[_META] if time == FIRST or time in kinds[_COMMIT] or has_completed(time)
+    ]  # fmt: skip
+    if not found:
+        return None
+    path = join(folder, max(found) + _META)
+    return HashingMetadata.decode(storage.get(path), path)
+
+
+def make(storage: Storage, partition: str, buckets: int) -> HashingMetadata:
+    """Write the first metadata of a partition, or read what another writer has written at this moment."""
+    made = HashingMetadata.first(partition, buckets)
+    path = join(_folder(partition), FIRST + _META)
+    try:
+        storage.put_if_absent(path, made.encode())
+    except PreconditionFailedError:
+        return HashingMetadata.decode(storage.get(path), path)
+    return made
+
+
+def _folder(partition: str) -> str:
+    return join(FOLDER, partition) if partition else FOLDER
+
+
+def _prefix(partition: str, begin: int, end: int) -> str:
+    """Java's ``UUID.nameUUIDFromBytes`` of the range and the partition."""
+    digest = bytearray(
+        hashlib.md5(begin.to_bytes(8) + end.to_bytes(8) + partition.encode(), usedforsecurity=False).digest()
+    )
+    digest[6] = digest[6] & 0x0F | 0x30
+    digest[8] = digest[8] & 0x3F | 0x80
+    digits = digest.hex()
+    return "-".join(digits[begin:end] for begin, end in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)))
+
+
+def _hash(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST:
+        raise ValueError(f"{value!r} is no hash")
+    return value
+
+
+def _uuid(value: object) -> str:
+    """Becomes a part of file names."""
+    if not isinstance(value, str) or not _UUID.fullmatch(value):
+        raise ValueError(f"{value!r} is no file id")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
