@@ -80,6 +80,7 @@ class _Known:
 
 _KNOWN = {
     "compaction": _Known("hoodie.compact.inline", "hoodie.compact.inline.max.delta.commits"),
+    "log_compaction": _Known("hoodie.log.compaction.inline"),
     "clustering": _Known(
         "hoodie.clustering.inline",
         "hoodie.clustering.inline.max.commits",
@@ -109,7 +110,8 @@ class Services:
 
     Args:
         compaction, clustering, cleaning, archival: when each of them runs.
-        index: indexes of the metadata table, which is then created with the table: ``record``, ``bloom``, ``column_stats``, ``partition_stats``.
+        index: indexes of the metadata table: ``record``, ``bloom``, ``column_stats``, ``partition_stats``. A new table is created with them; for a
+                table that is there, the service ``indexing`` builds them beside its writers.
         others: any other service of ``table.services`` by its name, with ``Every()`` or ``OnCron``.
     """
 
@@ -130,6 +132,8 @@ class Services:
             name: trigger for name, trigger in {**given, **others}.items() if trigger is not None
         }
         self.index = names(index)
+        if self.index and "indexing" not in self.named:
+            self.named = {**self.named, "indexing": Every()}
 
     def __repr__(self) -> str:
         arguments = [f"{name}={trigger!r}" for name, trigger in self.named.items()]
@@ -193,10 +197,10 @@ class _Checked:
         return _KNOWN.get(name, _Known(""))
 
     def _refuse_unfit(self, name: str, trigger: Trigger) -> None:
-        if name == "compaction" and self.settings.table_type.lower() != "merge_on_read":
+        if name in ("compaction", "log_compaction") and self.settings.table_type.lower() != "merge_on_read":
             self._refuse(
-                f"services=compaction, but its table is {self.settings.table_type}, which has no log files",
-                "Set table_type='merge_on_read', or leave compaction out.",
+                f"services={name}, but its table is {self.settings.table_type}, which has no log files",
+                f"Set table_type='merge_on_read', or leave {name} out.",
             )
         for figure in ("commits", "minutes", "hours", "versions", "every"):
             number = getattr(trigger, figure, None)
