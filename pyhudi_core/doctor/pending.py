@@ -20,7 +20,7 @@ from pyhudi_core.transaction.rollback_plans import names_rolled_back
 _REPAIRED = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.ROLLBACK})
 _ADVICE = {
     Action.RESTORE: "No write is possible until it has ended: finish it with table.restores.take_over() or `pyhudi restore LOCATION --execute`.",
-    Action.SAVEPOINT: "Its process died, and cleaning waits for it. Make the savepoint again, or remove it with table.savepoints.delete(instant).",
+    Action.SAVEPOINT: "Its process died, and cleaning waits for it. Run table.failed_writes, or table.savepoints.delete(instant).",
 }
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING})
 

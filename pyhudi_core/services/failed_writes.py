@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
+from pyhudi_core.services.savepoints import half_made, remove_half_made
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
 from pyhudi_core.transaction import heartbeat, requested_rollbacks, rollback
 from pyhudi_core.transaction.commit import Gate, ask_gate
@@ -27,25 +28,29 @@ class FailedWritesPlan:
         writes: pending writes to roll back, newest first.
         rollbacks: rollbacks that were scheduled or begun, and that no living process executes; oldest first.
         why_not: why there is nothing, or what else is pending.
+        savepoints: savepoints that a process left half made or half deleted; they are removed.
     """
 
     writes: tuple[Instant, ...] = ()
     rollbacks: tuple[Instant, ...] = ()
     why_not: str = ""
+    savepoints: tuple[Instant, ...] = ()
 
     @property
     def figures(self) -> Figures:
-        """How many writes and rollbacks."""
-        return {"writes": len(self.writes), "rollbacks": len(self.rollbacks)}
+        """How many writes, rollbacks and savepoints."""
+        return {"writes": len(self.writes), "rollbacks": len(self.rollbacks), "savepoints": len(self.savepoints)}
 
     def __bool__(self) -> bool:
-        return bool(self.writes or self.rollbacks)
+        return bool(self.writes or self.rollbacks or self.savepoints)
 
     def __str__(self) -> str:
         if not self:
             return f"Nothing to roll back: {self.why_not}"
         writes = [f"roll back {instant.requested_time}" for instant in self.writes]
-        return "; ".join([*writes, *(f"finish the rollback {instant.requested_time}" for instant in self.rollbacks)])
+        rollbacks = [f"finish the rollback {instant.requested_time}" for instant in self.rollbacks]
+        left = [f"remove the half-made savepoint of {instant.requested_time}" for instant in self.savepoints]
+        return "; ".join([*writes, *rollbacks, *left])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +70,16 @@ class FailedWrites(TableService[FailedWritesResult]):
     def plan(self) -> FailedWritesPlan:
         """What dead writers left now. Changes nothing."""
         context = self.context
-        pending = context.folder.load().pending.instants
+        timeline = context.folder.load()
+        pending = timeline.pending.instants
         writes = [i for i in pending if i.action in DATA_ACTIONS]
         rollbacks = [i for i in pending if i.action is Action.ROLLBACK]
         dead = tuple(i for i in reversed(writes) if heartbeat.is_dead(context, i))
         free = tuple(i for i in rollbacks if requested_rollbacks.is_free(context, i))
         others = len(writes) + len(rollbacks) - len(dead) - len(free)
         why_not = f"the processes of {others} pending instants are alive, or keep no heartbeat" if others else ""
-        return FailedWritesPlan(dead, free, why_not if writes or rollbacks else "no write is pending")
+        left = half_made(context, timeline, context.runtime.clock.now_ms())
+        return FailedWritesPlan(dead, free, why_not if writes or rollbacks else "no write is pending", left)
 
     def schedule(self) -> Instant | None:
         """Decide the rollback of the newest failed write; from here on that write cannot commit. None if there is none."""
@@ -92,7 +99,8 @@ class FailedWrites(TableService[FailedWritesResult]):
         planned = self.plan()
         ask_gate(gate, self.context, "to roll failed writes back")
         rollback.repair(self.context)
-        return self._ended((*planned.writes, *planned.rollbacks), planned.why_not)
+        remove_half_made(self.context)
+        return self._ended((*planned.writes, *planned.rollbacks, *planned.savepoints), planned.why_not)
 
     def take_over(self) -> FailedWritesResult:
         """Finish the rollbacks of processes that are dead, and those that were scheduled."""

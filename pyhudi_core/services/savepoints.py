@@ -26,7 +26,7 @@ from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.savepoints import RECORD, Savepoint, read_savepoints
-from pyhudi_core.transaction import begin, layout
+from pyhudi_core.transaction import begin, heartbeat, layout
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide
@@ -83,6 +83,31 @@ class Savepoints:
         with at_table(context.table):
             decide(context, remove, lambda _: None, Terms(f"delete the savepoint {time}"))
         return bool(found)
+
+
+def half_made(context: TableContext, timeline: Timeline, now_ms: int) -> tuple[Instant, ...]:
+    """The savepoints that a process has begun to make, or to delete, and has left: their inflight file is older than a heartbeat may be."""
+    infos = [
+        (i, context.storage.head(context.folder.file(i))) for i in timeline.pending if i.action is Action.SAVEPOINT
+    ]
+    limit = context.options.heartbeat.expires_after_ms
+    return tuple(i for i, info in infos if info is not None and now_ms - info.modified_ms > limit)
+
+
+def remove_half_made(context: TableContext) -> tuple[Instant, ...]:
+    """Remove these, under the lock; one whose decision was made is published first, and stays. Returns those that were removed."""
+    removed: list[Instant] = []
+    if not half_made(context, context.folder.load(), context.runtime.clock.now_ms()):
+        return ()
+    now_ms = heartbeat.storage_time_ms(context)  # the storage dates the files, and this machine's clock may be wrong
+
+    def remove(timeline: Timeline) -> None:
+        for found in half_made(context, timeline, now_ms):
+            removed.extend(remove_instant(context.folder, found.requested_time, {Action.SAVEPOINT}))
+
+    with at_table(context.table):
+        decide(context, remove, lambda _: None, Terms("remove savepoints that are half made"))
+    return tuple(removed)
 
 
 def saved_commit(context: TableContext, timeline: Timeline, instant: Instant | str | None) -> Instant:

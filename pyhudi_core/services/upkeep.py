@@ -30,7 +30,7 @@ _SECONDS_PER_FILE = 0.002
 _SECONDS_PER_INSTANT = 0.01
 _BYTES = ("bytes", "log_bytes", "base_bytes")
 _FILES = ("files", "log_files", "file_groups")
-_ONLY_DELETES = frozenset({"cleaning", "metadata_cleaning", "sweep"})
+_ONLY_DELETES = frozenset({"cleaning", "metadata_cleaning", "sweep", "expiry"})
 """Services whose bytes are deleted, and cost no time."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,26 @@ def test_a_half_deleted_savepoint_is_named_by_the_clean_that_waits_for_it_and_by
     table.savepoints.delete(done[0].instant)
     assert table.check().ok
     assert kept.cleaning.run().files
+
+
+@pytest.mark.parametrize("age", ["old", "young"])
+def test_a_savepoint_that_was_left_half_made_or_half_deleted_is_removed_by_the_repair(location: str, age: str) -> None:
+    table, done = table_of_three(location)
+    kept = table.savepoint(done[0].instant)
+    table.savepoint(done[1].instant)
+    half = next(i for i in table.timeline if i.action is Action.SAVEPOINT and i.requested_time == done[1].instant)
+    folder = Path(location, ".hoodie/timeline")
+    (folder / half.file_name()).unlink()
+    left = folder / f"{done[1].instant}.savepoint.inflight"
+    if age == "young":
+        assert not table.failed_writes.plan()
+        assert not table.failed_writes.run()
+        assert left.exists()
+        return
+    os.utime(left, (1, 1))
+    plan = table.failed_writes.plan()
+    assert str(plan) == f"remove the half-made savepoint of {done[1].instant}"
+    assert [i.requested_time for i in table.failed_writes.run().instants] == [done[1].instant]
+    assert not left.exists()
+    assert list(table.savepoints) == [kept]
+    assert not table.failed_writes.plan()
