@@ -133,7 +133,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "P8": Row("`hoodie.timeline.layout.version`"),
         "P9": Row("`hoodie.table.checksum`"),
         "P10": Row("`hoodie.table.metadata.partitions`", "written"),
-        "P11": Row("`hoodie.table.index.defs.path`", "written"),
+        "P11": Row("`hoodie.table.index.defs.path`"),
         "P12": Row("`hoodie.record.merge.mode` and `.strategy.id`"),
         "P13": Row("`hoodie.table.timeline.timezone`: UTC is written, LOCAL is read"),
         "P14": Row("The meaning of record key, partition and ordering"),
@@ -145,9 +145,9 @@ ROWS: dict[str, dict[str, Row]] = {
         "I4": Row("Partition `bloom_filters`, read, made and kept, also to find the keys of a write"),
         "I5": Row("Partition `record_index`, read, made and kept, also to find the keys of a write"),
         "I6": Row("Record index by partition (release 1.2)"),
-        "I7": Row("Secondary indexes", "written"),
-        "I8": Row("Expression indexes, seven functions", "written"),
-        "I9": Row("Index definitions", "written"),
+        "I7": Row("Secondary indexes on texts and integers, read, made and kept", "on other types"),
+        "I8": Row("Expression indexes of seven functions, read, made and kept", "of bloom filters; of other functions"),
+        "I9": Row("Index definitions, read and written"),
         "I10": Row(
             "Writer-side indexes SIMPLE and GLOBAL_SIMPLE: a key is found in the keys of a partition's, or of all files"
         ),

@@ -115,6 +115,7 @@ class Kind(StrEnum):
     METADATA_SIZE_DIFFERS = "metadata_size_differs"
     METADATA_STATISTICS_DIFFER = "metadata_statistics_differ"
     METADATA_INDEX_DIFFERS = "metadata_index_differs"
+    SECONDARY_INDEX_DIFFERS = "secondary_index_differs"
     SCHEMA_UNREADABLE = "schema_unreadable"
     SCHEMA_MISSING = "schema_missing"
     SCHEMA_DIFFERS = "schema_differs"
@@ -340,6 +341,11 @@ USUAL: dict[Kind, Usual] = {
     ),
     Kind.METADATA_INDEX_DIFFERS: Usual(
         Area.METADATA_TABLE, _ERROR, f"Writers that look up keys in it write these keys a second time: {_ANEW}"
+    ),
+    Kind.SECONDARY_INDEX_DIFFERS: Usual(
+        Area.METADATA_TABLE,
+        _ERROR,
+        f"Readers that look up values in it omit rows: {_ANEW}",
     ),
     Kind.SCHEMA_UNREADABLE: Usual(
         Area.SCHEMA, _ERROR, "Write to the table once with Hudi, which stores a readable schema in the commit."

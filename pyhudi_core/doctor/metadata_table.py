@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyhudi_core.doctor import metadata_completeness, metadata_files, metadata_statistics, record_index
+from pyhudi_core.doctor import metadata_completeness, metadata_files, metadata_statistics, record_index, secondary_index
 from pyhudi_core.doctor.examination import Examination, describe
 from pyhudi_core.doctor.kinds import Area, Kind
 from pyhudi_core.doctor.listing import Listed
@@ -133,3 +133,4 @@ def _examine_indexes(exam: Examination, context: TableContext, found: Comparison
         exam.not_examined(_AREA, "Keys were not looked up in the record index, because it is behind", where)
     else:
         record_index.examine(exam, found.table, snapshot)
+        secondary_index.examine(exam, found.table, snapshot)

@@ -91,8 +91,9 @@ def column_stats(ranges: pa.Table, partitions: Sequence[str], rows: Sequence[int
     for column, mask in _present(ranges, columns):
         inside = named.filter(mask)
         bounds = _bounds(ranges.column(column).filter(mask), _one(inside.column("rows")))
-        files_of = _Subject(_one(inside.column("behind")), _one(inside.column("name")))
-        parts.append(_records(RecordType.COLUMN_STATS, column, files_of, bounds))
+        keys = pc.binary_join_element_wise(names.name_hash(column), _one(inside.column("behind")), "")
+        subject = Subject(column, keys, _one(inside.column("name")))
+        parts.append(statistics_records(RecordType.COLUMN_STATS, subject, bounds))
     return Records.together(parts)
 
 
@@ -120,7 +121,8 @@ def partition_stats(
         merged, paths = _by_partition(inside, bounds)
         hashes = pa.array([names.name_hash(names.partition_name(path)) for path in paths.to_pylist()], pa.string())
         shown = pc.if_else(pc.equal(paths, ""), names.NON_PARTITIONED, paths)
-        parts.append(_records(RecordType.PARTITION_STATS, column, _Subject(hashes, shown), merged))
+        keys = pc.binary_join_element_wise(names.name_hash(column), hashes, "")
+        parts.append(statistics_records(RecordType.PARTITION_STATS, Subject(column, keys, shown), merged))
     return Records.together(parts)
 
 
@@ -139,7 +141,7 @@ def with_unknown(ranges: pa.Table, files: Sequence[str]) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bounds:
+class Bounds:
     """Bounds in the type in which they are kept, null where all values are null; how many values are null, and how many values there are."""
 
     kind: Kind
@@ -150,9 +152,10 @@ class _Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class _Subject:
-    """What statistics are about: the end of the keys, and the names."""
+class Subject:
+    """What statistics are about: the column, the keys of the records, and the names of files or partitions."""
 
+    column: str
     keys: pa.Array
     names: pa.Array
 
@@ -166,17 +169,17 @@ def _present(ranges: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, pa
                 yield column, mask
 
 
-def _by_partition(files: pa.Table, bounds: _Bounds) -> tuple[_Bounds, pa.Array]:
+def _by_partition(files: pa.Table, bounds: Bounds) -> tuple[Bounds, pa.Array]:
     """The bounds of each partition, and the partitions."""
     columns = [files.column("partition"), bounds.low, bounds.high, bounds.nulls, bounds.rows]
     table = pa.table(columns, names=["partition", "min", "max", "nulls", "rows"])
     sums = [("min", "min"), ("max", "max"), ("nulls", "sum"), ("rows", "sum")]
     found = table.group_by("partition", use_threads=False).aggregate(sums)
     low, high, nulls, rows = (_one(found.column(f"{name}_{function}")) for name, function in sums)
-    return _Bounds(bounds.kind, low, high, nulls, rows), _one(found.column("partition"))
+    return Bounds(bounds.kind, low, high, nulls, rows), _one(found.column("partition"))
 
 
-def _bounds(ranges: pa.ChunkedArray, rows: pa.Array) -> _Bounds:
+def _bounds(ranges: pa.ChunkedArray, rows: pa.Array) -> Bounds:
     low, high, nulls = _one(ranges).flatten()
     kind = kind_of(low.type)
     assert kind is not None, f"{low.type} has no statistics"
@@ -185,7 +188,7 @@ def _bounds(ranges: pa.ChunkedArray, rows: pa.Array) -> _Bounds:
     nulls = pc.fill_null(nulls, 1)
     rows = pc.if_else(unknown, pc.max_element_wise(rows, 2), rows)
     empty = pc.greater_equal(nulls, rows)
-    return _Bounds(kind, _kept(low, kind, kind.lowest, empty), _kept(high, kind, kind.highest, empty), nulls, rows)
+    return Bounds(kind, _kept(low, kind, kind.lowest, empty), _kept(high, kind, kind.highest, empty), nulls, rows)
 
 
 def _kept(bounds: pa.Array, kind: Kind, outside: object, empty: pa.Array) -> pa.Array:
@@ -197,24 +200,28 @@ def _kept(bounds: pa.Array, kind: Kind, outside: object, empty: pa.Array) -> pa.
     return pc.if_else(empty, pa.scalar(None, kind.type), pc.fill_null(values, outer))
 
 
-def _records(kind: RecordType, column: str, subject: _Subject, bounds: _Bounds) -> Records:
+def statistics_records(
+    kind: RecordType, subject: Subject, bounds: Bounds, sizes: tuple[pa.Array, pa.Array] | None = None
+) -> Records:
+    """The records of statistics. ``sizes``: bytes of the files, and bytes before compression; zeros if they are omitted."""
     count = len(bounds.low)
     zeros = pa.repeat(pa.scalar(0, pa.int64()), count)
+    size, uncompressed = sizes or (zeros, zeros)
     stats = type_of(STATS_FIELD)
     values = {
         "fileName": subject.names,
-        "columnName": pa.repeat(column, count),
+        "columnName": pa.repeat(subject.column, count),
         "minValue": _wrapped(bounds.low, bounds.kind, stats.field("minValue").type),
         "maxValue": _wrapped(bounds.high, bounds.kind, stats.field("maxValue").type),
         "valueCount": bounds.rows,
         "nullCount": bounds.nulls,
-        "totalSize": zeros,
-        "totalUncompressedSize": zeros,
+        "totalSize": size,
+        "totalUncompressedSize": uncompressed,
         "isDeleted": pa.repeat(False, count),
         "isTightBound": pa.repeat(False, count),
     }
-    keys = pc.binary_join_element_wise(names.name_hash(column), subject.keys, "")
-    return Records.of(keys, kind, STATS_FIELD, pa.StructArray.from_arrays(list(values.values()), fields=list(stats)))
+    found = pa.StructArray.from_arrays(list(values.values()), fields=list(stats))
+    return Records.of(subject.keys, kind, STATS_FIELD, found)
 
 
 def _wrapped(bounds: pa.Array, kind: Kind, union: pa.DataType) -> pa.StructArray:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyhudi_core.errors import ObjectNotFoundError
-from pyhudi_core.metadata_table.names import COLUMN_STATS, EXPRESSION_INDEX_PREFIX
+from pyhudi_core.metadata_table.names import COLUMN_STATS, EXPRESSION_INDEX_PREFIX, RECORD_INDEX
 from pyhudi_core.storage.base import Storage
 
 _MOST_BYTES = 4 << 20
+_OF_THE_TABLE = frozenset({COLUMN_STATS, RECORD_INDEX})
 _log = logging.getLogger(__name__)
 
 
@@ -29,6 +30,8 @@ class IndexDefinition:
         function: the function of the column, such as ``lower``; ``identity`` for none.
         column: the first source column; empty if there is none.
         options: such as ``format`` of ``from_unixtime``.
+        more: the other source columns.
+        version: of the form of the index; empty in release 1.0, which has one form only.
     """
 
     name: str
@@ -36,6 +39,8 @@ class IndexDefinition:
     function: str
     column: str
     options: Mapping[str, str]
+    more: tuple[str, ...] = ()
+    version: str = ""
 
     @property
     def is_expression(self) -> bool:
@@ -58,8 +63,15 @@ def read_definitions(storage: Storage, path: str) -> tuple[IndexDefinition, ...]
         return ()
 
 
-def with_statistics(known: bytes | None, columns: Sequence[str]) -> bytes:
-    """The definitions with that of the column statistics, which Hudi's data skipping needs; all others stay.
+def of_statistics(columns: Sequence[str]) -> IndexDefinition:
+    """The definition of the column statistics, which Hudi's data skipping needs."""
+    return IndexDefinition(COLUMN_STATS, COLUMN_STATS, COLUMN_STATS, columns[0], {}, tuple(columns[1:]))
+
+
+def changed_definitions(
+    known: bytes | None, added: Sequence[IndexDefinition] = (), removed: Sequence[str] = ()
+) -> bytes:
+    """The definitions with some more, and without the indexes of some names; all others stay.
 
     ``known``: the bytes of the file, None if there is none. If they cannot be read, the result replaces them.
     """
@@ -68,14 +80,19 @@ def with_statistics(known: bytes | None, columns: Sequence[str]) -> bytes:
         others = dict(found.get("indexDefinitions") or {})
     except (ValueError, TypeError, AttributeError):
         found, others = {}, {}
-    definition = {
-        "indexName": COLUMN_STATS,
-        "indexType": COLUMN_STATS,
-        "indexFunction": COLUMN_STATS,
-        "sourceFields": list(columns),
-        "indexOptions": {},
+    kept = {name: item for name, item in others.items() if name not in removed}
+    made = {
+        item.name: {
+            "indexName": item.name,
+            "indexType": item.kind,
+            "indexFunction": item.function,
+            "sourceFields": [item.column, *item.more],
+            "indexOptions": dict(item.options),
+            **({"version": item.version} if item.version else {}),
+        }
+        for item in added
     }
-    whole = {**found, "indexDefinitions": {**others, COLUMN_STATS: definition}}
+    whole = {**found, "indexDefinitions": {**kept, **made}}
     return json.dumps(whole, indent=2, separators=(",", " : ")).encode()
 
 
@@ -88,4 +105,6 @@ def _definition(item: Mapping[str, Any]) -> IndexDefinition:
         str(item.get("indexFunction") or options.get("expr") or "identity"),
         str(fields[0]),
         options,
+        () if item.get("indexType") in _OF_THE_TABLE else tuple(map(str, fields[1:])),
+        str(item.get("version") or ""),
     )

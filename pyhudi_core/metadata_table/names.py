@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
 from pyhudi_core.formats.byte_columns import contents
@@ -84,6 +85,11 @@ def secondary_key(secondary: str, record_key: str = "") -> str:
     return f"{_escaped(secondary)}${_escaped(record_key)}"
 
 
+def secondary_keys(values: pa.Array, record_keys: pa.Array) -> pa.Array:
+    """The keys of the secondary index entries of many rows, without an object for a row; texts without nulls."""
+    return pc.binary_join_element_wise(_escaped_texts(values), _escaped_texts(record_keys), "$")
+
+
 def secondary_prefixes(secondary: str) -> tuple[str, ...]:
     """The prefixes that rows with a secondary value may have: releases differ in whether they escape the character NUL."""
     plain = secondary_key(secondary)
@@ -100,6 +106,10 @@ def split_secondary_key(key: str) -> tuple[str, str]:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("$", "\\$")
+
+
+def _escaped_texts(texts: pa.Array) -> pa.Array:
+    return pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), "$", "\\$")
 
 
 def _plain(text: str) -> str:

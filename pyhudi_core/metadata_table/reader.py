@@ -6,6 +6,7 @@ state filters them by visibility, as it filters a listing of the storage.
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -138,15 +139,31 @@ class MetadataTable:
 
     def record_keys_of(self, index: str, values: Sequence[str]) -> list[str]:
         """Return the record keys of the rows whose secondary key is one of these values."""
+        return self.few_record_keys_of(index, values, sys.maxsize) or []
+
+    def few_record_keys_of(self, index: str, values: Sequence[str], most: int) -> list[str] | None:
+        """The same; None if there are more than ``most``."""
         unique = dict.fromkeys(values)
         find = with_prefixes([prefix for value in unique for prefix in names.secondary_prefixes(value)])
         keys: list[str] = []
+        for found in self._secondary_keys(index, find):
+            if len(keys) + len(found) > most:
+                return None
+            keys.extend(found.to_pylist())
+        return [names.split_secondary_key(key)[1] for key in keys]
+
+    def secondary_keys(self, index: str) -> pa.ChunkedArray:
+        """Return the keys of all entries of a secondary index."""
+        found = [keys for keys in self._secondary_keys(index, everything) if len(keys)]
+        return pa.chunked_array([chunk for keys in found for chunk in keys.chunks], pa.string())
+
+    def _secondary_keys(self, index: str, find: Find) -> Iterator[pa.ChunkedArray]:
+        """The keys of the entries that ``find`` returns, by file group."""
         for piece in self.slices.pieces(index):
             newest = _newest(list(self.slices.arrivals(piece, find)), SECONDARY_FIELD)
             if newest.num_rows:
                 deleted = newest.column(SECONDARY_FIELD).combine_chunks().field("isDeleted")
-                keys.extend(newest.column(_KEY).filter(pc.invert(pc.fill_null(deleted, False))).to_pylist())
-        return [names.split_secondary_key(key)[1] for key in keys]
+                yield newest.column(_KEY).filter(pc.invert(pc.fill_null(deleted, False)))
 
     # --- entries
 

@@ -27,6 +27,11 @@ def in_case(function: str, text: pc.Expression) -> pc.Expression:
     return pc.Expression._call(_NAMES[function], [text])
 
 
+def lowered(text: pa.Array) -> pa.Array:
+    """The texts in lower case."""
+    return pc.call_function(_NAMES["lower"], [text])
+
+
 def _function(name: str) -> Callable[[Any, Any], Any]:
     simple, exact = _LETTERS[name]
 

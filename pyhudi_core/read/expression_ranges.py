@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from pyhudi_core.metadata_table.expression_index import DEFAULT_FORMAT, JAVA_FORMAT, strftime_of
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.predicates import ColumnStats
 from pyhudi_core.predicates.arrow import type_of
 from pyhudi_core.predicates.tree import Call, Column, Literal, text_of
 
-_JAVA_FORMAT = (("yyyy", "%Y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
-_DEFAULT_FORMAT = "yyyy-MM-dd HH:mm:ss"
 _DAY = dt.timedelta(days=1)
 # The longest time that one text covers, by the number of its parts.
 _LASTS = tuple(dt.timedelta(days=n) for n in (366, 31, 1, 1, 1, 1))
@@ -87,7 +86,7 @@ def _is(call: Call, item: IndexDefinition) -> bool:
         return False
     if call.function != "from_unixtime":
         return len(call.args) == 1
-    return _format(call) == _strftime(item.options.get("format", _DEFAULT_FORMAT))
+    return _format(call) == strftime_of(item.options.get("format", DEFAULT_FORMAT))
 
 
 def _depends_on_zone(call: Call) -> bool:
@@ -100,16 +99,10 @@ def _format(call: Call) -> str:
     return str(given.value) if isinstance(given, Literal) else ""
 
 
-def _strftime(java: str) -> str:
-    for part, ours in _JAVA_FORMAT:
-        java = java.replace(part, ours)
-    return java
-
-
 def _widened(stats: ColumnStats, form: str) -> ColumnStats | None:
     """Widen texts of times by a day; None for formats whose texts do not sort like the times."""
-    parts = [ours for _, ours in _JAVA_FORMAT if ours in form]
-    if sorted(parts, key=form.index) != parts or parts != [ours for _, ours in _JAVA_FORMAT][: len(parts)]:
+    parts = [ours for _, ours in JAVA_FORMAT if ours in form]
+    if sorted(parts, key=form.index) != parts or parts != [ours for _, ours in JAVA_FORMAT][: len(parts)]:
         return None
     try:
         low = dt.datetime.strptime(stats.min, form) - _DAY  # noqa: DTZ007  (the zone is unknown)

@@ -15,6 +15,7 @@ from pyhudi_core.model.java_numbers import highest_widened, lowest_widened
 from pyhudi_core.model.partition_path import parse_partition
 from pyhudi_core.predicates import ColumnStats, Condition, partition_stats
 from pyhudi_core.read.pruning import by_bloom_filters, by_column_stats, by_partition_stats
+from pyhudi_core.read.secondary_pruning import by_secondary_index
 from pyhudi_core.snapshot.snapshot import Snapshot
 
 
@@ -65,6 +66,10 @@ def choose_slices(
         chosen = by_column_stats(snapshot, predicate, slices, utc=utc)
         steps.append(Step("slices after column statistics", len(chosen), len(slices)))
         slices = chosen
+        found = by_secondary_index(snapshot, predicate, slices)
+        if found is not None:
+            steps.append(Step("slices after secondary index", len(found), len(slices)))
+            slices = found
     if keys is not None:
         chosen = by_bloom_filters(snapshot, keys, slices)
         steps.append(Step("slices after bloom filters", len(chosen), len(slices)))

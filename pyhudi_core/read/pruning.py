@@ -17,7 +17,7 @@ from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.merge.payloads import PAYLOADS
 from pyhudi_core.merge.record_merger import merger_name
 from pyhudi_core.metadata_table import names
-from pyhudi_core.metadata_table.index_definitions import read_definitions
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
 from pyhudi_core.metadata_table.reader import ColumnRangeOfFile, MetadataTable
 from pyhudi_core.metadata_table.statistics import trusted_stats, typed_stats
 from pyhudi_core.model.meta_fields import RECORD_KEY
@@ -132,7 +132,9 @@ def _ranges(
     """Return the ranges that the column index and the expression indexes have for a condition's columns and calls."""
     found: dict[Place, dict[str, ColumnStats]] = defaultdict(dict)
     schema, columns = snapshot.schema, predicate.columns or frozenset()
-    definitions = read_definitions(metadata.slices.storage, snapshot.config.index_defs_path) if predicate.calls else ()
+    definitions: tuple[IndexDefinition, ...] = ()
+    if any(name.startswith(names.EXPRESSION_INDEX_PREFIX) for name in metadata.partitions):
+        definitions = read_definitions(metadata.slices.storage, snapshot.config.index_defs_path)
     for call in indexed_calls(predicate.calls, columns, definitions, schema, utc=utc):
         if metadata.has(call.index):
             for item in find([call.column], call.index):

@@ -17,14 +17,15 @@ import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.metadata_table import names
-from pyhudi_core.metadata_table.index_definitions import read_definitions
+from pyhudi_core.metadata_table.defined_indexes import new_definition
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
 from pyhudi_core.services import index_statements
 from pyhudi_core.services.index_drop import drop_partitions
 from pyhudi_core.services.index_statements import CreateIndex, DropIndex
 from pyhudi_core.services.indexing import Indexing, IndexingResult
 from pyhudi_core.services.indexing_plan import IndexingPlan
 from pyhudi_core.services.indexing_planning import pending_partitions
-from pyhudi_core.services.metadata_tables import Dropped
+from pyhudi_core.services.metadata_tables import Dropped, MetadataTableOf
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.write import metadata_build
@@ -81,9 +82,12 @@ class Indexes:
         self, name: str, columns: Sequence[str] = (), using: str = "", options: Mapping[str, str] | None = None
     ) -> IndexingPlan:
         """What `create` would build now. Changes nothing. Raises as `create`."""
-        return Indexing(self.context).plan(
-            [self._partition(CreateIndex(name, (), tuple(columns), using, options or {}))]
-        )
+        wanted = CreateIndex(name, (), tuple(columns), using, options or {})
+        definition = self._definition(wanted)
+        if definition is None:
+            return Indexing(self.context).plan([self._partition(wanted)])
+        plan = MetadataTableOf(self.context).plan_index(definition)
+        return IndexingPlan(plan.make if plan else {}, why_not=plan.why_not)
 
     def create(
         self,
@@ -100,8 +104,8 @@ class Indexes:
         Args:
             name: of an index of the whole table, such as ``record_index``; or a name for an index of a column.
             columns: the columns; none for an index of the whole table. All record key columns make the record index, whatever its name.
-            using: ``column_stats`` or ``bloom_filters``: an index of this type on an expression of the column.
-            options: of the index, such as ``expr`` and ``format``.
+            using: ``column_stats``: an index on an expression of the column; omit it for a secondary index.
+            options: of an expression: ``expr`` (year, month, day, hour, lower or from_unixtime), and ``format`` for the last one.
             if_not_exists: an index that is there is no error.
             spark: a session on which the index is built; None builds it in this process.
 
@@ -109,7 +113,8 @@ class Indexes:
         not make; and as `Indexing.run`.
         """
         wanted = CreateIndex(name, (), tuple(columns), using, options or {})
-        partition = self._partition(wanted)
+        definition = self._definition(wanted)
+        partition = self._partition(wanted) if definition is None else definition.name
         if partition in reopened(self.context).config.metadata_partitions:
             if if_not_exists:
                 return IndexingResult(why_not=f"the table has the index {partition} already")
@@ -118,7 +123,10 @@ class Indexes:
                 table=self.context.table,
                 hint="With IF NOT EXISTS (if_not_exists=True) this is no error. Drop the index first to build it again.",
             )
-        return Indexing(self.context).run(spark, partitions=[partition])
+        if definition is None:
+            return Indexing(self.context).run(spark, partitions=[partition])
+        built = MetadataTableOf(self.context).make_index(definition, spark)
+        return IndexingResult((), "", len(built.partitions), sum(built.partitions.values()), tuple(built.partitions))
 
     def drop(self, name: str, *, if_exists: bool = False) -> Dropped:
         """Drop an index; a plan that would build it is cancelled. Statistics of partitions go with the column statistics.
@@ -163,15 +171,21 @@ class Indexes:
             )
 
     def _partition(self, wanted: CreateIndex) -> str:
-        """The partition of the metadata table that an index is."""
-        made = metadata_build.makeable(self.context.options.metadata)
-        of_table = [name for name in made if name != names.FILES]
-        if wanted.name in of_table and not wanted.columns and not wanted.using:
-            return wanted.name
+        """The partition of the metadata table that an index of the whole table is."""
+        return wanted.name if self._is_of_table(wanted) else names.RECORD_INDEX
+
+    def _is_of_table(self, wanted: CreateIndex) -> bool:
+        made = metadata_build.makeable(self.context, ())
+        return wanted.name in made and wanted.name != names.FILES and not wanted.columns and not wanted.using
+
+    def _definition(self, wanted: CreateIndex) -> IndexDefinition | None:
+        """The definition of an index on a column; None for an index of the whole table. Raises as `create`."""
+        if self._is_of_table(wanted):
+            return None
         if wanted.using in _OF_EXPRESSIONS:
             return self._of_expression(wanted)
         if wanted.name == names.RECORD_INDEX or not wanted.using:
-            return names.RECORD_INDEX if self._is_of_keys(wanted) else self._secondary(wanted)
+            return None if self._is_of_keys(wanted) else self._of_column(wanted, "secondary_index")
         raise self._invalid(
             f"There is no index type {wanted.using!r}",
             f"USING takes {' or '.join(_OF_EXPRESSIONS)}; without USING, record key columns make the record index, another one a secondary index.",
@@ -189,24 +203,28 @@ class Indexes:
             )
         return False
 
-    def _of_expression(self, wanted: CreateIndex) -> str:
+    def _of_expression(self, wanted: CreateIndex) -> IndexDefinition:
         if wanted.using == names.COLUMN_STATS and wanted.options.get("expr", "identity") == "identity":
             raise self._invalid(
                 "Statistics of a column without an expression are no index of their own",
                 "table.indexes.create('column_stats') and `pyhudi index LOCATION create column_stats` build those of all columns.",
             )
-        raise self._unmade(f"{names.EXPRESSION_INDEX_PREFIX}{wanted.name}", "an expression index")
+        if wanted.using == names.BLOOM_FILTERS:
+            raise UnsupportedTableError(
+                f"{names.EXPRESSION_INDEX_PREFIX}{wanted.name} would be an index of bloom filters of an expression, which this release does not make",
+                table=self.context.table,
+                path=names.FOLDER,
+                hint="Nothing was changed. This release makes expression indexes of column_stats.",
+            )
+        return self._of_column(wanted, wanted.using)
 
-    def _secondary(self, wanted: CreateIndex) -> str:
-        raise self._unmade(f"{names.SECONDARY_INDEX_PREFIX}{wanted.name}", "a secondary index")
-
-    def _unmade(self, partition: str, kind: str) -> UnsupportedTableError:
-        return UnsupportedTableError(
-            f"{partition} would be {kind}, which this release does not make",
-            table=self.context.table,
-            path=names.FOLDER,
-            hint="Nothing was changed. This release makes record_index, column_stats, partition_stats and bloom_filters.",
-        )
+    def _of_column(self, wanted: CreateIndex, kind: str) -> IndexDefinition:
+        if len(wanted.columns) != 1:
+            raise self._invalid(
+                f"The index {wanted.name!r} would be on {len(wanted.columns)} columns",
+                "Such an index is on one column.",
+            )
+        return new_definition(wanted.name, wanted.columns[0], kind, wanted.options, self.context.table)
 
     def _invalid(self, what: str, hint: str) -> InvalidOptionError:
         return InvalidOptionError(what, table=self.context.table, hint=f"{hint} Nothing was changed.")

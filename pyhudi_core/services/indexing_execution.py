@@ -39,7 +39,7 @@ from pyhudi_core.transaction import execution, markers
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
-from pyhudi_core.write import checks, metadata_build
+from pyhudi_core.write import checks, metadata_build, metadata_update
 from pyhudi_core.write.metadata_first_files import FirstFiles, staged_groups
 from pyhudi_core.write.metadata_staging import Staging
 from pyhudi_core.write.record_index_check import refuse_keys_elsewhere
@@ -102,7 +102,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
     def _kinds(self) -> dict[str, int]:
         """The partitions of the plan, with their least numbers of file groups."""
         context = self.transaction.context
-        known = metadata_build.makeable(context.options.metadata)
+        known = metadata_build.makeable(context, self.work.partitions)
         unknown = [name for name in self.work.partitions if name not in known]
         if unknown:
             raise UnsupportedTableError(
@@ -131,25 +131,26 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         return Indexed(instant, missing)
 
     def _sized(self, missing: dict[str, int]) -> dict[str, int]:
-        if names.RECORD_INDEX in missing:
-            needed = metadata_build.index_groups(self.transaction.context, load(self.transaction.context))
-            missing[names.RECORD_INDEX] = max(missing[names.RECORD_INDEX], needed)
-        return missing
+        context = self.transaction.context
+        snapshot = load(context)
+        why = metadata_update.why_undefined(context, snapshot.schema, missing)
+        if why:
+            raise metadata_build.refusal(context, why)
+        return metadata_build.sized(context, snapshot, missing)
 
     def _begin(self, groups: dict[str, int]) -> Timeline:
         """Phase one: empty file groups, to which every commit writes from now on. Returns the base."""
         snapshot = load(self.transaction.context)
         checks.refuse_unwritable(self.transaction.context, snapshot)
         builds = [staged_groups(self.staging, first) for first in self._builds(snapshot.timeline, groups)]
-        definitions = None
-        if names.COLUMN_STATS in groups:
-            definitions = metadata_build.statistics_definitions(self.staging, snapshot)
+        definitions = metadata_build.definitions_change(self.staging, snapshot, groups)
         return self.decisions.begin(builds, definitions)
 
     def _fill(self, base: Timeline, groups: dict[str, int]) -> None:
         """Make and publish the base files, and look for keys that are in two places. Raises `CommitConflictError` if a source of them is gone."""
         snapshot = load(self._renew(), base)
-        files = FirstFiles(self.transaction, snapshot, self.how.engine, self.staging)
+        defined = metadata_update.definitions_of(self.transaction.context, groups)
+        files = FirstFiles(self.transaction, snapshot, self.how.engine, self.staging, defined)
         try:
             staged = [files.staged_base(first) for first in self._builds(base, groups)]
         except (ObjectNotFoundError, CorruptionError) as error:

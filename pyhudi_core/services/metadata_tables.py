@@ -13,7 +13,8 @@ from typing import Any
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
-from pyhudi_core.metadata_table.changes import KEPT
+from pyhudi_core.metadata_table.defined_indexes import is_kept, kind_of
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.services.service import Figures
@@ -26,9 +27,10 @@ from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decid
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.record import Intent
 from pyhudi_core.transaction.reserved_decision import deciding
-from pyhudi_core.write import metadata_build
+from pyhudi_core.write import metadata_build, metadata_update
 from pyhudi_core.write.metadata_build import Built
 from pyhudi_core.write.retrying import Retries
+from pyhudi_core.write.states import load
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +112,42 @@ class MetadataTableOf:
         with Retries(self.context) as retries:
             return retries.until_done(lambda: _drop(reopened(self.context)))
 
+    def plan_index(self, definition: IndexDefinition) -> MetadataPlan:
+        """What `make_index` would make now. Changes nothing."""
+        context = reopened(self.context)
+        make = self._of_index(definition, context.config.metadata_partitions)
+        schema = load(context).schema
+        why = metadata_build.why_not(context, context.folder.load(), make)
+        why = why or metadata_update.why_undefined(context, schema, make, [definition])
+        return MetadataPlan(make, context.config.metadata_partitions, why)
+
+    def make_index(self, definition: IndexDefinition, spark: Any = None) -> Built:
+        """Make an index on a column, by its definition, with the partitions that it needs; every later commit keeps it true.
+
+        Other writers may write meanwhile. Raises `UnsupportedTableError` if it could not be kept true, and as `create`.
+        """
+        engine = engine_for(None, self.context.runtime.executor, spark)
+        return metadata_build.build_partitions(self.context, self._of_index(definition), engine, [definition])
+
     def rebuild(self, spark: Any = None) -> Built:
         """Remove it, then make it again with the partitions that it had and that this release keeps.
 
         Between the two readers list folders; if this process dies there, the table has no metadata table.
         """
         listed = reopened(self.context).config.metadata_partitions
-        kept = [name for name in listed if name in KEPT]
+        kept = [name for name in listed if is_kept(name)]
         self.drop()
         return self.create(kept or None, spark)
 
     def _groups(self, partitions: Sequence[str] | None) -> dict[str, int]:
         return metadata_build.asked_for(self.context, partitions)
+
+    def _of_index(self, definition: IndexDefinition, listed: Sequence[str] = ()) -> dict[str, int]:
+        """The partitions of an index that are not listed, with those that it needs."""
+        kind = kind_of(definition.name)
+        needed = sorted(kind.needs if kind else ())
+        groups = metadata_build.asked_for(self.context, [*needed, definition.name], {definition.name})
+        return {name: count for name, count in groups.items() if name not in listed}
 
 
 def _drop(context: TableContext) -> Dropped:

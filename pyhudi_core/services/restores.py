@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import CommitError, CommitStateUnknownError, HudiError
-from pyhudi_core.metadata_table.changes import KEPT
+from pyhudi_core.metadata_table.defined_indexes import is_kept
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services import restore_work
 from pyhudi_core.services.metadata_tables import MetadataTableOf
@@ -229,7 +229,7 @@ def _rebuild(context: TableContext, requested_time: str, engine: Engine) -> str:
     why_not = ""
     try:
         work = restore_work.read(context, requested_time)
-        kept = [name for name in (work.metadata_partitions if work is not None else ()) if name in KEPT]
+        kept = [name for name in (work.metadata_partitions if work is not None else ()) if is_kept(name)]
         if kept:
             MetadataTableOf(reopened(context)).make(kept, engine)
     except HudiError as error:

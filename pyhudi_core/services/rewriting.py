@@ -32,6 +32,7 @@ def unfit_because(context: TableContext, snapshot: Snapshot) -> str | None:
         return "its columns are told apart by number (hoodie.schema.on.read.enable)"
     try:
         metadata_update.refuse_unkept(context)
+        metadata_update.refuse_undefined(context, snapshot.schema)
         Merging(config).law()
     except HudiError as error:
         return error.message

@@ -45,7 +45,7 @@ def digest(content: bytes | None) -> str:
 
 
 def replace_once(storage: Storage, path: str, body: bytes, expected: str, wanted: Callable[[], bool]) -> None:
-    """Replace the object if its content still has the expected `digest`; a later change stays as it is.
+    """Replace the object if its content still has the expected `digest`, or is the beginning of the body; a later change stays as it is.
 
     ``wanted`` is asked between the look and the write, and says whether the replacement is still to be made. On a storage without If-Match
     the caller holds the table's lock, and the write has no condition.
@@ -55,7 +55,7 @@ def replace_once(storage: Storage, path: str, body: bytes, expected: str, wanted
     for _ in range(_READ_BACKS):
         seen = storage.head(path)  # before the content, so that what is replaced is not younger than what was read
         found = _read(storage, path) if seen is not None else None
-        if digest(found) != expected or found == body or not wanted():
+        if found == body or not (digest(found) == expected or _is_torn(found, body)) or not wanted():
             return
         try:
             if seen is None:
@@ -72,6 +72,11 @@ def replace_once(storage: Storage, path: str, body: bytes, expected: str, wanted
         path=path,
         hint="Try again when the storage answers; nothing else was changed.",
     )
+
+
+def _is_torn(found: bytes | None, body: bytes) -> bool:
+    """Whether a process died while it wrote the body: on a disk, the file may then have its beginning."""
+    return found is not None and body.startswith(found)
 
 
 def overwrite(storage: Storage, path: str, body: bytes) -> bool:

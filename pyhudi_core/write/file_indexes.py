@@ -5,7 +5,7 @@ Tasks read the files, sort entries into the file groups of the index, and write 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyhudi_core.engine.base import SORT, TASK, Dataset, Engine, TaskInfo
 from pyhudi_core.engine.grouping import runs, slotted, without_slots
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
+from pyhudi_core.index.base import Group
 from pyhudi_core.metadata_table.commits import LogWriting, file_stat
 from pyhudi_core.metadata_table.file_entries import FileIndex, GroupChange
 from pyhudi_core.metadata_table.file_groups import ByFileGroup
@@ -77,21 +78,32 @@ def built_files(
 
 
 def changes_of(
-    snapshot: Snapshot, stats: Iterable[WriteStat], replaced: Mapping[str, Sequence[str]]
+    snapshot: Snapshot,
+    stats: Iterable[WriteStat],
+    replaced: Mapping[str, Sequence[str]],
+    holders: Collection[Group] = (),
 ) -> list[GroupChange]:
-    """The file groups that a commit changes, which started from this snapshot. ``replaced``: file ids by partition path."""
+    """The file groups that a commit changes, which started from this snapshot.
+
+    Args:
+        replaced: file ids by partition path.
+        holders: file groups that keep a copy of rows which others lose (`Written.holders`). All their rows count as new, so that what an index
+            says of the copy stays.
+    """
     written: dict[tuple[str, str], list[WriteStat]] = {}
     for stat in stats:
         written.setdefault((stat.partition, stat.file_id), []).append(stat)
     gone = {(partition, file_id) for partition, ids in replaced.items() for file_id in ids}
-    partitions = {partition for partition, _ in (*written, *gone)}
+    partitions = {partition for partition, _ in (*written, *gone, *holders)}
     snapshot.view.prepare(partitions)
     before = {piece.group: piece for partition in partitions for piece in snapshot.view.slices(partition)}
     changes = []
-    for place in sorted({*written, *gone}):
+    for place in sorted({*written, *gone, *holders}):
         own, old = written.get(place, []), before.get(place)
         after = None if place in gone else _after(old, own)
         changes.append(GroupChange(place[0], tuple(sorted(stat.path for stat in own)), old, after))
+        if place in holders:
+            changes.append(GroupChange(place[0], (), None, after))
     return changes
 
 

@@ -13,22 +13,16 @@ pending write of another program would not do that, so nothing is built beside o
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.engine.base import Engine
-from pyhudi_core.errors import (
-    CommitConflictError,
-    CommitStateUnknownError,
-    HudiError,
-    InvalidOptionError,
-    UnsupportedTableError,
-    at_table,
-)
+from pyhudi_core.errors import CommitConflictError, InvalidOptionError, UnsupportedTableError
 from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.metadata_table import column_statistics, names, new_metadata_table
-from pyhudi_core.metadata_table.index_definitions import with_statistics
+from pyhudi_core.metadata_table.defined_indexes import first_groups
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition, changed_definitions, of_statistics
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, State
@@ -37,7 +31,7 @@ from pyhudi_core.options.write_options import MetadataOptions
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import begin, heartbeat, layout, metadata_removal
+from pyhudi_core.transaction import heartbeat, layout, metadata_removal
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide
@@ -48,13 +42,13 @@ from pyhudi_core.transaction.record import Intent, Publication, PublicationKind
 from pyhudi_core.transaction.rollback import repair_by_policy
 from pyhudi_core.write import checks, metadata_update
 from pyhudi_core.write.metadata_first_files import FirstFiles
-from pyhudi_core.write.metadata_staging import Moved, StagedBuild, Staging
+from pyhudi_core.write.metadata_staging import Moved, StagedBuild, Staging, staged_decision, unclear
 from pyhudi_core.write.retrying import Retries
 
 _log = logging.getLogger(__name__)
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.INDEXING})
 
-_DEFINITIONS = "hoodie.table.index.defs.path"
+DEFINITIONS = "hoodie.table.index.defs.path"
 _MOST_GROUPS, _ROOM, _ENTRY_BYTES = 10_000, 2, 48
 
 Groups = Mapping[str, int]
@@ -115,19 +109,28 @@ def make_if_due(context: TableContext, engine: Engine) -> bool:
     return bool(build_partitions(context, wanted_partitions(context.config, options), engine))
 
 
-def build_partitions(context: TableContext, groups: Groups, engine: Engine) -> Built:
+def build_partitions(
+    context: TableContext, groups: Groups, engine: Engine, definitions: Sequence[IndexDefinition] = ()
+) -> Built:
     """Make the partitions that the table does not list yet; ``files`` is always one of them. Other writers may write meanwhile.
+
+    ``definitions``: of indexes among them that the table does not define yet.
 
     Raises `UnsupportedTableError` if one could not be kept true, or if another program is writing; `DuplicateKeyError` if a record index is asked for
     and a key is in the table twice; `CommitConflictError` if others commit faster than this builds. Then the table is as before.
     """
     with Retries(context) as retries:
-        return retries.until_done(lambda: _attempt(reopened(context), groups, engine))
+        return retries.until_done(lambda: _attempt(reopened(context), groups, engine, definitions))
 
 
-def makeable(options: MetadataOptions) -> dict[str, int]:
-    """The partitions that this release makes, and the least number of file groups of each."""
+def makeable(context: TableContext, partitions: Collection[str], added: Collection[str] = ()) -> dict[str, int]:
+    """The partitions that this release makes, and the least number of file groups of each. Indexes that users defined are among them if they are
+    among ``partitions``; ``added``: those that are not defined yet.
+    """
+    options = context.options.metadata
+    defined = {*metadata_update.definitions_of(context, partitions), *added}
     return {
+        **{name: first_groups(name, options) for name in defined},
         names.FILES: 1,
         names.COLUMN_STATS: options.column_stats_groups,
         names.PARTITION_STATS: 1,
@@ -136,15 +139,14 @@ def makeable(options: MetadataOptions) -> dict[str, int]:
     }
 
 
-def asked_for(context: TableContext, partitions: Sequence[str] | None) -> dict[str, int]:
+def asked_for(context: TableContext, partitions: Sequence[str] | None, added: Collection[str] = ()) -> dict[str, int]:
     """The partitions that were asked for, ``files`` first, with their least numbers of file groups; None: those of the options.
 
-    Raises `InvalidOptionError` for one that this release does not make.
+    ``added``: indexes that are not defined yet. Raises `InvalidOptionError` for one that this release does not make.
     """
-    options = context.options.metadata
     if partitions is None:
-        return wanted_partitions(context.config, options)
-    known = makeable(options)
+        return wanted_partitions(context.config, context.options.metadata)
+    known = makeable(context, partitions, added)
     unknown = [name for name in partitions if name not in known]
     if isinstance(partitions, str) or unknown:
         raise InvalidOptionError(
@@ -175,47 +177,58 @@ def why_unfit(config: TableConfig, groups: Groups) -> str:
     return ""
 
 
-def _attempt(context: TableContext, groups: Groups, engine: Engine) -> Built:
+def _attempt(
+    context: TableContext, groups: Groups, engine: Engine, definitions: Sequence[IndexDefinition] = ()
+) -> Built:
     metadata_update.refuse_unkept(context, may_remove=False)
     wanted = (names.FILES, *(name for name in groups if name != names.FILES))
     missing = {name: groups.get(name, 1) for name in wanted if name not in context.config.metadata_partitions}
     if not missing:
         return Built()
     repair_by_policy(context)
-    transaction = begin.reserve(context, Action.INDEXING)
-    try:
-        with at_table(context.table):
-            snapshot = build(
-                context.storage, context.folder, context.config, transaction.start, executor=context.runtime.executor
-            )
-            checks.refuse_unwritable(context, snapshot)
-            why = why_not(context, transaction.start, missing)
-            if why:
-                raise refusal(context, why)
-            if names.RECORD_INDEX in missing:
-                missing[names.RECORD_INDEX] = max(missing[names.RECORD_INDEX], index_groups(context, snapshot))
-            _Build(transaction, snapshot, missing, engine).run()
-    except CommitStateUnknownError:
-        transaction.heartbeat.handle.cancel()  # decided perhaps: who comes later publishes it, and sweeps up
-        raise
-    except BaseException:
-        _sweep(transaction, done=False)
-        raise
-    _sweep(transaction, done=True)
+    with staged_decision(context) as transaction:
+        snapshot = build(
+            context.storage, context.folder, context.config, transaction.start, executor=context.runtime.executor
+        )
+        checks.refuse_unwritable(context, snapshot)
+        why = why_not(context, transaction.start, missing) or metadata_update.why_undefined(
+            context, snapshot.schema, missing, definitions
+        )
+        if why:
+            raise refusal(context, why)
+        missing = sized(context, snapshot, missing)
+        _Build(transaction, snapshot, missing, engine, definitions).run()
     return Built(missing)
 
 
-def index_groups(context: TableContext, snapshot: Snapshot) -> int:
-    """How many file groups a record index needs for the keys of this state, as Hudi counts: one for each GB, with room for as many keys again."""
+def _has_an_entry_a_row(partition: str) -> bool:
+    return partition == names.RECORD_INDEX or partition.startswith(names.SECONDARY_INDEX_PREFIX)
+
+
+def sized(context: TableContext, snapshot: Snapshot, groups: Groups) -> dict[str, int]:
+    """The numbers of file groups, with as many as this state of the table needs for indexes with an entry for each row.
+
+    As Hudi counts: one for each GB, with room for as many rows again.
+    """
+    of_rows = [name for name in groups if _has_an_entry_a_row(name)]
+    if not of_rows:
+        return dict(groups)
     rows = rows_of_slices(context, snapshot.view.all_slices()) or 0
-    return min(_MOST_GROUPS, -(-rows * _ROOM * _ENTRY_BYTES // (1 << 30)))
+    least = min(_MOST_GROUPS, -(-rows * _ROOM * _ENTRY_BYTES // (1 << 30)))
+    return {**groups, **{name: max(groups[name], least) for name in of_rows}}
 
 
-def statistics_definitions(staging: Staging, snapshot: Snapshot) -> Publication:
-    """The change of the index definitions that column statistics need, staged."""
-    context = staging.transaction.context
+def definitions_change(
+    staging: Staging, snapshot: Snapshot, partitions: Collection[str], added: Sequence[IndexDefinition] = ()
+) -> Publication | None:
+    """The change of the index definitions for new partitions, staged: new ones, and that of column statistics. None if there is none."""
+    context, found = staging.transaction.context, list(added)
+    if names.COLUMN_STATS in partitions:
+        found.append(of_statistics(column_statistics.indexed_columns(snapshot.schema)))
+    if not found:
+        return None
     known = definitions_now(context)
-    staged = staging.kept(with_statistics(known, column_statistics.indexed_columns(snapshot.schema)))
+    staged = staging.kept(changed_definitions(known, found))
     return Publication(context.config.index_defs_path, staged, PublicationKind.REPLACE, digest(known))
 
 
@@ -232,26 +245,6 @@ def next_number(context: TableContext, timeline: Timeline) -> int:
     while slices.own.has_history and slices.history.find(f"{names.INITIAL_INSTANTS}{number:03d}") is not None:
         number += 1  # archived
     return number
-
-
-def _sweep(transaction: Transaction, *, done: bool) -> None:
-    """Remove the staged bytes and the reservation. What stays behind if this fails is harmless.
-
-    The reservation goes last, because by it the next writer finds what a crash here leaves. But it goes first if the build is given up: without it
-    no process publishes the decision any more, if there is one, so no process needs the bytes.
-    """
-    context = transaction.context
-    transaction.heartbeat.handle.cancel()
-    try:
-        if not done:
-            transaction.heartbeat.stop(context)
-        context.root.delete_many(
-            info.path for info in context.root.list(f"{layout.STAGED}/{transaction.requested_time}-")
-        )
-        if done:
-            transaction.heartbeat.stop(context)
-    except HudiError as error:
-        _log.warning("could not sweep up after a build of the metadata table of %s: %s", context.table, error)
 
 
 def foreign_writes(context: TableContext, timeline: Timeline) -> list[str]:
@@ -276,32 +269,34 @@ def refusal(context: TableContext, why: str) -> UnsupportedTableError:
 
 @dataclass(slots=True)
 class _Build:
-    """One attempt: ``missing`` are the partitions to make, of the state that ``snapshot`` shows."""
+    """One attempt: ``missing`` are the partitions to make, of the state that ``snapshot`` shows; ``added`` are new definitions of indexes."""
 
     transaction: Transaction
     snapshot: Snapshot
     missing: Groups
     engine: Engine
+    added: Sequence[IndexDefinition] = ()
 
     def run(self) -> None:
         """Stage the files, and publish them by one decision. Raises `CommitConflictError` if something completed since the snapshot."""
         context, transaction = self.transaction.context, self.transaction
         first = next_number(context, self.snapshot.timeline)
         staging = Staging(transaction)
-        files = FirstFiles(transaction, self.snapshot, self.engine, staging)
+        defined = metadata_update.definitions_of(context, self.missing) | {item.name: item for item in self.added}
+        files = FirstFiles(transaction, self.snapshot, self.engine, staging, defined)
         builds = [
             files.staged(FirstBuild(name, number, self.missing[name]))
             for number, name in enumerate(self.missing, first)
         ]
         listed = context.config.metadata_partitions
         table_files = [] if listed else [staging.put(*new_metadata_table.properties_file(context.config.name))]
-        definitions = statistics_definitions(staging, self.snapshot) if names.COLUMN_STATS in self.missing else None
+        definitions = definitions_change(staging, self.snapshot, self.missing, self.added)
         deciding = _Deciding(transaction, tuple(builds), tuple(table_files), definitions)
         terms = Terms("make the metadata table", seems_alive=lambda: transaction.heartbeat.is_young(context))
         try:
             decide(context, deciding.intent, lambda _: None, terms)
         except OutcomeUnknown as unknown:
-            raise _unknown(transaction, unknown) from unknown.error
+            raise unclear(transaction, "made", unknown) from unknown.error
         deciding.refuse_unpublished()
 
 
@@ -342,6 +337,10 @@ class _Deciding:
         if not config.metadata_partitions:
             # No program uses a folder that the table does not list; it may be of a build that Hudi gave up.
             metadata_removal.remove_folder(context.root)
+        else:
+            # An index of the same name may have been here, and its files would count.
+            left = metadata_removal.files_of(context.root, [staged.first.partition for staged in self.builds])
+            metadata_removal.remove_files(context.root, left)
         publications = [moved.publication for moved in self.table_files]
         time = self._first_time(timeline)
         for staged in self.builds:
@@ -350,7 +349,7 @@ class _Deciding:
         changes = {LISTED: self.target}
         if self.definitions is not None:
             publications.append(self.definitions)
-            changes[_DEFINITIONS] = config.index_defs_path
+            changes[DEFINITIONS] = config.index_defs_path
         listing = tuple(sorted(changes.items()))
         publications.append(Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=listing))
         requested_time = self.transaction.requested_time
@@ -384,13 +383,3 @@ def definitions_now(context: TableContext) -> bytes | None:
     """The index definitions as they are; None if there are none."""
     path = context.config.index_defs_path
     return None if context.storage.head(path) is None else context.storage.get(path)
-
-
-def _unknown(transaction: Transaction, unknown: OutcomeUnknown) -> CommitStateUnknownError:
-    return CommitStateUnknownError(
-        f"The storage failed while the metadata table was decided: {unknown.error.message}",
-        token=transaction.token,
-        table=transaction.context.table,
-        instant=transaction.requested_time,
-        hint="The next writer publishes it if it was decided; table.config.metadata_partitions shows it then.",
-    )

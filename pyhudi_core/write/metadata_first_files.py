@@ -5,6 +5,7 @@ What is little is read here: the list of files, and the footers for statistics. 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyhudi_core.engine.base import Engine
@@ -12,11 +13,14 @@ from pyhudi_core.file_groups.listing import StorageListing
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.bloom_filters import BloomFilterIndex
 from pyhudi_core.metadata_table.changes import CommitChanges, records_of
+from pyhudi_core.metadata_table.defined_indexes import file_index
 from pyhudi_core.metadata_table.file_entries import GroupChange
 from pyhudi_core.metadata_table.first_records import ExistingTable
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild, FirstFile
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.write import metadata_update
 from pyhudi_core.write.file_indexes import built_files
 from pyhudi_core.write.metadata_staging import Moved, StagedBuild, Staging
 from pyhudi_core.write.record_index_build import built_index
@@ -24,12 +28,13 @@ from pyhudi_core.write.record_index_build import built_index
 
 @dataclass(slots=True)
 class FirstFiles:
-    """Stages the first files of partitions, of the state that ``snapshot`` shows."""
+    """Stages the first files of partitions, of the state that ``snapshot`` shows. ``definitions``: of indexes that users defined, by partition."""
 
     transaction: Transaction
     snapshot: Snapshot
     engine: Engine
     staging: Staging
+    definitions: Mapping[str, IndexDefinition]
     _changes: CommitChanges | None = field(default=None, init=False)
 
     def staged(self, first: FirstBuild) -> StagedBuild:
@@ -51,10 +56,22 @@ class FirstFiles:
         if first.partition == names.RECORD_INDEX:
             return built_index(transaction, snapshot, first, self.engine, prefix)
         if first.partition == names.BLOOM_FILTERS:
-            every = [GroupChange(stat.partition, (stat.path,)) for stat in self._existing().files()]
-            return built_files(transaction, BloomFilterIndex(), every, first, self.engine, prefix)
+            return built_files(transaction, BloomFilterIndex(), self._files(), first, self.engine, prefix)
+        if first.partition in self.definitions:
+            table = metadata_update.indexed_table(transaction.context, snapshot, snapshot.schema)
+            index = file_index(self.definitions[first.partition], table)
+            every = self._slices() if index.of_slices else self._files()
+            return built_files(transaction, index, every, first, self.engine, prefix)
         records = records_of(self._known(), first.partition)
         return [file.at(self.staging.kept(file.data)) for file in first.base_files(records)]
+
+    def _files(self) -> list[GroupChange]:
+        """All files, as if each were new."""
+        return [GroupChange(stat.partition, (stat.path,)) for stat in self._existing().files()]
+
+    def _slices(self) -> list[GroupChange]:
+        """All file groups, as if each were new."""
+        return [GroupChange(piece.partition, (), None, piece) for piece in self.snapshot.view.all_slices()]
 
     def _known(self) -> CommitChanges:
         """All files with the ranges of their columns, read once."""

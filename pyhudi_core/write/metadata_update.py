@@ -7,7 +7,7 @@ before it writes a file, unless the option ``pyhudi.metadata.remove_unkept`` all
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -21,15 +21,18 @@ from pyhudi_core.errors import (
     UnsupportedTableError,
     at_table,
 )
-from pyhudi_core.metadata_table import column_statistics, file_groups, names
+from pyhudi_core.merge.merged_slice import Merging
+from pyhudi_core.metadata_table import column_statistics, defined_indexes, file_groups, names
 from pyhudi_core.metadata_table.bloom_filters import BloomFilterIndex
-from pyhudi_core.metadata_table.changes import KEPT, CommitChanges, records_of
+from pyhudi_core.metadata_table.changes import CommitChanges, records_of
 from pyhudi_core.metadata_table.commits import OPERATION, LogWriting, commit_of
+from pyhudi_core.metadata_table.defined_indexes import IndexedTable
 from pyhudi_core.metadata_table.file_entries import FileIndex
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import WriteStat
-from pyhudi_core.model.instant import epoch_ms
+from pyhudi_core.model.instant import Action, epoch_ms
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction import execution
@@ -47,6 +50,7 @@ _VERSION = 2
 """Of the log files that are written here; those of the record index that come before them have 1."""
 _OF_CLEANS = frozenset({names.FILES, names.COLUMN_STATS, names.BLOOM_FILTERS})
 """What a clean changes: nothing else names files of older slices."""
+_KEEPING_ROWS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 _STATISTICS = {names.COLUMN_STATS, names.PARTITION_STATS}
 
 
@@ -57,14 +61,14 @@ def why_unkept(config: TableConfig, partitions: Collection[str] | None = None) -
     """
     listed = {*(config.metadata_partitions if partitions is None else partitions)}
     building = config.metadata_partitions_inflight
-    unknown = sorted({*listed, *building} - KEPT)
+    unknown = sorted(name for name in {*listed, *building} if not defined_indexes.is_kept(name))
     if unknown:
         return f"it has {_listed(unknown)}, which this release does not write"
     if building and not listed:
         return f"its {_listed(building)} is being built by another process"
     if listed and names.FILES not in listed:
         return "it has no list of files"
-    return ""
+    return next(filter(None, (defined_indexes.why_unlisted(name, listed) for name in sorted(listed))), "")
 
 
 def keeps(config: TableConfig) -> bool:
@@ -95,10 +99,46 @@ def slices_to_keep(context: TableContext, snapshot: Snapshot, schema: pa.Schema)
         return None
     # Its timeline is read after the data table's, so it has every commit that is known here, unless a writer ignored it.
     slices = MetadataSlices.load(context.root, snapshot.timeline)
-    why = _why_outdated(slices, snapshot, schema)
+    why = _why_outdated(slices, snapshot, schema) or why_undefined(context, schema)
     if why and not context.options.metadata.remove_unkept:
         raise _refusal(context, why)
     return None if why else slices
+
+
+def why_undefined(
+    context: TableContext,
+    schema: pa.Schema,
+    partitions: Collection[str] | None = None,
+    added: Sequence[IndexDefinition] = (),
+) -> str:
+    """Why an index that a user defined cannot be kept true in a table with this schema; empty if all can.
+
+    ``partitions``: as if the table had these in its metadata table; ``added``: as if these were defined, too.
+    """
+    listed = context.config.written_metadata_partitions if partitions is None else partitions
+    table = IndexedTable(Merging(context.config), schema, context.options.index.in_utc)
+    found = definitions_of(context, listed) | {item.name: item for item in added}
+    return next(filter(None, (defined_indexes.why_not(name, found, table) for name in listed)), "")
+
+
+def refuse_undefined(context: TableContext, schema: pa.Schema) -> None:
+    """Raise `UnsupportedTableError` if an index that a user defined cannot be kept, unless the options say that it may be removed."""
+    why = why_undefined(context, schema)
+    if why and not context.options.metadata.remove_unkept:
+        raise _refusal(context, why)
+
+
+def indexed_table(context: TableContext, snapshot: Snapshot, schema: pa.Schema) -> IndexedTable:
+    """What indexes must know of a table with this schema."""
+    return IndexedTable(Merging(snapshot.config, snapshot.evolution), schema, context.options.index.in_utc)
+
+
+def definitions_of(context: TableContext, partitions: Collection[str]) -> dict[str, IndexDefinition]:
+    """The definitions of indexes that a user defined, by partition of the metadata table. Nothing is read if these partitions have none."""
+    if not any(map(defined_indexes.kind_of, partitions)):
+        return {}
+    found = read_definitions(context.storage, context.config.index_defs_path)
+    return {item.name: item for item in found if defined_indexes.kind_of(item.name) is not None}
 
 
 def refuse_changed(context: TableContext) -> None:
@@ -210,13 +250,18 @@ class _MetadataUpdate:
         companion = begin_companion(self.transaction, place, OPERATION, self.slices.own)
         changes = self._changes()
         stats: list[WriteStat] = []
+        defined = self._defined()
         for partition in partitions:
             if self.removed:
-                stats += self._log(place, partition, records_of(changes, partition)) if partition in _OF_CLEANS else ()
+                stats += self._without_files(place, partition, changes)
             elif partition == names.RECORD_INDEX:
                 stats += self._index(place).write(self.engine)
             elif partition == names.BLOOM_FILTERS:
                 stats += self._from_files(place, BloomFilterIndex())
+            elif partition in defined:
+                stats += self._from_files(place, defined[partition])
+            elif defined_indexes.kind_of(partition) is not None:
+                continue  # a service that keeps all rows changes nothing of it
             else:
                 stats += self._log(place, partition, records_of(changes, partition))
         companion.stage(commit_of(stats), keeps=frozenset(partitions))
@@ -227,12 +272,31 @@ class _MetadataUpdate:
             self.transaction, place, self.slices, self.snapshot, self.written, self.replaced, self._instant_ms
         )
 
+    def _without_files(self, place: TablePlace, partition: str, changes: CommitChanges) -> Iterable[WriteStat]:
+        """Write the log files of one partition after files were deleted."""
+        if partition in _OF_CLEANS:
+            return self._log(place, partition, records_of(changes, partition))
+        kind = defined_indexes.kind_of(partition)
+        if kind is None or kind.removed is None:
+            return ()
+        definition = definitions_of(self.transaction.context, [partition])[partition]
+        return self._log(place, partition, kind.removed(definition, self.removed))
+
+    def _defined(self) -> dict[str, FileIndex]:
+        """The indexes that users defined and that this commit changes, by partition of the metadata table."""
+        context, action = self.transaction.context, self.transaction.requested.action
+        table = indexed_table(context, self.snapshot, self.schema)
+        listed = () if self.removed else context.config.written_metadata_partitions
+        found = definitions_of(context, listed)
+        indexes = [defined_indexes.file_index(found[name], table) for name in listed if defined_indexes.kind_of(name)]
+        return {index.partition: index for index in indexes if not (index.of_slices and action in _KEEPING_ROWS)}
+
     def _from_files(self, place: TablePlace, index: FileIndex) -> list[WriteStat]:
         """Write the log files of an index that is made from the written files."""
         context = self.transaction.context
         groups, salt = len(self.slices.pieces(index.partition)), execution.salt_of(self.transaction.nonce)
         update = FileIndexUpdate(self.transaction, place.prefix, index, groups, salt)
-        changes = changes_of(self.snapshot, self.written.stats, self.replaced)
+        changes = changes_of(self.snapshot, self.written.stats, self.replaced, self.written.holders)
         return update.write(self.engine or engine_for(None, context.runtime.executor), changes)
 
     def _changes(self) -> CommitChanges:

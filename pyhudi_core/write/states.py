@@ -275,6 +275,8 @@ def begin(draft: Draft, seen: Timeline | None = None) -> Begun:
     """Finish what dead writers left, then put the instant of an attempt on the timeline. ``seen``: the timeline, if it was just listed."""
     batch, context, operation = draft.filled(), draft.context, draft.request.operation
     metadata_update.refuse_unkept(context)
+    if batch.prepared is not None:
+        metadata_update.refuse_undefined(context, batch.prepared.schema)
     refuse_unfit_table(context)
     if make_if_due(context, batch.engine or engine_for(None, context.runtime.executor, draft.request.spark)):
         draft = renewed(draft)

@@ -224,6 +224,15 @@ def drop_metadata_table(world: TableWorld) -> None:
     world.table().metadata_table.drop()
 
 
+def make_index(world: TableWorld) -> None:
+    """Add a secondary index to a metadata table."""
+    world.table().indexes.create("by_ts", ["ts"])
+
+
+def drop_index(world: TableWorld) -> None:
+    world.table().indexes.drop("by_ts")
+
+
 def take_over_archival(world: TableWorld) -> None:
     world.table().archival.take_over()
 
@@ -369,6 +378,9 @@ CASES: dict[str, Case] = {
     "archival_taken_over": Case(take_over_archival, states.with_interrupted_archival, ARCHIVING, token=False),
     "metadata_table_made": Case(make_metadata_table, options=LITTLE, token=False, ill=True),
     "metadata_table_dropped": Case(drop_metadata_table, states.with_kept_metadata_table, token=False, ill=True),
+    "index_made": Case(make_index, states.with_kept_metadata_table, LITTLE, token=False, ill=True),
+    "index_dropped": Case(drop_index, states.with_secondary_index, LITTLE, token=False, ill=True),
+    "upsert_with_secondary_index": Case(MIXED, states.with_secondary_index, LITTLE),
     "failed_writes": Case(roll_back_failed_writes, states.with_dead_writer, token=False),
     "failed_writes_in_steps": Case(roll_back_in_steps, states.with_dead_writer, token=False),
     "archival_by_a_write": Case(MIXED, states.with_commits_to_archive, {**ARCHIVING, "hoodie.archive.automatic": True}),

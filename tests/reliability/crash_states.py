@@ -96,6 +96,12 @@ def with_kept_metadata_table(world: TableWorld) -> None:
     build(world.table())
 
 
+def with_secondary_index(world: TableWorld) -> None:
+    """As before, with a secondary index."""
+    with_kept_metadata_table(world)
+    world.table().indexes.create("by_ts", ["ts"])
+
+
 def with_dead_writer_of_both(world: TableWorld, verb: str, path: str, expire: bool = True) -> None:
     """As before; a writer died while it wrote its part of the metadata table, or after it had decided."""
     with_kept_metadata_table(world)

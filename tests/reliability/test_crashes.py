@@ -36,7 +36,11 @@ SLOW = {
     for kind in ("object_store", "disk")
     for name in (*IN_METADATA, "dead_writer_of_both", "decided_in_both", "moved_key")
     if (kind, name) != ("disk", "insert_overwrite_table_with_metadata_table")
-} | {("object_store", "metadata_table_made"), ("object_store", "metadata_table_dropped")}
+} | {
+    *(("object_store", name) for name in ("metadata_table_made", "metadata_table_dropped")),
+    *((kind, name) for kind in ("object_store", "disk") for name in ("index_made", "upsert_with_secondary_index")),
+    ("disk", "index_dropped"),
+}
 """Kinds of tables and operations that the quick suite leaves to the slow one: the same lines are crashed in others."""
 
 SETUPS: dict[str, tuple[TableSetup, tuple[str, ...], float]] = {
@@ -177,16 +181,10 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "timeline/properties_file.py:_replace",
         "put_if_absent",
     ): "only after a Hudi writer that died between deleting the properties and creating them",
-    **{
-        (
-            f"transaction/{place}",
-            verb,
-        ): "replaces a file that is there, which test_decisions.py crashes; no operation does so before there are secondary indexes"
-        for place, verb in (
-            ("publication.py:replace_once", "put_if_match"),
-            ("publication.py:replace_once", "put"),
-        )
-    },
+    (
+        "transaction/publication.py:replace_once",
+        "put",
+    ): "replaces a file on a disk, which test_decisions.py crashes, and the slow cases of indexes",
     **{
         (f"transaction/{place}", verb): "of a second place, which test_companion_places.py crashes at every call"
         for place, verb in (

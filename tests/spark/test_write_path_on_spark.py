@@ -95,7 +95,7 @@ def test_keys_of_many_groups_and_partitions_are_found_and_counted_once(spark: An
     assert {key for key, price in found if price == 2.0} == set(changed.column("id").to_pylist())
 
 
-@pytest.mark.row("I5", "I11")
+@pytest.mark.row("I5", "I7", "I11")
 @pytest.mark.parametrize("index", ["RECORD_INDEX", "BLOOM"])
 def test_keys_are_found_by_the_record_index_and_by_bloom_filters(
     spark: Any, location: str, way: str, index: str
@@ -104,6 +104,7 @@ def test_keys_are_found_by_the_record_index_and_by_bloom_filters(
     for first in (0, 20):
         table.bulk_insert(orders(*((n, "ab"[n % 2], 1.0, 1) for n in range(first, first + 20))))
     build(table, names.FILES, names.RECORD_INDEX)
+    table.indexes.create("by_ts", ["ts"], spark=spark)
     table = reopen(table, hoodie__index__type=index)
     moved = frame(spark, orders((1, "b", 9.0, 2), (30, "a", 9.0, 2), (99, "a", 9.0, 2)))
     commit = table.upsert(moved)

@@ -12,7 +12,7 @@ from support.metadata_tables import SCHEMA, assert_metadata_is_true, left_in_met
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError, UnsupportedTableError
-from pyhudi_core.metadata_table.index_definitions import with_statistics
+from pyhudi_core.metadata_table.index_definitions import changed_definitions, of_statistics
 from pyhudi_core.services.index_statements import CreateIndex, DropIndex, ShowIndexes, parse
 from pyhudi_core.transaction import execution
 from pyhudi_core.write import metadata_update
@@ -101,11 +101,11 @@ def test_a_write_beside_a_drop_is_planned_again(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("statement", "error", "said"),
     [
-        ("CREATE INDEX a ON trips (price)", UnsupportedTableError, "secondary_index_a would be a secondary index"),
+        ("CREATE INDEX a ON trips (price)", UnsupportedTableError, "secondary_index_a is on a column of type double"),
         (
             "CREATE INDEX a ON trips USING column_stats (ts) OPTIONS (expr='from_unixtime', format='yyyy')",
             UnsupportedTableError,
-            "expr_index_a would be an expression index",
+            "expr_index_a is of from_unixtime",
         ),
         ("CREATE INDEX a ON trips USING bloom_filters (id)", UnsupportedTableError, "expr_index_a"),
         ("CREATE INDEX a ON trips USING column_stats (ts)", InvalidOptionError, "without an expression"),
@@ -154,7 +154,7 @@ def test_an_index_that_hudi_made_on_a_column_is_shown_with_its_column() -> None:
     table.metadata_table.create(["files"])
     storage = table._home.storage
     item = {"indexName": "expr_index_x", "indexType": "column_stats", "indexFunction": "hour", "sourceFields": ["ts"]}
-    defined = json.loads(with_statistics(None, ["ts"]))
+    defined = json.loads(changed_definitions(None, [of_statistics(["ts"])]))
     defined["indexDefinitions"]["expr_index_x"] = item
     storage.put(".hoodie/.index_defs/index.json", json.dumps(defined).encode())
     data = storage.get(".hoodie/hoodie.properties").replace(b"partitions=files", b"partitions=expr_index_x,files")

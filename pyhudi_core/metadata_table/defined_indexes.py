@@ -1,0 +1,174 @@
+"""Indexes that a user defines on a column: by which definition this release makes one and keeps it true.
+
+Each kind is one `IndexKind`. A build, every commit, the doctor and SQL ask here, so a new kind is added here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.merge.merged_slice import Merging
+from pyhudi_core.metadata_table import expression_index, names
+from pyhudi_core.metadata_table.changes import KEPT
+from pyhudi_core.metadata_table.expression_index import ExpressionIndex
+from pyhudi_core.metadata_table.file_entries import FileIndex
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition
+from pyhudi_core.metadata_table.records import Records
+from pyhudi_core.metadata_table.secondary_index import SecondaryIndex, has_one_text
+from pyhudi_core.options.write_options import MetadataOptions
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedTable:
+    """What an index must know of its table: how slices are merged, the columns without meta columns, and whether all sessions are in UTC."""
+
+    merging: Merging
+    schema: pa.Schema
+    utc: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IndexKind:
+    """One kind of index.
+
+    Attributes:
+        prefix: what names of its partitions of the metadata table begin with.
+        types: the types of a definition (``indexType``) that are kept.
+        needs: partitions that the metadata table must have, too.
+        why_not: why the index of a definition cannot be kept for a table; empty if it can.
+        make: the index of a definition for which nothing speaks against it.
+        define: the definition by the name of its partition, its column and its options.
+        groups: the least number of file groups.
+        removed: what a clean changes, which deleted files (names by partition path); None if it changes nothing.
+    """
+
+    prefix: str
+    types: frozenset[str]
+    needs: frozenset[str]
+    why_not: Callable[[IndexDefinition, IndexedTable], str]
+    make: Callable[[IndexDefinition, IndexedTable], FileIndex]
+    define: Callable[[str, str, Mapping[str, str]], IndexDefinition]
+    groups: Callable[[MetadataOptions], int]
+    removed: Callable[[IndexDefinition, Mapping[str, Sequence[str]]], Records] | None = None
+
+
+def kind_of(partition: str) -> IndexKind | None:
+    """The kind of a partition of the metadata table; None for one that is not defined by a user, or that is not kept."""
+    return next((kind for kind in KINDS if partition.startswith(kind.prefix)), None)
+
+
+def is_kept(partition: str) -> bool:
+    """Whether this release keeps a partition of the metadata table true, if its definition fits."""
+    return partition in KEPT or kind_of(partition) is not None
+
+
+def new_definition(name: str, column: str, using: str, options: Mapping[str, str], table: str = "") -> IndexDefinition:
+    """The definition of a new index. Raises `InvalidOptionError` for a name that is none, and for a type that no kind of index has."""
+    if not _NAME.fullmatch(name):
+        raise InvalidOptionError(
+            f"{name!r} is no name of an index",
+            table=table,
+            hint="Use letters, digits and underscores; the first is a letter.",
+        )
+    kind = next((kind for kind in KINDS if using in kind.types), None)
+    if kind is None:
+        known = sorted(one for kind in KINDS for one in kind.types)
+        raise InvalidOptionError(
+            f"This release makes no index of type {using!r}", table=table, hint=f"It makes: {', '.join(known)}."
+        )
+    return kind.define(kind.prefix + name, column, options)
+
+
+def first_groups(partition: str, options: MetadataOptions) -> int:
+    """The least number of file groups that a new partition has, as Hudi counts."""
+    kind = kind_of(partition)
+    return 1 if kind is None else kind.groups(options)
+
+
+def why_unlisted(partition: str, listed: Iterable[str]) -> str:
+    """Why a table that lists these partitions cannot have this one; empty if it can."""
+    kind = kind_of(partition)
+    missing = sorted((kind.needs if kind else frozenset()) - {*listed})
+    return f"{partition} needs {', '.join(missing)}" if missing else ""
+
+
+def why_not(partition: str, definitions: Mapping[str, IndexDefinition], table: IndexedTable) -> str:
+    """Why a partition of the metadata table cannot be kept true; empty if it can. ``definitions`` by name."""
+    kind, definition = kind_of(partition), definitions.get(partition)
+    if kind is None:
+        return ""
+    if definition is None:
+        return f"{partition} is not in the index definitions"
+    if definition.kind not in kind.types:
+        return f"{partition} is of type {definition.kind or 'nothing'}, which this release does not write"
+    if definition.more:
+        return f"{partition} is on several columns"
+    if definition.column not in table.schema.names:
+        return f"{partition} is on column {definition.column!r}, which the table does not have"
+    return kind.why_not(definition, table)
+
+
+def file_index(definition: IndexDefinition, table: IndexedTable) -> FileIndex:
+    """The index of a definition that `why_not` has nothing against."""
+    kind = kind_of(definition.name)
+    assert kind is not None, f"{definition.name} is of no known kind"
+    return kind.make(definition, table)
+
+
+def _no_secondary(definition: IndexDefinition, table: IndexedTable) -> str:
+    found = table.schema.field(definition.column).type
+    if has_one_text(found):
+        return ""
+    return f"{definition.name} is on a column of type {found}, whose values have other texts in other releases of Hudi"
+
+
+def _secondary(definition: IndexDefinition, table: IndexedTable) -> FileIndex:
+    return SecondaryIndex(
+        definition.name, definition.column, table.merging, table.schema, newer=bool(definition.version)
+    )
+
+
+def _no_expression(definition: IndexDefinition, table: IndexedTable) -> str:
+    column = table.schema.field(definition.column).type
+    why = expression_index.why_not(definition.function, column, definition.options, utc=table.utc)
+    return f"{definition.name} {why}" if why else ""
+
+
+def _expression(definition: IndexDefinition, table: IndexedTable) -> FileIndex:
+    form = expression_index.strftime_of(definition.options.get("format", expression_index.DEFAULT_FORMAT))
+    return ExpressionIndex(definition.name, definition.column, definition.function, form, table.merging, table.schema)
+
+
+def _new_expression(name: str, column: str, options: Mapping[str, str]) -> IndexDefinition:
+    function = options.get("expr", "identity")
+    return IndexDefinition(name, names.COLUMN_STATS, function, column, {**options, "expr": function})
+
+
+KINDS: tuple[IndexKind, ...] = (
+    IndexKind(
+        names.SECONDARY_INDEX_PREFIX,
+        frozenset({"secondary_index"}),
+        frozenset({names.RECORD_INDEX}),
+        _no_secondary,
+        _secondary,
+        lambda name, column, options: IndexDefinition(name, "secondary_index", "identity", column, options),
+        lambda options: options.record_index_least_groups,
+    ),
+    IndexKind(
+        names.EXPRESSION_INDEX_PREFIX,
+        frozenset({names.COLUMN_STATS}),
+        frozenset(),
+        _no_expression,
+        _expression,
+        _new_expression,
+        lambda options: options.column_stats_groups,
+        lambda definition, files: expression_index.removed(definition.column, files),
+    ),
+)
