@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyhudi_dagster.info import HudiAssetInfo as HudiAssetInfo
     from pyhudi_dagster.info import hudi_metadata as hudi_metadata
     from pyhudi_dagster.io_manager import HudiIOManager as HudiIOManager
+    from pyhudi_dagster.lake_component import HudiLakeComponent as HudiLakeComponent
     from pyhudi_dagster.observation_definitions import build_hudi_checks as build_hudi_checks
     from pyhudi_dagster.observation_definitions import build_hudi_timeline_sensor as build_hudi_timeline_sensor
     from pyhudi_dagster.partitions import Backfill as Backfill
@@ -62,6 +63,7 @@ _HOMES = {
     "HudiAutomation": "automation",
     "HudiCheck": "checks",
     "HudiIOManager": "io_manager",
+    "HudiLakeComponent": "lake_component",
     "HudiLakeResource": "resource",
     "HudiPartitions": "partitions",
     "HudiTableDefinition": "translator",

@@ -1,0 +1,152 @@
+"""A lake as a component: YAML makes the same definitions as the functions, and what cannot work is refused at load."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster.components.testing.utils import create_defs_folder_sandbox
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_dagster import HudiLakeComponent, HudiLakeResource
+
+CODE = """
+import pyarrow as pa
+from pyhudi_dagster import Changes
+
+
+def orders(context) -> pa.Table:
+    return pa.table({"id": [1, 2], "day": [context.partition_key] * 2, "ts": [1, 1]})
+
+
+def totals(orders: Changes) -> pa.Table:
+    return orders.to_arrow(columns=["day"]).group_by("day").aggregate([([], "count_all")])
+"""
+ORDERS = {
+    "key": "sales/orders",
+    "python": "tables.py:orders",
+    "record_key": ["id"],
+    "ordering": "ts",
+    "table_type": "merge_on_read",
+    "partitions": {"type": "daily", "column": "day", "start": "2026-01-01"},
+    "services": {
+        "compaction": {"every_commits": 2},
+        "cleaning": {"keep_commits": 20},
+        "clustering": {"cron": "0 3 * * *"},
+    },
+    "pre_commit": {"not_null": ["id"], "holds": ["id > 0"]},
+    "read_optimized": True,
+}
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "dagster_component"
+WEB = {"key": "web/events", "partitions": {"type": "static", "column": "site", "values": ["a", "b"]}}
+
+
+def lake_of(folder: Path, **attributes: Any) -> dg.Definitions:
+    (folder / "tables.py").write_text(CODE)
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(
+            component_cls=HudiLakeComponent,
+            scaffold_params={"warehouse": str(folder / "lake"), "table": "sales/orders", "record_key": "id"},
+            defs_yaml_contents={
+                "type": "pyhudi_dagster.HudiLakeComponent",
+                "attributes": {"warehouse": str(folder / "lake"), **attributes},
+            },
+        )
+        (path / "tables.py").write_text(CODE)
+        with sandbox.load_component_and_build_defs(defs_path=path) as (component, defs):
+            assert isinstance(component, HudiLakeComponent)
+            return defs
+
+
+def test_a_lake_in_yaml_has_assets_services_a_sensor_and_checks(tmp_path: Path) -> None:
+    defs = lake_of(
+        tmp_path,
+        tables=[ORDERS],
+        external=[WEB],
+        timeline_sensor={},
+        services={"quiet_hours": ["08:00-10:00"]},
+        checks=["no_stuck_instants"],
+    )
+    keys = {key.to_user_string() for key in defs.resolve_all_asset_keys()}
+    assert keys == {"sales/orders", "sales/orders_ro", "web/events"}
+    assert {"hudi__services", "hudi__sales__orders__services"} <= {job.name for job in defs.resolve_all_job_defs()}
+    assert {sensor.name for sensor in defs.sensors or ()} == {"hudi__services", "hudi__timeline"}
+    assert [schedule.cron_schedule for schedule in defs.schedules or ()] == ["0 3 * * *"]  # type: ignore[union-attr]
+    result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
+        partition_key="2026-01-02", asset_selection=[dg.AssetKey(["sales", "orders"])]
+    )
+    assert result.success
+    table = HudiLakeResource(warehouse=str(tmp_path / "lake")).table("sales/orders")
+    assert table.scan().count() == 2
+    assert {each.check_name for each in result.get_asset_check_evaluations() if each.passed} >= {"not_null_id"}
+
+
+def test_what_is_scaffolded_loads_and_materializes(tmp_path: Path) -> None:
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(
+            component_cls=HudiLakeComponent,
+            scaffold_params={"warehouse": str(tmp_path), "table": "sales/orders", "record_key": "id"},
+        )
+        with sandbox.load_component_and_build_defs(defs_path=path) as (_, defs):
+            result = defs.resolve_implicit_global_asset_job_def().execute_in_process()
+            assert result.success
+    assert HudiLakeResource(warehouse=str(tmp_path)).table("sales/orders").scan().count() == 1
+
+
+def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.defs_folder_path / "lake"
+        shutil.copytree(EXAMPLE, path)
+        with (
+            sandbox.load_component_and_build_defs(defs_path=path) as (_, defs),
+            dg.DagsterInstance.ephemeral() as instance,
+        ):
+            job = defs.resolve_implicit_global_asset_job_def()
+            for name, key in (("orders", "2026-01-02"), ("orders", "2026-01-03"), ("totals", None)):
+                selection = [dg.AssetKey(["sales", name])]
+                done = job.execute_in_process(instance=instance, partition_key=key, asset_selection=selection)
+                assert done.success
+    lake = HudiLakeResource(warehouse=str(tmp_path / "lake"))
+    assert lake.table("sales/orders").scan().count() == 4
+    totals = lake.table("sales/totals").scan(columns=["day", "amount_sum"]).to_arrow().to_pylist()
+    assert sorted(row["day"] for row in totals) == ["2026-01-02", "2026-01-03"]
+    assert {row["amount_sum"] for row in totals} == {30.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"python": "tables.py:nothing"}, "no function 'nothing'"),
+        ({"python": "absent.py:orders"}, "names no function"),
+        ({"python": "../tables.py:orders"}, "names no function"),
+        ({"partitions": {"type": "daily", "column": "day"}}, "have no start"),
+        ({"services": {"compaction": {}}}, "does not say when"),
+        ({"services": {"compaction": {"every_commits": 2, "cron": "0 3 * * *"}}}, "does not say when"),
+        ({"services": {"compactoin": {"every_commits": 2}}}, "no table service"),
+        ({"table_type": "copy_on_write", "read_optimized": False}, "no log files"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_load_with_what_to_do(
+    tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(Exception, match="defs.yaml") as refused:
+        lake_of(tmp_path, tables=[{**ORDERS, **change}])
+    assert words in next(str(each) for each in chain_of(refused.value) if isinstance(each, InvalidOptionError))
+
+
+def chain_of(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and its causes."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def test_a_typo_in_an_attribute_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="defs.yaml") as refused:
+        lake_of(tmp_path, tables=[{**ORDERS, "recordkey": ["id"]}])
+    assert any("recordkey" in str(each) for each in chain_of(refused.value))
