@@ -135,9 +135,12 @@ class MetadataTableOf:
         Between the two readers list folders; if this process dies there, the table has no metadata table.
         """
         listed = reopened(self.context).config.metadata_partitions
-        kept = [name for name in listed if is_kept(name)]
         self.drop()
-        return self.create(kept or None, spark)
+        return self.make_again(listed, engine_for(None, self.context.runtime.executor, spark))
+
+    def make_again(self, listed: Sequence[str], engine: Engine) -> Built:
+        """Make the partitions of a metadata table that was removed, as far as this release keeps them: the end of `rebuild`, and of a restore."""
+        return self.make([name for name in listed if is_kept(name)] or None, engine)
 
     def _groups(self, partitions: Sequence[str] | None) -> dict[str, int]:
         return metadata_build.asked_for(self.context, partitions)

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import CommitError, CommitStateUnknownError, HudiError
-from pyhudi_core.metadata_table.defined_indexes import is_kept
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services import restore_work
 from pyhudi_core.services.metadata_tables import MetadataTableOf
@@ -229,9 +228,8 @@ def _rebuild(context: TableContext, requested_time: str, engine: Engine) -> str:
     why_not = ""
     try:
         work = restore_work.read(context, requested_time)
-        kept = [name for name in (work.metadata_partitions if work is not None else ()) if is_kept(name)]
-        if kept:
-            MetadataTableOf(reopened(context)).make(kept, engine)
+        if work is not None and work.metadata_partitions:
+            MetadataTableOf(reopened(context)).make_again(work.metadata_partitions, engine)
     except HudiError as error:
         why_not = f"the metadata table could not be built again: {error.message}"
         _log.warning("%s: after the restore %s %s", context.table, requested_time, why_not)
