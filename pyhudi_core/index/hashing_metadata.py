@@ -22,6 +22,8 @@ from pyhudi_core.model.file_names import join
 from pyhudi_core.storage.base import Storage
 
 FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
+PARTITION_NUMBERS = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
+"""Where Hudi 1.1 and newer keep numbers of simple buckets by partition (``hoodie.bucket.index.partition.expressions``)."""
 FIRST = "00000000000000"
 """Stands for the instant of the first metadata of a partition."""
 LARGEST = 0x7FFFFFFF
@@ -89,6 +91,11 @@ def is_consistent(storage: Storage) -> bool:
     """Whether the table has such metadata."""
     found = storage.list_folder(FOLDER)
     return bool(found.objects or found.folders)
+
+
+def has_partition_numbers(storage: Storage) -> bool:
+    """Whether partitions of the table have their own numbers of simple buckets."""
+    return bool(storage.list_folder(PARTITION_NUMBERS).objects)
 
 
 def load(storage: Storage, partition: str, has_completed: Callable[[str], bool]) -> HashingMetadata | None:

@@ -14,7 +14,7 @@ from pyhudi_core.index.choice import INDEX_KEY, Facts, IndexChoice, IndexType, c
 from pyhudi_core.index.consistent import ConsistentIndex
 from pyhudi_core.index.elsewhere import OneRowAKey
 from pyhudi_core.index.files import FilesIndex
-from pyhudi_core.index.hashing_metadata import HashingMetadata, is_consistent, load, make
+from pyhudi_core.index.hashing_metadata import HashingMetadata, has_partition_numbers, is_consistent, load, make
 from pyhudi_core.index.key_files import FileLookUp
 from pyhudi_core.index.listed_filters import ListedFilters
 from pyhudi_core.index.record_index import RecordIndex
@@ -109,6 +109,12 @@ def refuse_other_buckets(
 
     The newest commit that says it decides; Hudi's commits do not. An operation that replaces all file groups may have other buckets.
     """
+    if not consistent and has_partition_numbers(context.storage):
+        raise UnsupportedTableError(
+            "The partitions of the table have their own numbers of buckets (hoodie.bucket.index.partition.expressions)",
+            table=context.table,
+            hint="It can be read here; write to it with Hudi. Nothing was changed.",
+        )
     if operation is OperationType.INSERT_OVERWRITE_TABLE:
         return
     mine = _buckets(context, consistent=consistent)
@@ -117,12 +123,12 @@ def refuse_other_buckets(
     if known != mine:
         number, _, fields = known.partition(":")
         hint = f"Set hoodie.bucket.index.num.buckets={number} and hoodie.bucket.index.hash.field={fields}. {ANEW}"
+        if number == CONSISTENT:
+            hint = f"Set hoodie.bucket.index.hash.field={fields}, and no other bucket engine."
         raise UnsupportedTableError(
             f"The table has {number} buckets in a partition, by the hash of {fields}; this write has {mine.replace(':', ', by ')}",
             table=context.table,
-            hint=hint
-            if number != CONSISTENT
-            else f"Set hoodie.bucket.index.hash.field={fields}, and no other bucket engine.",
+            hint=hint,
         )
 
 

@@ -50,7 +50,9 @@ def opened(path: Path) -> hudi.HudiTable:
 
 
 def ring(path: Path, partition: str) -> list[str]:
-    found = load(opened(path)._home.storage, partition, lambda _: False)
+    table = opened(path)
+    completed = {instant.requested_time for instant in table.timeline.commits}
+    found = load(table._home.storage, partition, completed.__contains__)
     assert found is not None
     return [found.instant, *found.file_ids]
 

@@ -230,6 +230,18 @@ def test_too_few_buckets_for_a_table_of_hudi_are_refused(tmp_path: Path) -> None
         table.upsert(table.scan(columns=table.schema.names).to_arrow())
 
 
+@pytest.mark.parametrize("verb", ["upsert", "insert_overwrite_table"])
+def test_a_table_whose_partitions_have_their_own_numbers_of_buckets_is_refused(verb: str) -> None:
+    """Hudi 1.1 and newer keep them apart from the commits."""
+    table = made("MERGE_ON_READ")
+    table.upsert(orders((1, "a", 1.0, 1)))
+    folder = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
+    table._home.context().storage.put(f"{folder}/00000000000000.hashing_config", b"{}")
+    with pytest.raises(UnsupportedTableError, match="partition.expressions"):
+        getattr(table, verb)(orders((1, "a", 2.0, 2)))
+    assert rows(table, "price") == [(1.0,)]
+
+
 def test_a_table_without_buckets_is_refused() -> None:
     plain = hudi.create_table(f"memory://buckets/{uuid4()}", orders().schema, "id", "day")
     plain.upsert(orders((1, "a", 1.0, 1)))
