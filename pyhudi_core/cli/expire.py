@@ -6,7 +6,7 @@ import json
 
 import click
 
-from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
+from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe, table_option
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.expiry import ExpiryResult
 from pyhudi_core.services.expiry_planning import ExpiryPlan
@@ -19,13 +19,7 @@ from pyhudi_core.services.expiry_planning import ExpiryPlan
     "--days", type=click.IntRange(min=1), help="The days to keep (hoodie.partition.ttl.strategy.days.retain)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option(
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="An option, such as hoodie.partition.ttl.management.strategy.type; may be repeated.",
-)
+@table_option("hoodie.partition.ttl.management.strategy.type")
 @click.pass_context
 def expire(
     context: click.Context,
@@ -34,13 +28,12 @@ def expire(
     only_plan: bool,
     days: int | None,
     as_json: bool,
-    options: tuple[str, ...],
+    options: dict[str, str],
 ) -> None:
     """Delete the expired partitions of the table at LOCATION. Exit code 0: done, or nothing to do; 2: it failed."""
     with reporting_errors(context):
-        given = dict(text.partition("=")[::2] for text in options)
         kept = {} if days is None else {"hoodie.partition.ttl.strategy.days.retain": str(days)}
-        service = open_table(location, storage_options, options=given | kept).expiry
+        service = open_table(location, storage_options, options=options | kept).expiry
         if only_plan:
             planned = service.plan()
             parts = [{"path": item.path, "since": item.since, "bytes": item.size} for item in planned.partitions]

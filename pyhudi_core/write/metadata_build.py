@@ -86,7 +86,8 @@ def make_if_due(context: TableContext, engine: Engine) -> bool:
     """Make the metadata table that the options ask for, before a write, if the table has none. Returns whether one was made.
 
     While another program writes there cannot be one; then the write goes on without, and the next write tries again. A
-    metadata table that is there gets no other partition, so an option that asks for one is warned about. Raises as `build_partitions`.
+    metadata table that is there gets no other partition, so an option that asks for one is warned about; so is one that asks for a partition of a
+    metadata table that no option makes. Raises as `build_partitions`.
     """
     options, listed = context.options.metadata, context.config.metadata_partitions
     for asked, name in ((options.record_index, names.RECORD_INDEX), (options.bloom_filters, names.BLOOM_FILTERS)):
@@ -96,6 +97,12 @@ def make_if_due(context: TableContext, engine: Engine) -> bool:
                 " `pyhudi metadata LOCATION create --index %s` adds it",
                 context.table,
                 name,
+                name,
+            )
+        elif asked and not listed and not options.enable:
+            _log.warning(
+                "%s gets no %s: without hoodie.metadata.enable=true a write makes no metadata table",
+                context.table,
                 name,
             )
     if not options.enable or listed:

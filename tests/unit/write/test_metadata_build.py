@@ -94,6 +94,15 @@ def test_a_partition_is_added_later_and_is_true(location: str) -> None:
 
 
 @pytest.mark.row("I14")
+def test_an_index_of_a_metadata_table_that_no_option_makes_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    options = {"hoodie.metadata.enable": "false", "hoodie.metadata.record.index.enable": "true"}
+    table = made(f"memory://{uuid.uuid4().hex}/t", options)
+    table.insert(rows(0, 5))
+    assert "gets no record_index: without hoodie.metadata.enable=true" in caplog.text
+    assert not table.config.metadata_partitions
+
+
+@pytest.mark.row("I14")
 def test_a_record_index_that_is_asked_for_too_late_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     """The option counts for a new metadata table. Without a warning the user would believe that there is one."""
     location = f"memory://{uuid.uuid4().hex}/t"
