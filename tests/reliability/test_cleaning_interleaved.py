@@ -85,7 +85,7 @@ def travel(world: TableWorld) -> object:
 
 def holds(*expected: Row) -> Callable[[TableWorld, History], None]:
     def check(world: TableWorld, history: History) -> None:
-        assert not list(history.of("fail")), history
+        assert not list(history.of("failed")), history
         assert rows_of(world.table()) == tuple(sorted(expected))
         found = world.table().check()
         assert not [f for f in found.findings if f.severity.value == "error"], found.findings

@@ -86,7 +86,7 @@ def holds(before: tuple[Row, ...], after: tuple[Row, ...]) -> Callable[[TableWor
     """The rows are ``after`` if the second actor's write was committed, else ``before``; and the table can be clustered."""
 
     def check(world: TableWorld, history: History) -> None:
-        assert not list(history.of("fail")), history
+        assert not list(history.of("failed")), history
         committed = not isinstance(history.result("b"), Exception)
         expected = tuple(sorted(after if committed else before))
         table = world.table()

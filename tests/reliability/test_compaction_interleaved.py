@@ -65,7 +65,7 @@ def overwrite(world: TableWorld) -> object:
 
 def holds(*expected: Row, completions: int | None = None) -> Callable[[TableWorld, History], None]:
     def check(world: TableWorld, history: History) -> None:
-        assert not list(history.of("fail")), history
+        assert not list(history.of("failed")), history
         table = world.table()
         assert rows_of(table) == tuple(sorted(expected))
         compactions = [i for i in table.timeline.commits if i.action is Action.COMMIT]

@@ -50,7 +50,7 @@ def finished(world: TableWorld) -> None:
 
 def it_is_true(*keys: int) -> Callable[[TableWorld, History], None]:
     def check(world: TableWorld, history: History) -> None:
-        assert not history.of("fail"), [str(event.value) for event in history.of("fail")]
+        assert not history.of("failed"), [str(event.value) for event in history.of("failed")]
         assert_metadata_is_true(world.table())
         world.wait()
         finished(world)

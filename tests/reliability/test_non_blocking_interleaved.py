@@ -74,7 +74,7 @@ def leaves(*outcomes: tuple[Row, ...], at_once: bool = True) -> Check:
     """The check: both have ended well, ``at_once`` without planning again, and the rows are one of the outcomes, also after a compaction."""
 
     def check(world: TableWorld, history: History) -> None:
-        assert not list(history.of("fail")), history
+        assert not list(history.of("failed")), history
         commits = [event.value for event in history.of("ok") if isinstance(event.value, Commit)]
         assert not at_once or [commit.retries for commit in commits] == [0] * len(commits)
         found = rows_of(world.table())

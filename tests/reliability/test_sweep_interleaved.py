@@ -77,7 +77,7 @@ def losing(act: Act) -> Act:
 
 def holds(*expected: Row) -> Callable[[TableWorld, History], None]:
     def check(world: TableWorld, history: History) -> None:
-        assert not list(history.of("fail")), history
+        assert not list(history.of("failed")), history
         found = world.table().check()
         assert not [f for f in found.findings if f.severity.value == "error"], found.findings
         world.wait()

@@ -67,7 +67,7 @@ def as_a_program_that_does_not_know(monkeypatch: pytest.MonkeyPatch, write: Call
 
 
 @pytest.mark.row("I14", "N10")
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", ["cow", pytest.param("mor", marks=pytest.mark.slow)])
 def test_indexes_are_planned_built_and_true(kind: str) -> None:
     table = made(kind)
     plan = table.indexing.plan(INDEXES)
@@ -107,6 +107,7 @@ def test_plan_and_completed_instant_are_those_of_release_1_0() -> None:
     assert done == {"version": 1, "operationType": None, "indexPartitionInfos": [info]}
 
 
+@pytest.mark.slow
 def test_a_table_without_a_metadata_table_gets_its_files_first() -> None:
     table = hudi.create_table(f"memory://{uuid.uuid4().hex}/t", SCHEMA, "id", "day", ordering="ts", options=SMALL)
     assert "no commit yet" in table.indexing.plan(["record_index"]).why_not
@@ -118,7 +119,7 @@ def test_a_table_without_a_metadata_table_gets_its_files_first() -> None:
 
 
 @pytest.mark.row("I14", "L5")
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", ["cow", pytest.param("mor", marks=pytest.mark.slow)])
 def test_what_is_written_while_indexes_are_built_is_in_them(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(kind)
 
@@ -169,6 +170,7 @@ def test_a_commit_that_added_no_entries_ends_the_build_gracefully(monkeypatch: p
     assert_metadata_is_true(table)
 
 
+@pytest.mark.slow
 def test_a_run_begins_again_after_a_commit_that_added_no_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     table = made()
     write = lambda: table.upsert(rows(35, 50))  # noqa: E731
@@ -263,6 +265,7 @@ def foreign_plan(table: hudi.HudiTable, time: str, partition: str, *, begun: boo
         properties_file.update(storage, {metadata_removal.INFLIGHT: partition}, "by Hudi")
 
 
+@pytest.mark.slow
 @pytest.mark.row("N10")
 def test_a_plan_of_hudi_is_executed() -> None:
     table = made()
@@ -309,6 +312,7 @@ def test_a_damaged_plan_is_no_plan() -> None:
         decode(b"", "x.requested")
 
 
+@pytest.mark.slow
 def test_a_planned_indexing_holds_cleaning_back_but_not_writers() -> None:
     table = made(**{"hoodie.clean.commits.retained": 1})
     table.indexing.schedule(["record_index"])
@@ -321,6 +325,7 @@ def test_a_planned_indexing_holds_cleaning_back_but_not_writers() -> None:
     assert_metadata_is_true(table)
 
 
+@pytest.mark.slow
 def test_an_indexing_that_is_executed_holds_archival_back_and_a_planned_one_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
