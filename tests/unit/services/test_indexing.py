@@ -21,6 +21,8 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.defined_indexes import new_definition
+from pyhudi_core.metadata_table.index_definitions import changed_definitions
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.services.indexing_plan import decode
@@ -271,6 +273,34 @@ def test_a_plan_of_hudi_is_executed() -> None:
     table = made()
     foreign_plan(table, "20261101000000000", "record_index")
     assert table.indexing.execute().names == ("record_index",)
+    assert_metadata_is_true(table)
+
+
+@pytest.mark.row("I14", "N10")
+@pytest.mark.parametrize(
+    ("name", "kind", "options"),
+    [("x", "secondary_index", {}), pytest.param("y", "column_stats", {"expr": "lower"}, marks=pytest.mark.slow)],
+)
+def test_an_index_on_a_column_that_hudi_planned_is_built_beside_writers(
+    name: str, kind: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hudi defines such an index before it plans it. The service asks the kinds that are registered, and knows none by name."""
+    table = made()
+    table.indexing.run(partitions=["record_index"])
+    definition = new_definition(name, "day", kind, options)
+    table._home.storage.put(".hoodie/.index_defs/index.json", changed_definitions(None, [definition]))
+    foreign_plan(table, "20261101000000000", definition.name)
+
+    def write() -> None:
+        assert table.config.metadata_partitions_inflight == (definition.name,)
+        table.upsert(rows(35, 50))
+        table.delete(rows(0, 3).select(["id", "day"]))
+
+    beside(monkeypatch, write)
+    assert table.indexing.execute().names == (definition.name,)
+    assert table.check().ok, table.check().findings
+    assert_metadata_is_true(table)
+    table.upsert(rows(45, 55))
     assert_metadata_is_true(table)
 
 
