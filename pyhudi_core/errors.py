@@ -17,6 +17,7 @@ HudiError
 │   ├─ CommitConflictError
 │   │   └─ EarlyConflictError
 │   ├─ CommitRequirementError
+│   ├─ ErasureRefusedError
 │   ├─ PreCommitError
 │   ├─ CommitAbortedError
 │   └─ CommitStateUnknownError
@@ -194,6 +195,10 @@ class CommitRequirementError(CommitError):
     def __init__(self, message: str, *, requirement: object = None, **fields: str | None) -> None:
         super().__init__(message, **fields)
         self.requirement = requirement
+
+
+class ErasureRefusedError(CommitError):
+    """Keys cannot be erased, because savepoints, slow readers or pending instants need older files; nothing was written. The message names them."""
 
 
 class PreCommitError(CommitError):

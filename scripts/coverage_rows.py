@@ -339,7 +339,10 @@ ROWS: dict[str, dict[str, Row]] = {
         "U6": Row("A write that lost several times reserves its file groups, and other writers wait"),
         "U7": Row("Conflicts are explained, and a commit can be tried without committing"),
         "U8": Row("A read-optimized query that reports its age and what it omits, or refuses"),
-        "U9": Row("", "Verified erasure: delete, compact, clean, then search for the bytes"),
+        "U9": Row(
+            "Verified erasure: delete, compact, clean, then search for the bytes; a report with digests",
+            "tables with change logs",
+        ),
         "U10": Row("A Dagster sensor by completion times, which reports every commit once"),
         "U11": Row(
             "Table services as Dagster jobs, schedules and a sensor: dry runs, a reason for every no, one executor of a plan; "

@@ -11,6 +11,7 @@ from pyhudi_core.cli.check import check
 from pyhudi_core.cli.clean import clean
 from pyhudi_core.cli.cluster import cluster
 from pyhudi_core.cli.compact import compact
+from pyhudi_core.cli.erase import erase
 from pyhudi_core.cli.expire import expire
 from pyhudi_core.cli.index import index, sql
 from pyhudi_core.cli.log_compact import log_compact
@@ -53,6 +54,7 @@ _COMMANDS = (  # one a line
     clean,
     cluster,
     compact,
+    erase,
     expire,
     log_compact,
     index,

@@ -13,6 +13,7 @@ from pyhudi_core.services.cleaning import Cleaning
 from pyhudi_core.services.clustering import Clustering
 from pyhudi_core.services.compaction import Compaction
 from pyhudi_core.services.duplicate_removal import Duplicates
+from pyhudi_core.services.erasure import Erasure
 from pyhudi_core.services.expiry import Expiry
 from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_core.services.indexes import Indexes
@@ -117,6 +118,11 @@ class TableServices:
     def expiry(self) -> Expiry:
         """The service that deletes partitions that have expired (Hudi's partition TTL): ``plan()`` and ``run()``."""
         return Expiry(self._home.context())
+
+    @property
+    def erasure(self) -> Erasure:
+        """Erases rows and all that is left of their keys, with a proof: ``plan(keys)``, ``run(keys)`` and ``verify(keys)``."""
+        return Erasure(self._home.context())
 
     @property
     def sweep(self) -> Sweep:

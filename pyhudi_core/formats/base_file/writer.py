@@ -57,7 +57,7 @@ class BaseFileWriter:
         schema: the five meta columns first, then the table's columns.
         avro_schema: the same as Avro text, for the footer.
         bloom: the filter to add new keys to and to write, or its builder; None writes none.
-        codec: "snappy", "zstd", "gzip" or "none"; ``codec_level`` is the codec's own level.
+        codec: "snappy", "zstd", "gzip", or "none" (Hudi says "uncompressed"); ``codec_level`` is the codec's own level.
         row_group_rows: maximum rows of a row group.
         row_group_bytes: approximate size of a row group in the file.
     """
@@ -88,7 +88,7 @@ class BaseFileWriter:
         self._max_key: str | None = None
         self._start = stream.tell()
         self._schema = schema
-        self._codec = (codec, codec_level)
+        self._codec = ("none" if codec == "uncompressed" else codec, codec_level)
         self._writer: pq.ParquetWriter | None = None
         self._metadata: list[pq.FileMetaData] = []
         self._with_nan: set[str] = set()
@@ -123,11 +123,12 @@ class BaseFileWriter:
             return
         if self._bloom is not None:
             self._bloom.add(keys)
-        bounds = pc.min_max(keys)
-        self.seed_keys(bounds["min"].as_py(), bounds["max"].as_py())
+        self.bound_keys(keys)
 
-    def seed_keys(self, min_key: str | None, max_key: str | None) -> None:
-        """Widen the key range by a known key, such as that of the file that is rewritten."""
+    def bound_keys(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Widen the key range by the record keys of rows whose keys the bloom filter has."""
+        bounds = pc.min_max(keys)
+        min_key, max_key = bounds["min"].as_py(), bounds["max"].as_py()
         if min_key is not None:
             self._min_key = min_key if self._min_key is None else min(self._min_key, min_key, key=_utf8)
         if max_key is not None:

@@ -64,10 +64,8 @@ class NewFile:
             row_group_rows=settings.row_group_rows,
             row_group_bytes=settings.row_group_bytes,
         )
-        if previous is not None:
-            writer.seed_keys(previous.min_key, previous.max_key)
-        # All keys of the old file are added again if it has no key range, or no filter that is large enough.
-        unknown = previous is not None and (known is None or previous.min_key is None)
+        # All keys of the old file are added again if it has no filter that is large enough.
+        unknown = previous is not None and known is None
         return cls(context, partition, name, output, writer, unknown)
 
     @property
@@ -76,8 +74,9 @@ class NewFile:
 
     def keep(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Write rows of the previous file as they are, but for the name of the file."""
-        if self.keys_unknown:
-            self.writer.add_keys(rows.column(RECORD_KEY))
+        # The key range is that of the rows: a key that was deleted must not stay as an end of it.
+        keys = rows.column(RECORD_KEY)
+        self.writer.add_keys(keys) if self.keys_unknown else self.writer.bound_keys(keys)
         self.writer.write(self._named(rows))
 
     def adopt(self, rows: pa.RecordBatch) -> None:

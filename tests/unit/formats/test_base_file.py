@@ -114,18 +114,18 @@ def test_a_file_without_rows_can_be_read() -> None:
     assert reader.schema == SCHEMA
 
 
-def test_keys_range_over_the_bytes_of_utf8_and_over_the_seed() -> None:
+def test_keys_range_over_the_bytes_of_utf8_and_over_kept_rows() -> None:
     out = io.BytesIO()
     writer = BaseFileWriter(out, SCHEMA, avro_schema="{}", bloom=None)
     writer.add_keys(pa.array(["b", "\uffff", "\U00010000"]))
     writer.add_keys(pa.array([], pa.string()))
-    writer.seed_keys("c", "d")
-    writer.seed_keys(None, None)
+    writer.bound_keys(pa.array(["c", "d"]))
+    writer.bound_keys(pa.nulls(1, pa.string()))
     stats = writer.close()
     # UTF-16 would put the character of two surrogates first.
     assert (stats.min_key, stats.max_key) == ("b", "\U00010000")
     other = BaseFileWriter(io.BytesIO(), SCHEMA, avro_schema="{}", bloom=None)
-    other.seed_keys("c", "d")
+    other.bound_keys(pa.array(["c", "d"]))
     other.add_keys(pa.array(["a"]))
     assert other.close().min_key == "a"
 

@@ -55,7 +55,7 @@ def _write(storage: MemoryStorage, path: str, keys: list[str], key_range: tuple[
     if key_range is None:
         writer.add_keys(pa.array(keys))
     else:
-        writer.seed_keys(*key_range)
+        writer.bound_keys(pa.array(key_range, pa.string()))
     writer.close()
     output.close()
 

@@ -1,0 +1,236 @@
+"""Erasure: rows are deleted, and then no file of the table holds their keys any more; a report with digests says so.
+
+``run`` deletes the rows, compacts the logs, deletes every older file slice and every file that belongs to nobody, makes the metadata table anew, and
+examines all that is left (``services/erasure_proof.py``). Each step is a commit or a service of its own, so a process that dies between two of them
+leaves a correct table, and the next run goes on.
+
+Older states cannot be read afterwards. So an erasure is refused, before anything is written, by all that promises them: savepoints, slow readers
+(``pyhudi.clean.keep.seconds``) and pending instants. `ErasureRefusedError` names them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi_core.engine.local import as_table
+from pyhudi_core.errors import ErasureRefusedError, InvalidOptionError, UnsupportedTableError
+from pyhudi_core.metadata_table.changes import KEPT
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.properties import TableType
+from pyhudi_core.model.record_key import record_keys
+from pyhudi_core.model.schema_cast import cast_batch
+from pyhudi_core.read import lookups
+from pyhudi_core.services.cleaning import Cleaning
+from pyhudi_core.services.cleaning_rules import BY_VERSIONS
+from pyhudi_core.services.compaction import Compaction
+from pyhudi_core.services.erasure_proof import ErasureProof, examine
+from pyhudi_core.services.metadata_tables import MetadataTableOf
+from pyhudi_core.services.service import Figures
+from pyhudi_core.services.sweep import Sweep
+from pyhudi_core.timeline.savepoints import read_savepoints
+from pyhudi_core.transaction.commit import Gate, ask_gate
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.home import reopened
+from pyhudi_core.write import operations
+from pyhudi_core.write.states import load
+
+
+@dataclass(frozen=True, slots=True)
+class ErasurePlan:
+    """What an erasure would do; false if no file holds one of the keys.
+
+    Attributes:
+        keys: how many different keys.
+        rows: how many rows readers see now.
+        holders: the files and places that hold keys now.
+        refused_by: what keeps the erasure from being possible, by name.
+    """
+
+    keys: int
+    rows: int
+    holders: tuple[str, ...] = ()
+    refused_by: tuple[str, ...] = ()
+
+    @property
+    def figures(self) -> Figures:
+        """Keys, rows, and the places that hold them."""
+        return {"keys": self.keys, "rows": self.rows, "holders": len(self.holders)}
+
+    def __bool__(self) -> bool:
+        return bool(self.holders)
+
+    def __str__(self) -> str:
+        if not self:
+            return f"Nothing to erase: no file holds any of {self.keys:,} keys"
+        refused = f"; refused by {', '.join(self.refused_by)}" if self.refused_by else ""
+        return f"Erase {self.rows:,} rows of {self.keys:,} keys from {len(self.holders):,} places{refused}"
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureReport:
+    """What an erasure did, and the proof; true if no key is left.
+
+    Attributes:
+        table: the location.
+        keys: how many keys, and ``keys_sha256`` the digest of their sorted texts, one on each line.
+        rows: how many rows were deleted.
+        instants: the requested times of the commits and services that did it.
+        gone: files that held keys before and are gone.
+        proof: what was examined afterwards.
+        time: when it was examined, as an instant time.
+    """
+
+    table: str
+    keys: int
+    keys_sha256: str
+    rows: int
+    instants: tuple[str, ...]
+    gone: tuple[str, ...]
+    proof: ErasureProof
+    time: str
+
+    def __bool__(self) -> bool:
+        return bool(self.proof)
+
+    def __str__(self) -> str:
+        return f"Erased {self.rows:,} rows of {self.keys:,} keys; {len(self.gone):,} files that held them are gone. {self.proof}"
+
+    def to_json(self) -> str:
+        """The report as JSON; ``sha256`` is the digest of the rest, as sorted JSON. No key is in it."""
+        found: dict[str, Any] = {**asdict(self), "complete": bool(self)}
+        text = json.dumps(found, sort_keys=True)
+        return json.dumps({**found, "sha256": hashlib.sha256(text.encode()).hexdigest()}, indent=2)
+
+
+class Erasure:
+    """Erases rows of one table: ``plan(keys)``, ``run(keys)`` and ``verify(keys)``. ``keys`` hold the key columns, as for `HudiTable.lookup`."""
+
+    def __init__(self, context: TableContext) -> None:
+        self.context = context
+
+    def plan(self, keys: object) -> ErasurePlan:
+        """What would be erased now, and what refuses it. Reads the keys of every file, and changes nothing.
+
+        Raises `UnsupportedTableError` for tables with change logs or without meta columns, and `InvalidOptionError` for no keys.
+        """
+        texts = self._texts(keys)
+        rows = lookups.lookup(self.context, keys, self._columns).to_arrow().num_rows
+        holders = self._examine(texts)
+        return ErasurePlan(len(texts), rows, holders, self._refused_by(frozenset(holders)))
+
+    def verify(self, keys: object) -> ErasureProof:
+        """Whether a file, an index or the history of the table holds one of the keys now. Raises as `plan`."""
+        return examine(self.context, self._texts(keys))
+
+    def run(
+        self, keys: object, spark: Any = None, gate: Gate | None = None, extra_metadata: Mapping[str, str] | None = None
+    ) -> ErasureReport:
+        """Delete the rows and all that is left of their keys, and examine the table. Not complete if the report is false: `proof` says what is left.
+
+        Raises `ErasureRefusedError` before anything is written, and what the steps raise; then call it again.
+        """
+        planned, texts = self.plan(keys), self._texts(keys)
+        if planned.refused_by:
+            raise ErasureRefusedError(
+                f"Older states are promised, so the keys cannot be erased: {', '.join(planned.refused_by)}",
+                table=self.context.table,
+                hint="Delete the savepoints, end the pending instants, or set pyhudi.clean.keep.seconds=0; then erase again. Nothing was written.",
+            )
+        ask_gate(gate, self.context, "to erase rows")
+        instants = self._steps(keys, spark, extra_metadata or {}) if planned else []
+        context = reopened(self.context)
+        proof = examine(context, texts)
+        digest = hashlib.sha256("\n".join(sorted(texts.to_pylist())).encode()).hexdigest()
+        left = {file.path for file in proof.files}
+        gone = tuple(path for path in planned.holders if path not in left)
+        return ErasureReport(
+            context.table, len(texts), digest, planned.rows, tuple(instants), gone, proof, context.now()
+        )
+
+    def _steps(self, keys: object, spark: Any, extra: Mapping[str, str]) -> list[str]:
+        """Delete, compact, clean, sweep, and make the metadata table anew."""
+        rows = lookups.lookup(self.context, keys, self._columns).to_arrow()
+        done = [operations.run(self.context, OperationType.DELETE, rows, extra, spark).instant] if len(rows) else []
+        if self.context.config.table_type is TableType.MERGE_ON_READ:
+            compacted = Compaction(_with_all(reopened(self.context))).run(spark)
+            done += [instant.requested_time for instant in compacted.instants]
+        cleaned = Cleaning(_with_all(reopened(self.context))).run(spark)
+        done += [instant.requested_time for instant in cleaned.instants]
+        Sweep(_with_all(reopened(self.context))).run(spark)
+        metadata = MetadataTableOf(reopened(self.context))
+        if metadata.partitions:
+            metadata.rebuild(spark)
+        return [time for time in done if time]
+
+    @property
+    def _columns(self) -> list[str]:
+        config = self.context.config
+        return list(dict.fromkeys((*config.record_key_fields, *config.partition_fields)))
+
+    def _texts(self, keys: object) -> pa.Array:
+        """The record keys, each once."""
+        config = self.context.config
+        if config.cdc_enabled or not config.populate_meta_fields or not config.record_key_fields:
+            why = "writes change logs, which hold deleted rows" if config.cdc_enabled else "does not store record keys"
+            raise UnsupportedTableError(
+                f"Keys cannot be erased from a table that {why}",
+                table=self.context.table,
+                hint="Rewrite the table without the rows, into a new one.",
+            )
+        given = as_table(keys)
+        schema = load(self.context).schema
+        names = [name for name in config.record_key_fields if name in given.schema.names]
+        if not given.num_rows or len(names) < len(config.record_key_fields):
+            raise InvalidOptionError(
+                f"The keys to erase need rows and the columns {', '.join(config.record_key_fields)}",
+                table=self.context.table,
+                hint=f"For example pa.table({{{config.record_key_fields[0]!r}: [...]}}).",
+            )
+        wanted = pa.schema([schema.field(name) for name in names])
+        [batch] = given.select(names).combine_chunks().to_batches()
+        return record_keys(cast_batch(batch, wanted), config).unique()
+
+    def _examine(self, texts: pa.Array) -> tuple[str, ...]:
+        proof = examine(self.context, texts)
+        return (*proof.found, *proof.unread)
+
+    def _refused_by(self, holders: frozenset[str]) -> tuple[str, ...]:
+        """What promises the files that hold keys, or needs them."""
+        context, timeline = self.context, self.context.folder.load()
+        saved = [
+            f"savepoint {savepoint.instant}"
+            for savepoint in read_savepoints(context.folder, timeline)
+            if holders & savepoint.paths
+        ]
+        pending = [f"pending {instant.action} {instant.requested_time}" for instant in timeline.pending]
+        seconds = context.options.cleaning.keep_seconds
+        readers = [f"readers of the last {seconds} seconds (pyhudi.clean.keep.seconds)"] if seconds else []
+        foreign = sorted(set(context.config.metadata_partitions) - KEPT)
+        indexes = [f"index {name}, which cannot be made anew" for name in foreign]
+        return (*saved, *pending, *readers, *indexes) if holders else ()
+
+
+def _with_all(context: TableContext) -> TableContext:
+    """The same table with options by which every group is compacted, every older slice deleted, and every file of nobody swept."""
+    options = context.options
+    chosen = replace(
+        options,
+        compaction=replace(options.compaction, strategy="unbounded"),
+        cleaning=replace(
+            options.cleaning,
+            policy=BY_VERSIONS,
+            file_versions=1,
+            partitions="",
+            partition_regex="",
+            max_files=0,
+            incremental=False,
+        ),
+        upkeep=replace(options.upkeep, sweep_age_minutes=0),
+    )
+    return replace(context, protocol=replace(context.protocol, options=chosen))

@@ -1,0 +1,183 @@
+"""Where a table still holds record keys: every file of it is examined, whether a commit names it or not, and its digest is taken.
+
+- Base files: the key column, and the key range in the footer. Log files: every entry, deletes too. Change logs are not read, and count as found.
+- Indexes (the files of the metadata table, old slices too): every entry that is named by a key, or ends with it as secondary indexes have it; and
+  the text of keys with at least `LONG` letters anywhere in an entry. Shorter ones would be found in other numbers.
+- History: the extra metadata of active and archived commits (without what this package itself notes there), and the comments of savepoints. The rest
+  of them names files, and holds no values of rows. A short key counts only as a whole text.
+
+A file that cannot be read is reported, and then nothing is proved. Bits of bloom filters are no bytes of a key, and are not looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import HudiError
+from pyhudi_core.file_groups.slice import LogFile
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.formats.hfile import HFileReader
+from pyhudi_core.formats.log.blocks import BlockType
+from pyhudi_core.formats.log.reader import LogReader
+from pyhudi_core.merge.log_scan import LogColumns, LogScan
+from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
+from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
+from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.storage.base import ObjectInfo, Storage
+from pyhudi_core.timeline.savepoints import read_savepoints
+from pyhudi_core.transaction.context import TableContext
+
+LONG = 8
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One file. ``sha256`` is the digest of its bytes, as hexadecimal digits; ``path`` is relative to the table."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureProof:
+    """What an examination found; true if no key is left and everything could be read.
+
+    Attributes:
+        files: every examined file, with its digest.
+        found: the files, and the instants of the history, that hold a key.
+        unread: what could not be examined, with the reason.
+        instants: how many commits of the history were examined.
+    """
+
+    files: tuple[Examined, ...] = ()
+    found: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    instants: int = 0
+
+    def __bool__(self) -> bool:
+        return not self.found and not self.unread
+
+    def __str__(self) -> str:
+        if self:
+            return f"No key is left in {len(self.files):,} files and {self.instants:,} commits"
+        left = f"{len(self.found):,} places still hold keys, such as {self.found[0]!r}" if self.found else ""
+        unread = f"{len(self.unread):,} files could not be examined, such as {self.unread[0]!r}" if self.unread else ""
+        return "; ".join(filter(None, [left, unread]))
+
+
+def examine(context: TableContext, keys: pa.Array) -> ErasureProof:
+    """Look for record keys (texts) everywhere in the table. Changes nothing. Raises `StorageError` if the table cannot be listed."""
+    files: list[Examined] = []
+    found: list[str] = []
+    unread: list[str] = []
+    wanted = pc.unique(keys)
+    for there, holds in ((context, _in_data), *((context.at(place), _in_index) for place in context.companions)):
+        for info in _data_files(there.storage):
+            path = there.place.from_root(info.path)
+            try:
+                files.append(Examined(path, info.size, _digest(there.storage, info.path)))
+                if holds(there.storage, info, wanted):
+                    found.append(path)
+            except HudiError as error:
+                unread.append(f"{path}: {error.message}")
+    instants, named = _history(context, wanted)
+    return ErasureProof(tuple(files), (*found, *named), tuple(unread), instants)
+
+
+def _data_files(storage: Storage) -> Iterator[ObjectInfo]:
+    """All base files and logs below a table's folder, but for those of its metadata table."""
+    folders = [path for path in storage.list_folder("").folders if path != ".hoodie"]
+    listed = [*storage.list_folder("").objects, *(info for path in folders for info in storage.list(f"{path}/"))]
+    return (info for info in listed if parse_data_file(split(info.path)[1]) is not None)
+
+
+def _digest(storage: Storage, path: str) -> str:
+    digest = hashlib.sha256()
+    with storage.open_input(path) as source:
+        while chunk := source.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _in_data(storage: Storage, info: ObjectInfo, keys: pa.Array) -> bool:
+    """Whether a file of the table has one of the keys."""
+    partition, text = split(info.path)
+    name = parse_data_file(text)
+    if isinstance(name, LogFileName):
+        if name.is_cdc:
+            return True
+        columns = LogColumns(pa.schema([(RECORD_KEY, pa.string())]), (), lambda batch: batch.column(RECORD_KEY))
+        entries = LogScan(storage, (LogFile(partition, name, info.size),), lambda _time: True).entries(columns)
+        return entries is not None and _any_in(entries.keys, keys)
+    with storage.open_input(info.path) as source:
+        reader = BaseFileReader(source, info.path, [RECORD_KEY])
+        footer = reader.footer()
+        ends = pa.array([key for key in (footer.min_key, footer.max_key) if key is not None], pa.string())
+        return _any_in(ends, keys) or any(_any_in(batch.column(RECORD_KEY), keys) for batch in reader.iter_batches())
+
+
+def _any_in(values: pa.Array | pa.ChunkedArray, keys: pa.Array) -> bool:
+    return bool(pc.any(pc.is_in(values.cast(pa.string()), value_set=keys)).as_py())
+
+
+def _in_index(storage: Storage, info: ObjectInfo, keys: pa.Array) -> bool:
+    """Whether a file of the metadata table has an entry of one of the keys."""
+    long = [key.encode() for key in keys.to_pylist() if len(key) >= LONG]
+    with storage.open_input(info.path) as source:
+        for reader in _hfiles(source, info.path):
+            for part in reader.scan():
+                names = part.key_array().cast(pa.string())
+                primary = pc.replace_substring_regex(names, r"^.*\$", "")  # of an entry of a secondary index
+                data = bytes(part.data)
+                if _any_in(names, keys) or _any_in(primary, keys) or any(key in data for key in long):
+                    return True
+    return False
+
+
+def _hfiles(source: pa.NativeFile, path: str) -> Iterator[HFileReader]:
+    """The HFiles of a base file, or of the data blocks of a log."""
+    if isinstance(parse_data_file(split(path)[1]), BaseFileName):
+        yield HFileReader(source, path)
+        return
+    reader = LogReader(source, path)
+    for block in reader.blocks():
+        if block.type is BlockType.HFILE_DATA:
+            yield HFileReader(pa.BufferReader(reader.content(block)), path)
+
+
+def _history(context: TableContext, keys: pa.Array) -> tuple[int, list[str]]:
+    """How many commits there are, and those whose extra metadata, or whose savepoint's comment, holds a key."""
+    mentions, timeline = _mentions(keys.to_pylist()), context.folder.load()
+    found = [
+        f"savepoint {saved.instant}"
+        for saved in read_savepoints(context.folder, timeline)
+        if mentions([saved.comment, saved.created_by])
+    ]
+    count = 0
+    for instant in timeline.commits:
+        count += 1
+        if mentions(_said(context.folder.read_commit(instant))):
+            found.append(f"{instant.action} {instant.requested_time}")
+    for commit in context.folder.archived_commits("") if timeline.has_history else ():
+        count += 1
+        if mentions(_said(commit)):
+            found.append(f"an archived {commit.operation}")
+    return count, found
+
+
+def _said(commit: CommitMetadata) -> list[str]:
+    """What a writer put into a commit, without the schema and what this package notes."""
+    return [text for name, text in commit.extra.items() if name != SCHEMA_KEY and not name.startswith("pyhudi.")]
+
+
+def _mentions(keys: list[str]) -> Callable[[Iterable[str]], bool]:
+    """Says whether texts hold a key: a long one anywhere, a short one as the whole text."""
+    whole, long = frozenset(keys), [key for key in keys if len(key) >= LONG]
+    return lambda texts: any(text in whole or any(key in text for key in long) for text in texts)
