@@ -254,6 +254,8 @@ def _schedule(
     def on_cron(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         if quiet := policy.quiet_at(clock()):
             return dg.SkipReason(f"The quiet hours {quiet} are on.")
+        if info.table in busy_tables(context.instance):  # with a short cron and a busy machine, runs would pile up
+            return dg.SkipReason("A run of the table's services waits or works.")
         lake = getattr(context.resources, info.lake)
         try:
             opened = lake.table(info.table, info.settings)

@@ -110,6 +110,7 @@ def test_a_dry_run_shows_the_plan_as_a_table_and_writes_nothing(defs, instance, 
     assert list(table.timeline) == before and not observations(instance)
 
 
+@pytest.mark.slow
 def test_asked_for_always_a_service_does_not_wait_for_its_trigger(lake, instance):
     asset = orders_asset(Services(compaction=Every(commits=50)))
     defs = definitions(lake, asset)
@@ -160,6 +161,7 @@ def test_a_terminated_run_publishes_nothing_and_the_next_run_finishes_its_plan(d
     assert [commit.requested_time for commit in table.timeline.commits][-1] == plan.requested_time
 
 
+@pytest.mark.slow
 def test_after_its_minutes_a_run_begins_no_further_service(lake, asset, instance, table, monkeypatch):
     from pyhudi_dagster import service_jobs
 
@@ -213,6 +215,7 @@ def test_a_table_that_cannot_be_read_does_not_keep_the_others_from_their_service
     assert {event.step_key for event in result.all_events if event.is_step_failure} == {"look_after[others]"}
 
 
+@pytest.mark.slow
 def test_the_job_for_many_tables_works_beside_an_io_manager_that_stores_tables(lake, instance, table, asset):
     from pyhudi_dagster import HudiIOManager
 

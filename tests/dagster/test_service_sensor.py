@@ -25,6 +25,13 @@ class Clock:
 
 
 @pytest.fixture
+def kept():
+    """An instance on disk; Dagster gives a schedule no other."""
+    with dg.instance_for_test() as instance:
+        yield instance
+
+
+@pytest.fixture
 def clock():
     return Clock()
 
@@ -77,6 +84,17 @@ def test_while_a_run_of_the_tables_services_waits_or_works_no_other_is_started(l
     assert "a run of its services is under way" in tick(defs, instance, lake).skip_message
 
 
+def test_while_a_run_of_the_tables_services_waits_or_works_a_schedule_starts_no_other(lake, kept):
+    asset = orders_asset(Services(clustering=OnCron("0 3 * * *")))
+    filled(lake, asset, 3)
+    defs = definitions(lake, asset)
+    tags = {"hudi/table": "orders", "hudi/services": "table"}
+    job = defs.resolve_job_def("hudi__orders__services")
+    kept.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=tags)
+    assert scheduled(defs, kept, lake).skip_message == "A run of the table's services waits or works."
+
+
+@pytest.mark.slow
 def test_a_run_for_many_tables_counts_for_each_of_its_tables(lake, instance):
     asset = orders_asset(SERVICES)
     filled(lake, asset, 3)
@@ -103,7 +121,13 @@ def test_what_a_run_did_not_end_is_asked_for_again_later_and_not_in_every_tick(l
     assert tick(defs, instance, lake, second.cursor).run_requests
 
 
-@pytest.mark.parametrize("cursor", ["no JSON", "[]", '{"v": 99, "t": {}}', '{"v": 1, "t": {"orders": {"other": 1}}}'])
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        '{"v": 1, "t": {"orders": {"other": 1}}}',
+        *(pytest.param(text, marks=pytest.mark.slow) for text in ("no JSON", "[]", '{"v": 99, "t": {}}')),
+    ],
+)
 def test_a_cursor_that_cannot_be_read_costs_an_examination_and_nothing_else(lake, instance, cursor):
     asset = orders_asset(SERVICES)
     filled(lake, asset, 3)
@@ -141,23 +165,23 @@ def scheduled(defs, instance, lake, name="hudi__orders__clustering"):
         return defs.resolve_schedule_def(name).evaluate_tick(context)
 
 
-def test_a_schedule_starts_its_service_only_if_there_is_something_to_do(lake, instance):
+def test_a_schedule_starts_its_service_only_if_there_is_something_to_do(lake, kept):
     asset = orders_asset(Services(clustering=OnCron("0 3 * * *", by="id", timezone="Europe/Berlin")))
     defs = definitions(lake, asset)
     schedule = defs.resolve_schedule_def("hudi__orders__clustering")
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 3 * * *", "Europe/Berlin")
-    assert scheduled(defs, instance, lake).skip_message == "The table does not exist yet."
+    assert scheduled(defs, kept, lake).skip_message == "The table does not exist yet."
 
     table = filled(lake, asset, 2)
-    (request,) = scheduled(defs, instance, lake).run_requests
+    (request,) = scheduled(defs, kept, lake).run_requests
     assert request.run_config["ops"]["clustering"]["config"]["when"] == "always"
     table.clustering.run()
-    assert scheduled(defs, instance, lake).skip_message.startswith("Nothing to cluster")
+    assert scheduled(defs, kept, lake).skip_message.startswith("Nothing to cluster")
 
 
 def test_a_service_on_a_schedule_is_not_started_by_the_sensor(lake, instance):
     asset = orders_asset(Services(clustering=OnCron("0 3 * * *", by="id")))
-    filled(lake, asset, 9)
+    filled(lake, asset, 5)
     assert not tick(definitions(lake, asset), instance, lake).run_requests
 
 
@@ -186,6 +210,7 @@ def test_a_table_that_cannot_be_read_does_not_keep_the_sensor_from_the_others(la
     assert alone.skip_message.startswith("Nothing to do. broken: it cannot be examined:")
 
 
+@pytest.mark.slow
 def test_a_tick_without_time_continues_with_the_tables_that_waited_longest(lake, instance, monkeypatch):
     from pyhudi_dagster import service_sensor
 
