@@ -129,5 +129,6 @@ def _removal(
     change = Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=tuple(sorted(changes)))
     time = completion_time_after(context, max(timeline.high_water_mark, transaction.requested_time))
     beat, action = layout.heartbeat(transaction.requested_time), str(Action.INDEXING)
-    publications = (*_definitions(context, gone, staging), change)
+    # The list goes first: an index that is listed has a definition at every moment.
+    publications = (change, *_definitions(context, gone, staging))
     return StagedIntent(Intent(transaction.requested_time, time, action, beat, transaction.token, publications), {})

@@ -123,7 +123,8 @@ def why_undefined(
 
 def refuse_undefined(context: TableContext, schema: pa.Schema) -> None:
     """Raise `UnsupportedTableError` if an index that a user defined cannot be kept, unless the options say that it may be removed."""
-    why = why_undefined(context, schema)
+    # A drop that another process had only decided may have been published since the table was opened.
+    why = why_undefined(context, schema) and why_undefined(reopened(context), schema)
     if why and not context.options.metadata.remove_unkept:
         raise _refusal(context, why)
 

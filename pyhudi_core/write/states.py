@@ -275,13 +275,13 @@ def begin(draft: Draft, seen: Timeline | None = None) -> Begun:
     """Finish what dead writers left, then put the instant of an attempt on the timeline. ``seen``: the timeline, if it was just listed."""
     batch, context, operation = draft.filled(), draft.context, draft.request.operation
     metadata_update.refuse_unkept(context)
-    if batch.prepared is not None:
-        metadata_update.refuse_undefined(context, batch.prepared.schema)
     refuse_unfit_table(context)
     if make_if_due(context, batch.engine or engine_for(None, context.runtime.executor, draft.request.spark)):
         draft = renewed(draft)
         context = draft.context
     seen = None if repair_by_policy(context, seen) else seen
+    if batch.prepared is not None:
+        metadata_update.refuse_undefined(context, batch.prepared.schema)
     transaction = begin_write(context, operation.action_on(context.config.table_type), str(operation), seen)
     return Begun(request=draft.request, batch=batch, basis=draft.basis, lock=draft.lock, transaction=transaction)
 

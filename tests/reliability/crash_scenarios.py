@@ -226,11 +226,11 @@ def drop_metadata_table(world: TableWorld) -> None:
 
 def make_index(world: TableWorld) -> None:
     """Add a secondary index to a metadata table."""
-    world.table().indexes.create("by_ts", ["ts"])
+    world.table().indexes.create("by_day", ["day"])
 
 
 def drop_index(world: TableWorld) -> None:
-    world.table().indexes.drop("by_ts")
+    world.table().indexes.drop("by_day")
 
 
 def take_over_archival(world: TableWorld) -> None:

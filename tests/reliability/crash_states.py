@@ -99,7 +99,7 @@ def with_kept_metadata_table(world: TableWorld) -> None:
 def with_secondary_index(world: TableWorld) -> None:
     """As before, with a secondary index."""
     with_kept_metadata_table(world)
-    world.table().indexes.create("by_ts", ["ts"])
+    world.table().indexes.create("by_day", ["day"])
 
 
 def with_dead_writer_of_both(world: TableWorld, verb: str, path: str, expire: bool = True) -> None:
