@@ -207,8 +207,14 @@ def scenario(
     return crash_scenario("indexing", setup_of(planned), act, next_writer, profile, prepare, audit_indexed)
 
 
+def with_indexes(world: TableWorld) -> None:
+    world.table().indexing.run(partitions=INDEXES)
+
+
 SCENARIOS: dict[str, Callable[[Profile], CrashScenario[TableWorld]]] = {
     "run": partial(scenario, lambda table: table.indexing.run(partitions=INDEXES), False),
+    "drop": partial(scenario, lambda table: table.indexes.drop("column_stats"), False, prepare=with_indexes),
+    "drop_a_plan": partial(scenario, lambda table: table.indexes.drop("record_index"), True),
     "schedule": partial(scenario, lambda table: table.indexing.schedule(INDEXES), False),
     "execute": partial(scenario, lambda table: table.indexing.execute(), True),
     "cancel": partial(scenario, cancelled, True),
