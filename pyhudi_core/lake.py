@@ -22,6 +22,7 @@ from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.upkeep import Need, UpkeepRules, need_of
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
+from pyhudi_core.transaction.commit import Gate
 
 DEPTH = 6
 """How many levels of folders are searched for tables."""
@@ -117,6 +118,7 @@ def upkeep(
     options: Mapping[str, object] | None = None,
     storage_options: Mapping[str, str] | None = None,
     spark: Any = None,
+    gate: Gate | None = None,
     progress: UpkeepProgress | None = None,
 ) -> UpkeepReport:
     """Run the table services that are due, of one table or of several; returns a line for each service of each table.
@@ -127,11 +129,12 @@ def upkeep(
         plan: only decide; nothing is changed.
         options, storage_options: for tables that are given by location, as in `open_table`.
         spark: a session to run on.
+        gate: asked before each decision, as by `TableService.run`: Dagster's asks whether the run is still wanted.
 
     An error of a table or a service is a line of the report. Raises `ConfigError` if an argument or a location is not valid.
     """
     clock = system_runtime().clock
-    run = _Run(rules or UpkeepRules(), plan, spark, progress or (lambda *_: None), clock, clock.monotonic())
+    run = _Run(rules or UpkeepRules(), plan, spark, gate, progress or (lambda *_: None), clock, clock.monotonic())
     given = [tables] if isinstance(tables, str | HudiTable) else list(tables)
     if not all(isinstance(one, str | HudiTable) for one in given):
         raise InvalidOptionError("upkeep takes tables and locations", hint='For example upkeep(["/lake/orders"]).')
@@ -197,6 +200,7 @@ class _Run:
     rules: UpkeepRules
     only_plan: bool
     spark: Any
+    gate: Gate | None
     progress: UpkeepProgress
     clock: Clock
     began: float
@@ -253,7 +257,7 @@ class _Run:
             state.add(Outcome.DUE, need)
             return False
         began = self.clock.monotonic()
-        done = service.run(self.spark)
+        done = service.run(self.spark, self.gate)
         took = self.clock.monotonic() - began
         expected, real = self._shown.get(need.service, (0.0, 0.0))
         self._shown[need.service] = (expected + known.seconds, real + took)

@@ -61,6 +61,14 @@ def test_what_is_due_runs_and_is_not_due_afterwards(location: str) -> None:
     assert not hudi.upkeep(table, plan=True).with_outcome(Outcome.DUE)
 
 
+def test_a_gate_that_refuses_leaves_the_table_as_it_is(location: str) -> None:
+    table = with_logs(location)
+    before = data_files(location)
+    report = hudi.upkeep(table, hudi.UpkeepRules(("compaction",)), gate=lambda: False)
+    assert "The gate refused" in report.failed[0].reason
+    assert data_files(location) == before
+
+
 def test_compaction_is_due_by_the_share_of_log_bytes(location: str) -> None:
     table = with_logs(location)
     (never,) = hudi.upkeep(table, hudi.UpkeepRules(("compaction",), log_ratio=50), plan=True).lines
