@@ -57,16 +57,21 @@ def _arguments() -> argparse.Namespace:
 
 
 def _work(instance: dg.DagsterInstance, days: list[str]) -> None:
-    """One run for the messages, three for each day, and the delays after each day."""
+    """One run for each source, three for each day of flights, what is computed from their changes after each day, and then the table services."""
     spark = definitions.lake.spark  # one session for all runs; each run would start its own otherwise
     spark.sparkContext.setLogLevel("ERROR")
     try:
         if not (definitions.MESSAGES / f"received_on={feed.LAST_DAY}").exists():
             _run(instance, "flight_messages")
+        for asset in ("weather", "planes"):
+            if not Path(definitions.lake.location(asset)).exists():
+                _run(instance, asset)
         for day in days:
             for stage in feed.STAGES:
                 _run(instance, "flights", day, stage)
             _run(instance, "daily_delays")
+            _run(instance, "flight_conditions")
+        _look_after(instance)
     finally:
         spark.stop()
 
@@ -83,6 +88,28 @@ def _run(instance: dg.DagsterInstance, asset: str, day: str | None = None, stage
     commits = sorted({event.tags["hudi/instant"] for event in events if event.tags and "hudi/instant" in event.tags})
     made = f"commit {commits[0]}, {len(events)} partitions" if commits and day else ", ".join(commits)
     console.print(f"{day or '':10}  {asset:16} {stage or '':10} {time.monotonic() - started:5.1f} s  {made}")
+
+
+def _look_after(instance: dg.DagsterInstance) -> None:
+    """The table services of the flights, as their schedules and the sensor start them: plans, then runs, each with its outcome or its reason."""
+    job = definitions.defs.resolve_job_def("hudi__flights__services")
+    for dry_run in (True, False):
+        services = ("failed_writes", "compaction", "cleaning", "clustering", "indexing")
+        config = {kind.name: {"when": "never"} for kind in hudi.service_kinds()}
+        config |= {name: {"when": "always", "dry_run": dry_run} for name in services}
+        ops = {"ops": {name: {"config": entries} for name, entries in config.items()}}
+        result = job.execute_in_process(instance=instance, run_config={**QUIET, **ops})
+        view = Table(
+            "service", "plan" if dry_run else "done, or why not", title="Dry run" if dry_run else "Table services"
+        )
+        for event in result.all_events:
+            if event.event_type_value == "STEP_OUTPUT" and event.step_key in services:
+                told = event.step_output_data.metadata
+                found = [told[name].value for name in ("hudi/done", "skipped_because") if name in told]
+                view.add_row(
+                    event.step_key, str(told["hudi/plan"].value) if dry_run and "hudi/plan" in told else str(found[0])
+                )
+        console.print(view)
 
 
 def show(table: hudi.HudiTable) -> None:

