@@ -59,7 +59,7 @@ def times(path: Path) -> list[str]:
 
 
 @pytest.mark.row("C10", "N15", "Q3")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param(KINDS[0], marks=pytest.mark.slow), KINDS[1]])
 def test_hudi_reads_and_continues_a_table_that_we_restored(
     first_release: JudgeProcess, tmp_path: Path, kind: str
 ) -> None:

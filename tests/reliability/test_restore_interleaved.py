@@ -333,7 +333,7 @@ def test_a_plan_that_was_decided_and_not_published_is_executed_or_taken_back_for
 
 @pytest.mark.row("K11", "L6", "N15")
 def test_a_restore_that_dies_at_any_call_is_finished_by_another_process() -> None:
-    crash(SCENARIOS["run_with_metadata_table"](Profile.S3), CrashPlan(share=0.01, every_site=False))
+    crash(SCENARIOS["run_with_metadata_table"](Profile.S3), CrashPlan(share=0.005, every_site=False))
 
 
 @pytest.mark.slow
