@@ -34,7 +34,13 @@ from pyhudi_core.testing.crash_cases import Audit, CrashScenario, Remains
 NEXT = ((90, "a", 90.0),)
 EXPIRES_S = 400
 """Longer than heartbeats and every kind of lock live."""
-_NAMED = (".hoodie/metadata/", ".hoodie/hoodie.properties", ".hoodie/timeline/", ".hoodie/.aux/.pyhudi/commit_record")
+_NAMED = (
+    ".hoodie/metadata/",
+    ".hoodie/hoodie.properties",
+    ".hoodie/timeline/",
+    ".hoodie/.aux/.pyhudi/commit_record",
+    ".hoodie/.bucket_index/",
+)
 
 
 def read(world: TableWorld) -> Hashable:
