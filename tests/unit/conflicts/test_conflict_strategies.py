@@ -112,10 +112,8 @@ def test_a_write_and_a_pending_clustering_on_a_real_table(location: str) -> None
     table = make(location)
     commit = table.upsert(orders((1, "a", 1.0)))
     _plan_on_timeline(table, commit.stats.files[0].file_id)
-    with table.begin("upsert") as write:
-        write.write(orders((1, "a", 2.0)))
-        with pytest.raises(CommitConflictError, match="plans to rewrite") as caught:
-            write.commit()
+    with table.begin("upsert") as write, pytest.raises(CommitConflictError, match="plans to rewrite") as caught:
+        write.write(orders((1, "a", 2.0)))  # refused before it writes a file
     assert caught.value.explanation.theirs.operation is OperationType.CLUSTER
     preferring = reopen(table, **{KEY.replace(".", "__"): "prefer_writer"})
     assert preferring.upsert(orders((1, "a", 3.0))).retries == 0
