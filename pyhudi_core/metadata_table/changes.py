@@ -48,6 +48,15 @@ class CommitChanges:
     columns: Sequence[str]
     keys: KeyPlaces | None = None
     removed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    _known: list[Sequence[column_statistics.FileBounds]] = field(default_factory=list, init=False, compare=False)
+
+    def bounds(self) -> tuple[Sequence[column_statistics.FileBounds], list[WriteStat]]:
+        """The bounds of the columns of the files with ranges, and these files. Two partitions of the metadata table have them."""
+        by_path = {stat.path: stat for stat in self.stats}
+        stats = [by_path[path] for path in self.ranges.column("path").to_pylist()]
+        if not self._known:
+            self._known.append(column_statistics.bounds_of(self.ranges, [stat.rows for stat in stats], self.columns))
+        return self._known[0], stats
 
 
 def records_of(changes: CommitChanges, partition: str) -> Records:
@@ -74,17 +83,13 @@ def _bloom_filters(changes: CommitChanges) -> Records:
 def _column_stats(changes: CommitChanges) -> Records:
     if changes.removed and not changes.stats:
         return removals(column_statistics.column_stats_keys(changes.removed, changes.columns))
-    return column_statistics.column_stats(*_of_files(changes))
+    bounds, stats = changes.bounds()
+    return column_statistics.column_stats(bounds, [stat.path for stat in stats], [stat.partition for stat in stats])
 
 
 def _partition_stats(changes: CommitChanges) -> Records:
-    return column_statistics.partition_stats(*_of_files(changes))
-
-
-def _of_files(changes: CommitChanges) -> tuple[pa.Table, list[str], list[int], Sequence[str]]:
-    by_path = {stat.path: stat for stat in changes.stats}
-    stats = [by_path[path] for path in changes.ranges.column("path").to_pylist()]
-    return changes.ranges, [stat.partition for stat in stats], [stat.rows for stat in stats], changes.columns
+    bounds, stats = changes.bounds()
+    return column_statistics.partition_stats(bounds, [stat.partition for stat in stats])
 
 
 def _locations(changes: CommitChanges) -> Records:

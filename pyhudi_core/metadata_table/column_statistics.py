@@ -9,10 +9,11 @@ Statistics of a partition are only widened: their counts are added up, and their
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -71,30 +72,81 @@ def indexed_columns(schema: pa.Schema) -> list[str]:
     return [*_META, *data[:_MOST_COLUMNS]]
 
 
-def column_stats(ranges: pa.Table, partitions: Sequence[str], rows: Sequence[int], columns: Sequence[str]) -> Records:
-    """The statistics of files.
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bounds in the type in which they are kept, null where all values are null; how many values are null, and how many values there are."""
+
+    kind: Kind
+    low: pa.Array
+    high: pa.Array
+    nulls: pa.Array
+    rows: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class FileBounds:
+    """The bounds of all columns of one kind: each is one column of one file, or of one partition.
+
+    Attributes:
+        column: the column's name.
+        place: the number of the file or the partition.
+    """
+
+    bounds: Bounds
+    column: pa.Array
+    place: pa.Array
+
+
+def bounds_of(ranges: pa.Table, rows: Sequence[int], columns: Sequence[str]) -> list[FileBounds]:
+    """The bounds of files. All columns of a kind are computed together, because a commit has few files and many columns.
 
     Args:
         ranges: a row a file: ``path``, and for each column a struct of ``min``, ``max`` and ``nulls`` (`Written.ranges`), null if the file does not
             have the column. The greatest value of a column with NaN is NaN; it is null if it is not known whether there is one.
-        partitions: the partition path of each file.
         rows: how many rows each file has.
         columns: those to keep.
     """
-    files = [path.rpartition("/")[2] for path in ranges.column("path").to_pylist()]
+    found: dict[Kind, list[tuple[str, pa.Array, list[pa.Array]]]] = {}
+    every = pa.array(np.arange(len(ranges)))
+    for column in (name for name in columns if name in ranges.column_names):
+        known, places = _one(ranges.column(column)), every
+        if known.null_count:
+            places = every.filter(known.is_valid())
+            known = known.drop_null()
+        kind = kind_of(known.type.field(0).type)
+        assert kind is not None, f"{column} has no statistics"
+        if len(known):
+            low, high, nulls = known.flatten()
+            found.setdefault(kind, []).append((column, places, [low.cast(kind.type), high.cast(kind.type), nulls]))
+    counts = pa.array(rows, pa.int64())
+    return [_bounds(kind, parts, counts) for kind, parts in found.items()]
+
+
+def _bounds(kind: Kind, parts: Sequence[tuple[str, pa.Array, list[pa.Array]]], counts: pa.Array) -> FileBounds:
+    columns = pa.array(
+        np.repeat([column for column, _, _ in parts], [len(places) for _, places, _ in parts]), pa.string()
+    )
+    places = pa.concat_arrays([places for _, places, _ in parts])
+    low, high, nulls = (pa.concat_arrays([bounds[number] for _, _, bounds in parts]) for number in range(3))
+    rows = counts.take(places)
+    # Some nulls and some values, so that neither IS NULL nor IS NOT NULL skips what is not known.
+    if nulls.null_count:
+        rows = pc.if_else(nulls.is_null(), pc.max_element_wise(rows, 2), rows)
+        nulls = pc.fill_null(nulls, 1)
+    empty = pc.greater_equal(nulls, rows)
+    low, high = _kept(low, kind, kind.lowest, empty), _kept(high, kind, kind.highest, empty)
+    return FileBounds(Bounds(kind, low, high, nulls, rows), columns, places)
+
+
+def column_stats(bounds: Sequence[FileBounds], files: Sequence[str], partitions: Sequence[str]) -> Records:
+    """The statistics of files, given by path and by partition path."""
+    named = [path.rpartition("/")[2] for path in files]
     behind = [
         names.name_hash(names.partition_name(partition)) + names.file_hash(file)
-        for partition, file in zip(partitions, files, strict=True)
+        for partition, file in zip(partitions, named, strict=True)
     ]
-    named = pa.table({"name": files, "behind": behind, "rows": pa.array(rows, pa.int64())})
-    parts = []
-    for column, mask in _present(ranges, columns):
-        inside = named.filter(mask)
-        bounds = _bounds(ranges.column(column).filter(mask), _one(inside.column("rows")))
-        keys = pc.binary_join_element_wise(names.name_hash(column), _one(inside.column("behind")), "")
-        subject = Subject(column, keys, _one(inside.column("name")))
-        parts.append(statistics_records(RecordType.COLUMN_STATS, subject, bounds))
-    return Records.together(parts)
+    ends, shown = pa.array(behind, pa.string()), pa.array(named, pa.string())
+    return Records.together([_records(RecordType.COLUMN_STATS, each, ends, shown) for each in bounds])
 
 
 def column_stats_keys(files: Mapping[str, Sequence[str]], columns: Sequence[str]) -> pa.StringArray:
@@ -109,21 +161,27 @@ def column_stats_keys(files: Mapping[str, Sequence[str]], columns: Sequence[str]
     return pa.concat_arrays(parts) if parts else ends.slice(0, 0)
 
 
-def partition_stats(
-    ranges: pa.Table, partitions: Sequence[str], rows: Sequence[int], columns: Sequence[str]
-) -> Records:
-    """What files add to the statistics of their partitions. Arguments as in `column_stats`."""
-    placed = pa.table({"partition": partitions, "rows": pa.array(rows, pa.int64())})
-    parts = []
-    for column, mask in _present(ranges, columns):
-        inside = placed.filter(mask)
-        bounds = _bounds(ranges.column(column).filter(mask), _one(inside.column("rows")))
-        merged, paths = _by_partition(inside, bounds)
-        hashes = pa.array([names.name_hash(names.partition_name(path)) for path in paths.to_pylist()], pa.string())
-        shown = pc.if_else(pc.equal(paths, ""), names.NON_PARTITIONED, paths)
-        keys = pc.binary_join_element_wise(names.name_hash(column), hashes, "")
-        parts.append(statistics_records(RecordType.PARTITION_STATS, Subject(column, keys, shown), merged))
-    return Records.together(parts)
+def partition_stats(bounds: Sequence[FileBounds], partitions: Sequence[str]) -> Records:
+    """What files, whose partition paths are given, add to the statistics of their partitions."""
+    numbers = {path: number for number, path in enumerate(dict.fromkeys(partitions))}
+    hashes = pa.array([names.name_hash(names.partition_name(path)) for path in numbers], pa.string())
+    shown = pa.array([path or names.NON_PARTITIONED for path in numbers], pa.string())
+    if len(numbers) < len(partitions):
+        own = pa.array([numbers[path] for path in partitions], pa.int64())
+        bounds = [_by_partition(each, own) for each in bounds]
+    return Records.together([_records(RecordType.PARTITION_STATS, each, hashes, shown) for each in bounds])
+
+
+def _by_partition(files: FileBounds, partitions: pa.Array) -> FileBounds:
+    """The bounds of partitions; ``partitions`` has the number of each file's."""
+    bounds = files.bounds
+    columns = [files.column, partitions.take(files.place), bounds.low, bounds.high, bounds.nulls, bounds.rows]
+    table = pa.table(columns, names=["column", "place", "min", "max", "nulls", "rows"])
+    sums = [("min", "min"), ("max", "max"), ("nulls", "sum"), ("rows", "sum")]
+    found = table.group_by(["column", "place"], use_threads=False).aggregate(sums)
+    low, high, nulls, rows = (_one(found.column(f"{name}_{function}")) for name, function in sums)
+    merged = Bounds(bounds.kind, low, high, nulls, rows)
+    return FileBounds(merged, _one(found.column("column")), _one(found.column("place")))
 
 
 def with_unknown(ranges: pa.Table, files: Sequence[str]) -> pa.Table:
@@ -141,63 +199,29 @@ def with_unknown(ranges: pa.Table, files: Sequence[str]) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """Bounds in the type in which they are kept, null where all values are null; how many values are null, and how many values there are."""
-
-    kind: Kind
-    low: pa.Array
-    high: pa.Array
-    nulls: pa.Array
-    rows: pa.Array
-
-
-@dataclass(frozen=True, slots=True)
 class Subject:
-    """What statistics are about: the column, the keys of the records, and the names of files or partitions."""
+    """What statistics are about: the column (one for all, or one for each), the keys of the records, and the names of files or partitions."""
 
-    column: str
+    column: str | pa.Array
     keys: pa.Array
     names: pa.Array
 
 
-def _present(ranges: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
-    """The columns of which there are ranges, and which files have them."""
-    for column in columns:
-        if column in ranges.column_names:
-            mask = _one(ranges.column(column)).is_valid()
-            if mask.true_count:
-                yield column, mask
-
-
-def _by_partition(files: pa.Table, bounds: Bounds) -> tuple[Bounds, pa.Array]:
-    """The bounds of each partition, and the partitions."""
-    columns = [files.column("partition"), bounds.low, bounds.high, bounds.nulls, bounds.rows]
-    table = pa.table(columns, names=["partition", "min", "max", "nulls", "rows"])
-    sums = [("min", "min"), ("max", "max"), ("nulls", "sum"), ("rows", "sum")]
-    found = table.group_by("partition", use_threads=False).aggregate(sums)
-    low, high, nulls, rows = (_one(found.column(f"{name}_{function}")) for name, function in sums)
-    return Bounds(bounds.kind, low, high, nulls, rows), _one(found.column("partition"))
-
-
-def _bounds(ranges: pa.ChunkedArray, rows: pa.Array) -> Bounds:
-    low, high, nulls = _one(ranges).flatten()
-    kind = kind_of(low.type)
-    assert kind is not None, f"{low.type} has no statistics"
-    # Some nulls and some values, so that neither IS NULL nor IS NOT NULL skips what is not known.
-    unknown = nulls.is_null()
-    nulls = pc.fill_null(nulls, 1)
-    rows = pc.if_else(unknown, pc.max_element_wise(rows, 2), rows)
-    empty = pc.greater_equal(nulls, rows)
-    return Bounds(kind, _kept(low, kind, kind.lowest, empty), _kept(high, kind, kind.highest, empty), nulls, rows)
-
-
 def _kept(bounds: pa.Array, kind: Kind, outside: object, empty: pa.Array) -> pa.Array:
     """Bounds in their kept type, with ``outside`` where a bound is not known."""
-    values = bounds.cast(kind.type)
     if pa.types.is_floating(kind.type):
-        values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind.type), values)
-    outer = pa.scalar(outside, kind.type)
-    return pc.if_else(empty, pa.scalar(None, kind.type), pc.fill_null(values, outer))
+        bounds = pc.if_else(pc.is_nan(bounds), pa.scalar(None, kind.type), bounds)
+    if bounds.null_count:
+        bounds = pc.fill_null(bounds, pa.scalar(outside, kind.type))
+    return pc.if_else(empty, pa.scalar(None, kind.type), bounds) if empty.true_count else bounds
+
+
+def _records(kind: RecordType, files: FileBounds, ends: pa.Array, shown: pa.Array) -> Records:
+    """The records of files or partitions, of which the ends of keys and the names are given by number."""
+    different = files.column.dictionary_encode()
+    hashes = pa.array([names.name_hash(column) for column in different.dictionary.to_pylist()], pa.string())
+    keys = pc.binary_join_element_wise(hashes.take(different.indices), ends.take(files.place), "")
+    return statistics_records(kind, Subject(files.column, keys, shown.take(files.place)), files.bounds)
 
 
 def statistics_records(
@@ -210,7 +234,7 @@ def statistics_records(
     stats = type_of(STATS_FIELD)
     values = {
         "fileName": subject.names,
-        "columnName": pa.repeat(subject.column, count),
+        "columnName": pa.repeat(subject.column, count) if isinstance(subject.column, str) else subject.column,
         "minValue": _wrapped(bounds.low, bounds.kind, stats.field("minValue").type),
         "maxValue": _wrapped(bounds.high, bounds.kind, stats.field("maxValue").type),
         "valueCount": bounds.rows,

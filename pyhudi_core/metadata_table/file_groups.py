@@ -9,7 +9,7 @@ A base file has no bloom filter: one block of the file answers as fast, and all 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -79,7 +79,7 @@ def split(records: Records, groups: int) -> Iterator[tuple[int, Records]]:
         size = counts.get(number, 0)
         inside = ordered.slice(begin, size)
         gone = records.gone.filter(pc.equal(gone_at, number))
-        yield number, Records(inside.keys, inside.columns, gone)
+        yield number, replace(inside, gone=gone)
         begin += size
 
 

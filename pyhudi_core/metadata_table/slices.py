@@ -96,14 +96,13 @@ class MetadataSlices:
 
         Commits completed before the metadata table was first built are included in that first build.
         """
-        built = min((i.completion_time or "" for i in self.builds() if i.is_completed), default="")
         oldest = min((i.requested_time for i in self.own if i.is_completed), default="~")
-        for commit in commits:
-            own = self.own.find(commit.requested_time)
-            known = own is not None and own.is_completed
-            if not known and (commit.completion_time or "") > built and commit.requested_time >= oldest:
-                return False
-        return True
+        known = {i.requested_time for i in self.own if i.is_completed}
+        unknown = [i for i in commits if i.requested_time >= oldest and i.requested_time not in known]
+        if not unknown:
+            return True  # the first build may be archived, so it is looked for only if it matters
+        built = min((i.completion_time or "" for i in self.builds() if i.is_completed), default="")
+        return all((i.completion_time or "") <= built for i in unknown)
 
     def of_state(self) -> MetadataSlices:
         """The same without what it has learnt since the data table's timeline was read."""
@@ -163,14 +162,21 @@ class MetadataSlices:
         logs: dict[str, list[LogFile]] = {}
         for info in self.storage.list_folder(folder).objects:
             name = parse_data_file(info.path.rpartition("/")[2])
-            if name is None or not self.counts(name.requested_time):
-                continue
             if isinstance(name, BaseFileName):
                 bases.setdefault(name.file_id, []).append(BaseFile(folder, name, info.size))
             elif isinstance(name, LogFileName) and not name.is_cdc:
                 logs.setdefault(name.file_id, []).append(LogFile(folder, name, info.size))
         for file_id in sorted({*bases, *logs}):
-            yield slices_of(bases.get(file_id, []), logs.get(file_id, []), self._completed)[-1]
+            yield from self._newest(bases.get(file_id, []), logs.get(file_id, []))
+
+    def _newest(self, bases: list[BaseFile], logs: list[LogFile]) -> Iterable[Piece]:
+        """The newest slice of a file group, if it has files that count. Older files are not asked for: their instants may be archived."""
+        times = sorted({base.name.requested_time for base in bases}, reverse=True)
+        newest = next(filter(self.counts, times), "")
+        kept = [base for base in bases if base.name.requested_time == newest]
+        later = [log for log in logs if self._completed(log.name.requested_time) >= newest]
+        found = slices_of(kept, [log for log in later if self.counts(log.name.requested_time)], self._completed)
+        yield from found[-1:]
 
     def _completed(self, requested_time: str) -> str:
         found = self.own.find(requested_time)

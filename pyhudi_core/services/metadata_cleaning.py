@@ -33,8 +33,9 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
     def after_commit(self, engine: Engine | None) -> None:
         """Execute the plans that no process executes, and clean if a compaction made slices removable."""
         timeline = self.context.folder.latest or self.context.folder.load() if self.exists else Timeline()
-        # The commit that was just made is not on a timeline that was read before it.
-        if not self._why_not_yet(timeline, 1) or any(i.action is Action.CLEAN for i in timeline.pending):
+        begun = any(i.action is Action.CLEAN for i in timeline.pending)
+        # The commit that was just made is not on a timeline that was read before it. Nearly always there is nothing to delete yet.
+        if begun or (not self._why_not_yet(timeline, 1) and self._planned(timeline, triggered=True)):
             self._inline(engine)
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CleaningPlan:

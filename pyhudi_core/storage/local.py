@@ -182,9 +182,21 @@ class LocalStorage(Storage):
     def _resolve(self, path: str) -> str:
         """The absolute path of an object. Raises `UnsafePathError` if it is not below the root."""
         target = os.path.join(self._real_root, check_path(path, self._location))
-        if os.path.realpath(target) != target:
+        if self._has_link(target):
             self._refuse_leaving(path, os.path.realpath(target))
         return target
+
+    def _has_link(self, target: str) -> bool:
+        """Whether a part of a path below the root is a symbolic link. The root has none, and what is below a missing folder is missing, too."""
+        end = len(self._real_root)
+        try:
+            while end != -1:
+                end = target.find("/", end + 1)
+                if stat.S_ISLNK(os.lstat(target if end == -1 else target[:end]).st_mode):
+                    return True
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        return False
 
     def _refuse_leaving(self, path: str, real: str) -> None:
         if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):

@@ -252,6 +252,7 @@ class _MetadataUpdate:
         changes = self._changes()
         stats: list[WriteStat] = []
         defined = self._defined()
+        ready = {} if self.removed else self._ready(changes, [name for name in partitions if name not in defined])
         for partition in partitions:
             if self.removed:
                 stats += self._without_files(place, partition, changes)
@@ -264,9 +265,15 @@ class _MetadataUpdate:
             elif defined_indexes.kind_of(partition) is not None:
                 continue  # a service that keeps all rows changes nothing of it
             else:
-                stats += self._log(place, partition, records_of(changes, partition))
+                stats += self._log(place, partition, ready[partition])
         companion.stage(commit_of(stats), keeps=frozenset(partitions))
         return companion
+
+    def _ready(self, changes: CommitChanges, partitions: Sequence[str]) -> dict[str, Records]:
+        """The encoded records of the partitions that are written here; those that tasks write are not among them."""
+        by_tasks = {names.RECORD_INDEX, names.BLOOM_FILTERS}
+        here = [name for name in partitions if name not in by_tasks and defined_indexes.kind_of(name) is None]
+        return dict(zip(here, Records.encoded_together([records_of(changes, name) for name in here]), strict=True))
 
     def _index(self, place: TablePlace) -> RecordIndexUpdate:
         return RecordIndexUpdate(

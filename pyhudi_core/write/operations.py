@@ -11,6 +11,7 @@ from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.model.operation import OPERATIONS, OperationType
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import PreCommit, TableContext
+from pyhudi_core.write.checks import refuse_operation
 from pyhudi_core.write.handle import HandleReader, Write
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.retrying import retry
@@ -75,6 +76,7 @@ def delete_found(
 
     ``keys_of`` takes the scan of the key and partition columns and returns the rows.
     """
+    refuse_operation(context, OperationType.DELETE)
     columns = tuple(dict.fromkeys((*context.config.record_key_fields, *context.config.partition_fields)))
     with Write(WriteRequest(context, OperationType.DELETE, extra, spark, pre_commit=pre_commit), reader) as write:
 

@@ -82,6 +82,8 @@ def test_what_needs_keys_is_refused_by_name(
     for operation in ("upsert", "delete"):
         with pytest.raises(UnsupportedTableError, match=f"{words}.* no {operation}"):
             getattr(table, operation)(orders((1, "a", 2.0)))
+    with pytest.raises(UnsupportedTableError, match=f"{words}.* no delete"):
+        table.delete(where="id = 1")
     with pytest.raises(InvalidOptionError, match=r"hoodie\.index\.type"):
         reopen(table, hoodie__index__type="GLOBAL_SIMPLE").insert(orders((2, "a", 2.0)))
     assert contents(location) == before

@@ -207,6 +207,8 @@ def _record(root: columns.RecordColumn, rows: pa.RecordBatch | pa.Table) -> Sequ
 
 def _piece(column: columns.Column, values: pa.Array, name: str) -> Piece:
     """Encode the values of a column, which have its type."""
+    if not len(values):
+        return Nothing(np.zeros(0, np.int64))
     if isinstance(column, columns.UnionColumn):
         return _union(column, values, name)
     if isinstance(column, columns.NullColumn):
@@ -279,11 +281,15 @@ def _blocks(column: columns.ArrayColumn, values: pa.Array, name: str) -> Blocks:
 def _union(column: columns.UnionColumn, values: pa.Array, name: str) -> Chosen:
     real = [n for n, branch in enumerate(column.branches) if not isinstance(branch, columns.NullColumn)]
     empty = [n for n in range(len(column.branches)) if n not in real]
-    parts = [values] if len(real) == 1 else values.flatten()
     numbers = np.full(len(values), empty[0] if empty else -1, np.int64)
+    if empty and values.null_count == len(values):
+        return Chosen(numbers, ())
+    parts = [values] if len(real) == 1 else values.flatten()
     taken = np.zeros(len(values), np.int64)
     branches = []
     for number, part in zip(real, parts, strict=True):
+        if part.null_count == len(part):
+            continue
         valid = part.is_valid().to_numpy(zero_copy_only=False)
         where = np.flatnonzero(valid)
         numbers[where] = number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,11 @@ def claims(record: merging.Record) -> dict[str, Any]:
     return counts if stats["nullCount"] == stats["valueCount"] else counts | values
 
 
+def statistics_of(ranges: pa.Table, partitions: Sequence[str], rows: Sequence[int], columns: Sequence[str]) -> Records:
+    bounds = column_statistics.bounds_of(ranges, rows, columns)
+    return column_statistics.column_stats(bounds, ranges.column("path").to_pylist(), partitions)
+
+
 @pytest.mark.row("I2")
 def test_statistics_of_files_are_those_that_hudi_made(tables: list[tuple[str, hudi.HudiTable, MetadataTable]]) -> None:
     compared = 0
@@ -92,7 +97,7 @@ def test_statistics_of_files_are_those_that_hudi_made(tables: list[tuple[str, hu
         partitions, paths = zip(*base_files(metadata), strict=True)
         ranges, rows = ranges_of(table, list(paths))
         columns = column_statistics.indexed_columns(columns_of(ranges))
-        ours = decoded(column_statistics.column_stats(ranges, partitions, rows, columns))
+        ours = decoded(statistics_of(ranges, partitions, rows, columns))
         theirs = {
             key: record
             for key, record in metadata.scan(names.COLUMN_STATS).items()
@@ -117,7 +122,9 @@ def test_statistics_of_partitions_hold_those_that_hudi_made(
         partitions, paths = zip(*base_files(metadata), strict=True)
         ranges, rows = ranges_of(table, list(paths))
         columns = column_statistics.indexed_columns(columns_of(ranges))
-        ours = decoded(column_statistics.partition_stats(ranges, partitions, rows, columns))
+        ours = decoded(
+            column_statistics.partition_stats(column_statistics.bounds_of(ranges, rows, columns), partitions)
+        )
         for key, record in metadata.scan(names.PARTITION_STATS).items():
             low, high = (wrapped_value(record[STATS_FIELD][bound]) for bound in ("minValue", "maxValue"))
             own_low, own_high = (wrapped_value(ours[key][STATS_FIELD][bound]) for bound in ("minValue", "maxValue"))
@@ -185,7 +192,7 @@ def test_a_bound_that_is_not_known_is_outside_all_values() -> None:
          {"path": "p/b.parquet", "f": {"min": 0.5, "max": 2.0, "nulls": 1}, "s": {"min": None, "max": None, "nulls": 3}, "n": unknown}],
         pa.schema([("path", pa.string()), *struct.items()]),
     )  # fmt: skip
-    files = column_statistics.column_stats(ranges, ["p", "p"], [3, 3], list(fields))
+    files = statistics_of(ranges, ["p", "p"], [3, 3], list(fields))
     found = {
         (r[STATS_FIELD]["fileName"], r[STATS_FIELD]["columnName"]): r[STATS_FIELD] for r in decoded(files).values()
     }
@@ -196,7 +203,9 @@ def test_a_bound_that_is_not_known_is_outside_all_values() -> None:
     assert found["b.parquet", "s"]["minValue"] is None
     [whole] = [
         record[STATS_FIELD]
-        for record in decoded(column_statistics.partition_stats(ranges, ["p", "p"], [3, 3], ["f"])).values()
+        for record in decoded(
+            column_statistics.partition_stats(column_statistics.bounds_of(ranges, [3, 3], ["f"]), ["p", "p"])
+        ).values()
     ]
     assert wrapped_value(whole["minValue"]) == 0.5
     assert wrapped_value(whole["maxValue"]) == float("inf"), "NaN is the greatest, and infinity stands for it"

@@ -114,3 +114,28 @@ def test_with_a_record_index_a_row_costs_the_same_beside_few_file_groups_and_bes
         counted.append(calls.copy())
     assert groups[1] >= 5 * groups[0] > 5
     assert counted[0] == counted[1], f"no call more for {groups[1] - groups[0]} file groups more"
+
+
+@pytest.mark.row("I1")
+def test_a_commit_does_not_ask_the_archived_timeline_of_the_metadata_table(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old files, which a clean has not deleted yet, are passed over without the question whether their instants had completed."""
+    options = {"hoodie.metadata.enable": "true", "hoodie.metadata.compact.max.delta.commits": "2"}
+    table = make(location, options=options | {"hoodie.keep.max.commits": "5", "hoodie.keep.min.commits": "3"})
+    for number in range(12):
+        table.upsert(orders((1, "a", float(number))))
+    assert list(Path(location, ".hoodie/metadata/.hoodie/timeline/history").rglob("*.parquet"))
+    asked: list[str] = []
+    real = LocalStorage.open_input
+
+    def watched(self: LocalStorage, path: str) -> Any:
+        asked.append(path)
+        return real(self, path)
+
+    monkeypatch.setattr(LocalStorage, "open_input", watched)
+    with table.begin("upsert") as write:
+        write.write(orders((1, "a", 100.0)))
+        write.commit()
+    assert asked
+    assert not [path for path in asked if "metadata/.hoodie/timeline/history" in path]
