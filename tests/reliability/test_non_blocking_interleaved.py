@@ -145,14 +145,6 @@ def test_writers_that_do_not_block_each_other_in_far_more_orders(name: str) -> N
 # --- crashes
 
 
-def meets_another(world: TableWorld) -> object:
-    """A write during which another writer begins the same new bucket, and commits."""
-    with world.table().begin("upsert") as write:
-        write.write(orders((1, "a", 11.0), (4, "n", 4.0)))
-        world.table().upsert(orders((1, "a", 12.0), (5, "n", 5.0)))
-        return write.commit()
-
-
 def next_writer(world: TableWorld) -> None:
     world.table().upsert(orders((90, "a", 90.0)))
     world.table().compaction.take_over()
@@ -162,7 +154,6 @@ def next_writer(world: TableWorld) -> None:
 CRASHED: dict[str, Act] = {
     "new bucket": upsert((4, "n", 4.0), (1, "a", 11.0)),
     "delete": delete((1, "a"), (3, "b")),
-    "beside another": meets_another,
     "compact": compact,
 }
 
