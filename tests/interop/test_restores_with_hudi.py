@@ -1,4 +1,4 @@
-"""Restores with Hudi 1.0.2: it reads and continues what we restored, and goes back to our savepoints. We do the same with its, and execute its plan."""
+"""Restores with Hudi 1.0.2: it reads and continues what we restored, goes back to our savepoints, and finishes our plan; and we do the same with its."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_hudi_goes_back_to_our_savepoint_and_we_to_hudis(
 @pytest.mark.slow
 @pytest.mark.row("C10", "Q3")
 @pytest.mark.parametrize("kind", KINDS)
-def test_we_execute_hudis_plan_which_is_what_ours_would_have_been(
+def test_hudi_executes_our_plan_and_we_execute_hudis_which_is_what_ours_would_have_been(
     first_release: JudgeProcess, tmp_path: Path, kind: str
 ) -> None:
     path, judge = tmp_path / "t", first_release
@@ -138,6 +138,18 @@ def test_we_execute_hudis_plan_which_is_what_ours_would_have_been(
     for place in (path, copy):
         assert_same_rows(hudi.open_table(str(place)).scan().to_arrow(), wanted, by=KEY)
         agree(judge, place)
+    # We plan, and Hudi executes.
+    again = tmp_path / "again"
+    table = make(again, kind)
+    saved = table.savepoint(times(again)[1])
+    wanted = table.scan(as_of=table.timeline.find(saved.instant)).to_arrow()
+    planned = table.restores.schedule(saved)
+    assert planned is not None
+    judge.sql(f"CALL rollback_to_savepoint(table => '{known(judge, again)}', instant_time => '{saved.instant}')")
+    table = hudi.open_table(str(again))
+    assert planned.requested_time in [i.requested_time for i in table.timeline.completed.filter(Action.RESTORE)]
+    assert_same_rows(table.scan().to_arrow(), wanted, by=KEY)
+    agree(judge, again)
 
 
 @pytest.mark.slow
