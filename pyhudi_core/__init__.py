@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyhudi_core.read.sizes import TableSize as TableSize
     from pyhudi_core.recovering import plan_recovery as plan_recovery
     from pyhudi_core.recovering import recover as recover
-    from pyhudi_core.services.recovery import RecoveryPlan as RecoveryPlan
+    from pyhudi_core.services.recovery.recovery import RecoveryPlan as RecoveryPlan
     from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.service import ServicePlan as ServicePlan
     from pyhudi_core.services.service import ServiceResult as ServiceResult
@@ -85,7 +85,7 @@ _HOMES = {
     "NoCommitAfter": "conflicts.requirement",
     "OperationType": "model.operation",
     "PropertyIs": "conflicts.requirement",
-    "RecoveryPlan": "services.recovery",
+    "RecoveryPlan": "services.recovery.recovery",
     "Rollback": "transaction.requested_rollbacks",
     "Scan": "read.scan",
     "SchemaIs": "conflicts.requirement",

@@ -1,4 +1,4 @@
-"""Recover a table whose ``.hoodie`` is gone, from the names and footers of its data files (``services/recovery.py``)."""
+"""Recover a table whose ``.hoodie`` is gone, from the names and footers of its data files (``services/recovery/recovery.py``)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pyhudi_core.errors import InvalidOptionError, at_table
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.opening import open_table, table_type_of
 from pyhudi_core.runtime.system import system_runtime
-from pyhudi_core.services import recovery
-from pyhudi_core.services.recovery import RecoveryPlan
-from pyhudi_core.services.recovery_questions import Answers
+from pyhudi_core.services.recovery import recovery
+from pyhudi_core.services.recovery.questions import Answers
+from pyhudi_core.services.recovery.recovery import RecoveryPlan
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
 

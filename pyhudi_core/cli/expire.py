@@ -8,8 +8,8 @@ import click
 
 from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe, table_option
 from pyhudi_core.opening import open_table
-from pyhudi_core.services.expiry import ExpiryResult
-from pyhudi_core.services.expiry_planning import ExpiryPlan
+from pyhudi_core.services.expiry.expiry import ExpiryResult
+from pyhudi_core.services.expiry.planning import ExpiryPlan
 
 
 @click.command()

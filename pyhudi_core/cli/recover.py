@@ -10,7 +10,7 @@ import click
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
 from pyhudi_core.recovering import plan_recovery
 from pyhudi_core.recovering import recover as rebuild
-from pyhudi_core.services.recovery import RecoveryPlan
+from pyhudi_core.services.recovery.recovery import RecoveryPlan
 
 
 @click.command()

@@ -14,8 +14,8 @@ import click
 from pyhudi_core.cli.planned import refuse_instant_without_execute
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
 from pyhudi_core.opening import open_table
-from pyhudi_core.services.restore_plan import RestorePlan
-from pyhudi_core.services.restores import RestoreResult, Restores
+from pyhudi_core.services.restore.plan import RestorePlan
+from pyhudi_core.services.restore.restores import RestoreResult, Restores
 
 
 @click.command()

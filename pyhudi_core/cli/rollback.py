@@ -14,7 +14,7 @@ import click
 from pyhudi_core.cli.restore import of_plan
 from pyhudi_core.cli.terminal import CANNOT_OPEN, FOUND, at_location, console, reporting_errors, safe
 from pyhudi_core.opening import open_table
-from pyhudi_core.services.rollbacks import RollbackPlan
+from pyhudi_core.services.restore.rollbacks import RollbackPlan
 
 
 @click.command()

@@ -26,13 +26,13 @@ from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema_cast import cast_batch
 from pyhudi_core.read import lookups
-from pyhudi_core.services.cleaning import Cleaning
-from pyhudi_core.services.cleaning_rules import BY_VERSIONS
-from pyhudi_core.services.compaction import Compaction
+from pyhudi_core.services.cleaning.cleaning import Cleaning
+from pyhudi_core.services.cleaning.rules import BY_VERSIONS
+from pyhudi_core.services.compaction.compaction import Compaction
 from pyhudi_core.services.erasure_proof import ErasureProof, examine
-from pyhudi_core.services.metadata_tables import MetadataTableOf
+from pyhudi_core.services.metadata.tables import MetadataTableOf
 from pyhudi_core.services.service import Figures
-from pyhudi_core.services.sweep import Sweep
+from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.timeline.savepoints import read_savepoints
 from pyhudi_core.transaction.commit import Gate, ask_gate
 from pyhudi_core.transaction.context import TableContext

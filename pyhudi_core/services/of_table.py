@@ -8,27 +8,27 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.services.archival import Archival
-from pyhudi_core.services.cleaning import Cleaning
-from pyhudi_core.services.clustering import Clustering
-from pyhudi_core.services.compaction import Compaction
+from pyhudi_core.services.archival.archival import Archival
+from pyhudi_core.services.cleaning.cleaning import Cleaning
+from pyhudi_core.services.clustering.clustering import Clustering
+from pyhudi_core.services.compaction.compaction import Compaction
+from pyhudi_core.services.compaction.log_compaction import LogCompaction
 from pyhudi_core.services.duplicate_removal import Duplicates
 from pyhudi_core.services.erasure import Erasure
-from pyhudi_core.services.expiry import Expiry
+from pyhudi_core.services.expiry.expiry import Expiry
 from pyhudi_core.services.failed_writes import FailedWrites
-from pyhudi_core.services.indexes import Indexes
-from pyhudi_core.services.indexing import Indexing, IndexingResult
-from pyhudi_core.services.log_compaction import LogCompaction
-from pyhudi_core.services.metadata_archival import MetadataArchival
-from pyhudi_core.services.metadata_cleaning import MetadataCleaning
-from pyhudi_core.services.metadata_compaction import MetadataCompaction
-from pyhudi_core.services.metadata_tables import Dropped, MetadataTableOf
+from pyhudi_core.services.indexing.indexes import Indexes
+from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
+from pyhudi_core.services.metadata.archival import MetadataArchival
+from pyhudi_core.services.metadata.cleaning import MetadataCleaning
+from pyhudi_core.services.metadata.compaction import MetadataCompaction
+from pyhudi_core.services.metadata.tables import Dropped, MetadataTableOf
 from pyhudi_core.services.registry import services_of
-from pyhudi_core.services.restores import RestoreResult, Restores
-from pyhudi_core.services.rollbacks import Rollbacks
+from pyhudi_core.services.restore.restores import RestoreResult, Restores
+from pyhudi_core.services.restore.rollbacks import Rollbacks
 from pyhudi_core.services.savepoints import Savepoints
 from pyhudi_core.services.service import TableService
-from pyhudi_core.services.sweep import Sweep
+from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.timeline.savepoints import Savepoint
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.requested_rollbacks import Rollback

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.services.archival import Archival
-from pyhudi_core.services.cleaning import Cleaning
-from pyhudi_core.services.clustering import Clustering
-from pyhudi_core.services.compaction import Compaction
-from pyhudi_core.services.expiry import Expiry
+from pyhudi_core.services.archival.archival import Archival
+from pyhudi_core.services.cleaning.cleaning import Cleaning
+from pyhudi_core.services.clustering.clustering import Clustering
+from pyhudi_core.services.compaction.compaction import Compaction
+from pyhudi_core.services.compaction.log_compaction import LogCompaction
+from pyhudi_core.services.expiry.expiry import Expiry
 from pyhudi_core.services.failed_writes import FailedWrites
-from pyhudi_core.services.indexing import Indexing
-from pyhudi_core.services.log_compaction import LogCompaction
-from pyhudi_core.services.metadata_archival import MetadataArchival
-from pyhudi_core.services.metadata_cleaning import MetadataCleaning
-from pyhudi_core.services.metadata_compaction import MetadataCompaction
-from pyhudi_core.services.restores import Restores
+from pyhudi_core.services.indexing.indexing import Indexing
+from pyhudi_core.services.metadata.archival import MetadataArchival
+from pyhudi_core.services.metadata.cleaning import MetadataCleaning
+from pyhudi_core.services.metadata.compaction import MetadataCompaction
+from pyhudi_core.services.restore.restores import Restores
 from pyhudi_core.services.service import TableService
-from pyhudi_core.services.sweep import Sweep
+from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.transaction.context import TableContext
 
 SERVICES: tuple[type[TableService[Any]], ...] = (

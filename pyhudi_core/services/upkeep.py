@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.services.archival import Archival, rules_of
+from pyhudi_core.services.archival.archival import Archival, rules_of
 from pyhudi_core.services.registry import SERVICES
 from pyhudi_core.services.service import Figures, TableService
 

@@ -9,7 +9,7 @@ from support.planned_services import begun
 
 import pyhudi_core as hudi
 from pyhudi_core.services import registry
-from pyhudi_core.services.compaction_execution import CompactionRun
+from pyhudi_core.services.compaction.execution import CompactionRun
 from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_dagster import Every, HudiLakeResource, Keep, OnCron, ServicePolicy, Services
 

@@ -10,8 +10,8 @@ import pytest
 from reliability.counter_table import CounterWorld, counter_world, increment
 
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
-from pyhudi_core.services.archival import archive
-from pyhudi_core.services.archival_limits import ArchivalRules
+from pyhudi_core.services.archival.archival import archive
+from pyhudi_core.services.archival.limits import ArchivalRules
 from pyhudi_core.testing import Bounds, History, Profile, Report, SimOptions, SimWorld, explore, explore_randomly
 from pyhudi_core.testing.sim_storage import Image
 from pyhudi_core.transaction.context import TableContext

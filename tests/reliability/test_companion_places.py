@@ -23,7 +23,7 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action
 from pyhudi_core.opening import create_at
 from pyhudi_core.runtime.executors import SerialExecutor
-from pyhudi_core.services.archival import Archival
+from pyhudi_core.services.archival.archival import Archival
 from pyhudi_core.snapshot import snapshot
 from pyhudi_core.storage.below import StorageBelow
 from pyhudi_core.testing import Bounds, History, Image, Profile, SimOptions, SimWorld, explore

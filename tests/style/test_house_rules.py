@@ -181,8 +181,8 @@ def test_data_files_are_deleted_in_one_place() -> None:
         if any("delete_data_files" in ast.unparse(call.func) for call in _calls(_tree(path), "delete_data_files"))
     }  # fmt: skip
     assert users == {
-        "pyhudi_core/services/archival.py", "pyhudi_core/services/cleaning_execution.py", "pyhudi_core/services/restore_execution.py",
-        "pyhudi_core/services/sweep.py", "pyhudi_core/transaction/markers.py", "pyhudi_core/transaction/rollback.py",
+        "pyhudi_core/services/archival/archival.py", "pyhudi_core/services/cleaning/execution.py", "pyhudi_core/services/restore/execution.py",
+        "pyhudi_core/services/sweep/sweep.py", "pyhudi_core/transaction/markers.py", "pyhudi_core/transaction/rollback.py",
     }  # fmt: skip
     deleting = {here for here in MAY_DELETE if "parse_data_file" in (ROOT / "pyhudi_core" / here).read_text()}
     assert deleting == {"transaction/removal.py", "transaction/markers.py"}, (

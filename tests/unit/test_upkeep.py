@@ -16,7 +16,7 @@ import pyhudi_core as hudi
 from pyhudi_core.cli import main
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.lake import Outcome, UpkeepLine, tables_below
-from pyhudi_core.services.clustering import Clustering
+from pyhudi_core.services.clustering.clustering import Clustering
 from pyhudi_core.services.registry import SERVICES
 
 pytestmark = pytest.mark.row("N16")

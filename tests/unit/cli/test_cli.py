@@ -227,7 +227,7 @@ def test_an_interrupt_ends_with_130_and_one_line(location: str) -> None:
     make(location, table_type="mor").upsert(orders((1, "a", 1.0)))
     code = (
         "import os, signal\n"
-        "from pyhudi_core.services.compaction import Compaction\n"
+        "from pyhudi_core.services.compaction.compaction import Compaction\n"
         "from pyhudi_core.cli import main\n"
         "Compaction.plan = lambda self, **_: os.kill(os.getpid(), signal.SIGINT) or super().plan()\n"
         f"main(['compact', {location!r}], prog_name='pyhudi')\n"

@@ -14,8 +14,8 @@ from pyhudi_core.conflicts.explain import _replacing
 from pyhudi_core.conflicts.matrix import Verdict, line_of
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.services.archival import archive
-from pyhudi_core.services.archival_limits import ArchivalRules
+from pyhudi_core.services.archival.archival import archive
+from pyhudi_core.services.archival.limits import ArchivalRules
 
 FULL = {"hoodie__parquet__small__file__limit": 0}
 

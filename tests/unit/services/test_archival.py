@@ -17,9 +17,9 @@ from support.tables import make, orders, reopen, rows
 import pyhudi_core as hudi
 from pyhudi_core.doctor.kinds import Kind
 from pyhudi_core.formats.history_manifest import decode_manifest
-from pyhudi_core.services import archival
-from pyhudi_core.services.archival import archive
-from pyhudi_core.services.archival_limits import ArchivalRules
+from pyhudi_core.services.archival import archival
+from pyhudi_core.services.archival.archival import archive
+from pyhudi_core.services.archival.limits import ArchivalRules
 from pyhudi_core.transaction.status import CommitStatus
 
 

@@ -16,8 +16,8 @@ from pyhudi_core.conflicts import concurrent
 from pyhudi_core.conflicts.conflict import Touched
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.instant import time_after
-from pyhudi_core.services.archival import archive
-from pyhudi_core.services.archival_limits import ArchivalRules
+from pyhudi_core.services.archival.archival import archive
+from pyhudi_core.services.archival.limits import ArchivalRules
 from pyhudi_core.transaction.decision import publish_intent
 from pyhudi_core.transaction.record import record_store
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.services.archival_limits import (
+from pyhudi_core.services.archival.limits import (
     ArchivalPlan,
     ArchivalRules,
     ArchivalState,

@@ -19,8 +19,8 @@ from support.tables import make, orders, rows
 import pyhudi_core as hudi
 from pyhudi_core.errors import CorruptTimelineError
 from pyhudi_core.model.instant import Action
-from pyhudi_core.services.archival import archive
-from pyhudi_core.services.archival_limits import ArchivalRules
+from pyhudi_core.services.archival.archival import archive
+from pyhudi_core.services.archival.limits import ArchivalRules
 from pyhudi_core.transaction.status import CommitStatus
 
 

@@ -14,7 +14,7 @@ from support.tables import orders, read_avro
 from pyhudi_core.errors import CommitAbortedError, CorruptTimelineError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import State, time_after
-from pyhudi_core.services.cleaning_plan import decode
+from pyhudi_core.services.cleaning.plan import decode
 from pyhudi_core.transaction import execution
 
 

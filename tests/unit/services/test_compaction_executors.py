@@ -18,8 +18,8 @@ from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.instant import Action, Instant, State, time_after
 from pyhudi_core.runtime.executors import SerialExecutor
-from pyhudi_core.services.compaction import Compaction
-from pyhudi_core.services.compaction_execution import CompactionRun
+from pyhudi_core.services.compaction.compaction import Compaction
+from pyhudi_core.services.compaction.execution import CompactionRun
 from pyhudi_core.services.service import Execution
 from pyhudi_core.transaction import execution, rollback
 from pyhudi_core.transaction.begin import Transaction

@@ -13,8 +13,8 @@ from pyhudi_core.model.file_names import BaseFileName, LogFileName
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.options.upkeep import CompactionOptions
-from pyhudi_core.services.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan, decode
-from pyhudi_core.services.compaction_rules import chosen, trigger_of
+from pyhudi_core.services.compaction.plan import MEBIBYTE, CompactionOperation, CompactionPlan, decode
+from pyhudi_core.services.compaction.rules import chosen, trigger_of
 from pyhudi_core.timeline.active import Timeline
 
 NOW = "20260110000000000"

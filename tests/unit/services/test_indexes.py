@@ -13,7 +13,7 @@ import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError, UnsupportedTableError
 from pyhudi_core.metadata_table.index_definitions import changed_definitions, of_statistics
-from pyhudi_core.services.index_statements import CreateIndex, DropIndex, ShowIndexes, parse
+from pyhudi_core.services.indexing.statements import CreateIndex, DropIndex, ShowIndexes, parse
 from pyhudi_core.transaction import execution
 from pyhudi_core.write import metadata_update
 

@@ -25,7 +25,7 @@ from pyhudi_core.metadata_table.defined_indexes import new_definition
 from pyhudi_core.metadata_table.index_definitions import changed_definitions
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.services.indexing_plan import decode
+from pyhudi_core.services.indexing.plan import decode
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction import companion, metadata_removal
 from pyhudi_core.write import attempt

@@ -23,8 +23,8 @@ from pyhudi_core.errors import (
     SnapshotExpiredError,
 )
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.services import restore_work
-from pyhudi_core.services.restore_plan import decode
+from pyhudi_core.services.restore import work as restore_work
+from pyhudi_core.services.restore.plan import decode
 from pyhudi_core.transaction import execution, layout
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.execution import Groundwork

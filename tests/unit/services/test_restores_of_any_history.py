@@ -10,7 +10,7 @@ from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitAbortedError, SnapshotExpiredError
-from pyhudi_core.services.restores import RestoreResult
+from pyhudi_core.services.restore.restores import RestoreResult
 
 COLUMNS = ["_hoodie_commit_time", "id", "day", "price"]
 OPTIONS = {"hoodie.clean.commits.retained": 3, "hoodie.clustering.plan.strategy.small.file.limit": 1 << 30}

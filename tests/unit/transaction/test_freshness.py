@@ -12,7 +12,7 @@ from support.homes import StandingClock
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import StorageError
-from pyhudi_core.services.archival import ArchivalRules, archive
+from pyhudi_core.services.archival.archival import ArchivalRules, archive
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.freshness import load_showing

@@ -1,0 +1,362 @@
+"""Archival: completed instants leave the active timeline for the history (specification, "LSM Timeline"; limits in ``archival_limits``).
+
+Nothing of it is on the timeline. Its steps, under the table's lock but for the first: sweep data files that no commit names, because files of
+archived instants count by their names alone; write the rows; make the next manifest, which is the decision; move the pointer; delete the files
+of what is archived; merge layers. Last, without the lock, staged bytes go that came after their instant's end. A process that dies at any step
+leaves a table that reads the same, and the next run finishes its work. Two runs at once, with a lock that has expired, decide one after the
+other, and neither deletes what is not in the history as it is then. Of a long timeline a part is archived at a time, the oldest first, and in
+between other writers get the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
+from pyhudi_core.formats.avro.container import decode_record
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
+from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, is_time
+from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.model.properties import TableType
+from pyhudi_core.services.archival.limits import (
+    ArchivalPlan,
+    ArchivalRules,
+    ArchivalState,
+    MetadataTableInUse,
+    plan_archival,
+)
+from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
+from pyhudi_core.timeline.active import Timeline, TimelineFolder
+from pyhudi_core.timeline.archived_files import drop_archived, rows_of
+from pyhudi_core.timeline.history_layers import merge_layers
+from pyhudi_core.timeline.history_writing import KEPT_MANIFESTS, HistoryWriter
+from pyhudi_core.transaction import layout, removal
+from pyhudi_core.transaction.commit import Gate, ask_gate
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.decision import Terms, decide
+from pyhudi_core.transaction.layout import METADATA_TABLE
+from pyhudi_core.transaction.publication import create_once
+from pyhudi_core.transaction.rollback import sweep_late_bytes
+from pyhudi_core.write.retrying import Retries
+
+AT_ONCE = 100
+"""So many instants are archived while the lock is held, which bounds the time that writers wait, and the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivalResult(ServiceResult):
+    """What a run did. ``instants`` are those that it moved to the archived timeline, by requested time.
+
+    Attributes:
+        swept: data files that no commit named, relative to the table.
+        deleted: files of the active timeline, also those that an earlier run had left.
+        merges: merges of the history's files.
+    """
+
+    service: ClassVar[str] = "archival"
+    swept: tuple[str, ...] = ()
+    deleted: int = 0
+    merges: int = 0
+
+    def and_then(self, later: ArchivalResult) -> ArchivalResult:
+        """Both together; what kept more from going is what kept it in the end."""
+        instants, deleted = self.instants + later.instants, self.deleted + later.deleted
+        return ArchivalResult(instants, later.why_not, self.swept + later.swept, deleted, self.merges + later.merges)
+
+    @property
+    def figures(self) -> Figures:
+        """Instants, files and merges."""
+        return {
+            "instants": len(self.instants),
+            "swept": len(self.swept),
+            "deleted": self.deleted,
+            "merges": self.merges,
+        }
+
+    def __str__(self) -> str:
+        if not self.instants and self.deleted:
+            return f"Finished an earlier archival: {self.deleted} files of archived instants deleted"
+        if not self.instants:
+            return f"Nothing was archived: {self.why_not}"
+        first, last = self.instants[0].requested_time, self.instants[-1].requested_time
+        return f"Archived {len(self.instants)} instants, {first} to {last}; merged {self.merges} times"
+
+
+class Archival(TableService[ArchivalResult]):
+    """Archival of one table. Hudi has no instant for it, so ``schedule`` returns None, and ``execute`` makes its own plan."""
+
+    name = "archival"
+    summary = "move old instants to the archived timeline"
+
+    def plan(self) -> ArchivalPlan:
+        """What `run` would archive now, and what keeps more from going. Changes nothing."""
+        plan = plan_now(self.context, rules_of(self.context, triggered=False))
+        if not plan:
+            return plan
+        triggered = plan_now(self.context, rules_of(self.context, triggered=True))
+        return replace(plan, due=bool(triggered), trigger="" if triggered else triggered.why_not)
+
+    def schedule(self) -> None:
+        """None: Hudi knows no scheduled archival. Use `run`, from any process."""
+        return
+
+    def _run(self, how: Execution, retries: Retries) -> ArchivalResult:
+        """Archive down to ``hoodie.keep.min.commits``, whether or not there are more than ``hoodie.keep.max.commits``.
+
+        The gate is asked each time before the lock is taken. Nothing of an archival holds extra metadata, and no task runs on Spark.
+        """
+        return retries.until_done(lambda: archive(self.context, rules_of(self.context, triggered=False), how.gate))
+
+    def take_over(self) -> ArchivalResult:
+        """Finish a run that died: move the pointer, delete the files of what is archived. Archives nothing more."""
+        if not _is_left_over(self.context):
+            return self._nothing("no run was interrupted")
+        rules = rules_of(self.context, triggered=False)
+        return _when_published(self.context, partial(_move, self.context, rules, "", frozenset()))
+
+    def after_commit(self, engine: Engine | None) -> None:
+        """Archive, if that is due and ``hoodie.archive.automatic`` is on; by the timeline that the commit found, without a listing."""
+        folder, rules = self.context.folder, rules_of(self.context, triggered=True)
+        found = (folder.latest or folder.load()) if self.context.options.archival.automatic else None
+        if found is not None and len(found.commits) + 1 > (rules.keep_max or 0):
+            archive(self.context, rules)
+
+    def _execute(self, requested_time: str | None, execution: Execution) -> ArchivalResult:
+        return self.run(gate=execution.gate)
+
+    def _nothing(self, why_not: str) -> ArchivalResult:
+        return ArchivalResult(why_not=why_not)
+
+
+def rules_of(context: TableContext, *, triggered: bool) -> ArchivalRules:
+    """The rules by the options; ``triggered``: only when there are more commits than `hoodie.keep.max.commits``.
+
+    A metadata table keeps one commit more than its data table, as in Hudi.
+    """
+    options, more = context.options.archival, 1 if context.place.prefix else 0
+    keep_max = options.max_commits + more if triggered else None
+    return ArchivalRules(options.min_commits + more, keep_max, options.beyond_savepoint)
+
+
+def archive(context: TableContext, rules: ArchivalRules, gate: Gate | None = None) -> ArchivalResult:
+    """Archive what the rules allow, and finish what an earlier run left. Raises `LockTimeoutError`, and errors of damaged files."""
+    planned = plan_now(context, rules)
+    if not _is_archived(context):
+        return ArchivalResult(why_not=planned.why_not)
+    swept, before = _sweep(context, planned) if planned else ((), "")
+    if not planned and not _is_left_over(context):
+        return ArchivalResult(why_not=planned.why_not)
+    done = ArchivalResult(swept=swept)
+    # Files that are gone stay gone, so what was looked at here counts under the lock, where no writer should wait for listings.
+    cleaned = frozenset(instant for instant in planned.instants if instant.action is Action.REPLACECOMMIT)
+    while True:
+        ask_gate(gate, context, "to archive")
+        step = _when_published(context, partial(_move, context, rules, before, cleaned))
+        done = done.and_then(step)
+        if len(step.instants) < AT_ONCE:
+            if done and not context.place.prefix:
+                sweep_late_bytes(context, done.instants[-1].requested_time)
+            return replace(done, why_not=done.why_not or planned.why_not)
+        rules = replace(rules, keep_max=None)  # it was due when it began
+
+
+def _when_published(context: TableContext, move: Callable[[], ArchivalResult]) -> ArchivalResult:
+    """Move under the lock, after everything that was decided is published. The history's next manifest is the decision, so there is no intent."""
+    done: list[ArchivalResult] = []
+    decide(context, lambda _: done.append(move()), lambda _: None, Terms("archive", any_lock=True))
+    return done[0]
+
+
+def _move(context: TableContext, rules: ArchivalRules, before: str, cleaned: Set[Instant]) -> ArchivalResult:
+    """The steps under the lock, for the oldest instants before ``before``: up to there unnamed files are swept. Of replacecommits only those go
+    that are ``cleaned``.
+    """
+    folder = context.folder
+    writer = HistoryWriter(folder.history, create_once, lambda: context.runtime.ids.uuid().replace("-", ""))
+    listed = folder.history.state()
+    if listed.problem is not None:
+        return ArchivalResult(why_not=f"the history is damaged: {listed.problem}")
+    if listed.number and listed.version != listed.number:
+        writer.point()  # a process died before it did; nothing may be deleted before Hudi's readers know of the history
+    plan = _plan(context, rules, cleaned.__contains__)
+    chosen = tuple(instant for instant in plan.instants if instant.requested_time < before)[:AT_ONCE]
+    moved: tuple[Instant, ...] = ()
+    if chosen:
+        try:
+            added = writer.add(rows_of(folder, chosen), listed)
+        except ObjectNotFoundError:
+            return ArchivalResult(why_not="another process archives at the same time")
+        if writer.decide(listed, [*listed.files, added]):
+            moved = chosen
+        else:
+            writer.discard(added)
+    deleted = drop_archived(folder)
+    merges = merge_layers(writer, context.options.archival.batch_size) if moved else 0
+    if moved:
+        writer.sweep(listed, KEPT_MANIFESTS + merges)
+    return ArchivalResult(moved, deleted=deleted, merges=merges, why_not=plan.why_not)
+
+
+def _is_left_over(context: TableContext) -> bool:
+    """Whether a run died before it had deleted everything, or moved the pointer."""
+    files, has_history = context.folder.files()
+    if not has_history:
+        return False
+    state = context.folder.history.state()
+    return (bool(state.number) and state.version != state.number) or bool(context.folder.history.among(files, state))
+
+
+# --- what the limits need to know
+
+
+def plan_now(context: TableContext, rules: ArchivalRules) -> ArchivalPlan:
+    """Plan from the table as it is. Reads a few small files; data folders only where a replacecommit could go."""
+    return _plan(context, rules, lambda instant: _is_cleaned(context, instant))
+
+
+def _plan(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Instant], bool]) -> ArchivalPlan:
+    if not _is_archived(context):
+        return ArchivalPlan(why_not="the table is merge-on-read, whose timeline Hudi archives")
+    # Reservations first: a writer that gives its own back in between has completed, and shows on the timeline.
+    reserved = _reserved(context)
+    data_first = _data_first(context)
+    timeline = _unarchived(context.folder)
+    # An indexing that is executed compares itself with all commits since it began, so they stay. A planned one keeps nothing.
+    known = {i.requested_time for i in timeline if not (i.action is Action.INDEXING and i.state is State.INFLIGHT)}
+    state = ArchivalState(
+        timeline,
+        reserved=tuple(time for time in reserved if time not in known),
+        schema_commit=_schema_commit(context, timeline),
+        earliest_to_retain=_earliest_to_retain(context, timeline),
+        metadata_table=_metadata_table(context),
+        empty=_empty(context, timeline, rules),
+        compaction_trigger=context.options.metadata.compact_after if context.place.prefix else None,
+        data_first=data_first,
+    )
+    plan = plan_archival(state, rules)
+    replacing = [i for i in plan.instants if i.action is Action.REPLACECOMMIT]
+    uncleaned = frozenset(i.requested_time for i in replacing if not is_cleaned(i))
+    return plan_archival(replace(state, uncleaned=uncleaned), rules) if uncleaned else plan
+
+
+def _is_archived(context: TableContext) -> bool:
+    """Whether this release archives the timeline: of copy-on-write tables, and of metadata tables."""
+    return context.config.table_type is TableType.COPY_ON_WRITE or bool(context.place.prefix)
+
+
+def _data_first(context: TableContext) -> str | None:
+    """For a metadata table: the first time on the timeline of its data table. Readers ask that timeline first for what is in a log file."""
+    if not context.place.prefix:
+        return None
+    data = next(place for place in context.companions if not place.prefix)
+    return min((instant.requested_time for instant in data.folder.load()), default="")
+
+
+def _unarchived(folder: TimelineFolder) -> Timeline:
+    """The active timeline without what is archived already, but not deleted yet."""
+    timeline = folder.load()
+    archived = folder.history.among(timeline) if timeline.has_history else set()
+    return Timeline(tuple(i for i in timeline if i not in archived), timeline.has_history)
+
+
+def _reserved(context: TableContext) -> list[str]:
+    names = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
+    return [name for name in names if is_time(name)]
+
+
+def _schema_commit(context: TableContext, timeline: Timeline) -> str | None:
+    for instant in reversed(timeline.instants):
+        if instant.is_completed and instant.action in DATA_ACTIONS and instant.completion_time is not None:
+            commit = context.folder.read_commit(instant)
+            if commit.schema and commit.operation not in SERVICE_OPERATIONS:
+                return instant.requested_time
+    return None
+
+
+def _empty(context: TableContext, timeline: Timeline, rules: ArchivalRules) -> frozenset[str]:
+    """The commits that changed no rows; what cannot be read counts as one that did. Looked at only where it can matter."""
+    commits = [instant for instant in timeline.commits if instant.completion_time is not None]
+    if len(commits) <= (rules.keep_min if rules.keep_max is None else rules.keep_max):
+        return frozenset()
+    found = set()
+    for instant in commits:
+        with suppress(CorruptionError, LimitExceededError):
+            if context.folder.read_commit(instant).is_empty:
+                found.add(instant.requested_time)
+    return frozenset(found)
+
+
+def _earliest_to_retain(context: TableContext, timeline: Timeline) -> str | None:
+    cleans = [i for i in timeline if i.action is Action.CLEAN and i.is_completed]
+    if not cleans:
+        return None
+    path = context.folder.file(cleans[-1])
+    data = context.storage.get(path)
+    time = decode_record(data, "HoodieCleanMetadata", path=path)["earliestCommitToRetain"] if data else ""
+    return time if is_time(time) else None
+
+
+def _metadata_table(context: TableContext) -> MetadataTableInUse | None:
+    if not context.config.metadata_partitions:
+        return None
+    folder = TimelineFolder(context.storage, f"{METADATA_TABLE}/.hoodie/timeline")
+    compactions = [i.requested_time for i in folder.load() if i.is_completed and i.action is Action.COMMIT]
+    return MetadataTableInUse(max(compactions, default=None))
+
+
+def _is_cleaned(context: TableContext, instant: Instant) -> bool:
+    """Whether the files that a replacecommit replaced are gone."""
+    for partition, file_ids in context.folder.read_commit(instant).replaced.items():
+        gone = set(file_ids)
+        for info in context.storage.list_folder(partition).objects if gone else ():
+            name = parse_data_file(split(info.path)[1])
+            if name is not None and name.file_id in gone:
+                return False
+    return True
+
+
+# --- data files that no commit names
+
+
+def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], str]:
+    """Remove base files from before the first write that stays, which no completed commit names. Returns them, and that write's requested time."""
+    # The listing first: whose file it shows has announced itself before, and is on the timeline after it, though the plan may not know it.
+    # Files of a metadata table count by their instants alone, and commits of Hudi's do not name all of them.
+    infos = () if context.place.prefix else context.storage.list("")
+    listed = [(split(info.path)[1], info.path) for info in infos if info.path[:8] != ".hoodie/"]
+    timeline = _unarchived(context.folder)
+    going = {instant.group for instant in plan.instants}
+    last = max(instant.requested_time for instant in plan.instants if instant.action in DATA_ACTIONS)
+    writes = [i for i in timeline if i.action in WRITE_ACTIONS]
+    first = min(i.requested_time for i in writes)
+    before = min(i.requested_time for i in writes if i.group not in going and i.requested_time > last)
+    completed = {i.requested_time: i for i in writes if i.is_completed}
+    candidates: dict[str, list[str]] = {}
+    for file_name, path in listed:
+        name = parse_data_file(file_name)
+        if isinstance(name, BaseFileName) and first <= name.requested_time < before:
+            candidates.setdefault(name.requested_time, []).append(path)
+    unnamed: list[str] = []
+    for time, paths in candidates.items():
+        if time in completed:
+            named = _named(context.folder.read_commit(completed[time]))
+            unnamed += [path for path in paths if path not in named]
+        elif not _is_at_work(context, time) and context.folder.archived(timeline, time) is None:
+            unnamed += paths
+    return tuple(removal.delete_data_files(context.storage, sorted(unnamed))), before
+
+
+def _is_at_work(context: TableContext, time: str) -> bool:
+    """Whether a write with this requested time is pending, whatever the listing of the timeline shows."""
+    inflight = (Instant(time, action, State.INFLIGHT) for action in WRITE_ACTIONS)
+    return any(context.storage.head(context.folder.file(instant)) is not None for instant in inflight)
+
+
+def _named(commit: CommitMetadata) -> Iterable[str]:
+    return {stat.path for stat in commit.stats}

@@ -1,0 +1,76 @@
+"""Cleaning: older file slices are deleted, so that the table does not grow without bound (specification, "Cleaning").
+
+``plan`` says which files would go, ``schedule`` puts the plan on the timeline, and ``execute`` deletes them; any process may, Hudi's too. The plan
+and the completed clean are Hudi's records. Reads of the states that the policy keeps stay complete; reads of older ones raise
+`SnapshotExpiredError`.
+
+A clean conflicts with no writer: it deletes no file that a running write or a planned service may read. A plan is executed by one process at a time;
+`take_over` finishes what dead processes began.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.model.instant import Action
+from pyhudi_core.services.cleaning.execution import Cleaned, CleaningRun
+from pyhudi_core.services.cleaning.plan import CleaningPlan, PlannedClean, decode
+from pyhudi_core.services.cleaning.planning import plan_cleaning, refuse_outdated
+from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.services.service import Execution
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.begin import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningResult(PlannedResult):
+    """What was deleted: ``instants`` are the completed cleans.
+
+    Attributes:
+        files: how many files were deleted; those that an earlier executor had deleted count.
+        partitions: how many partitions they were in.
+        kept: how many files of the plan stayed, because the newest state or a savepoint needs them.
+    """
+
+    service: ClassVar[str] = "cleaning"
+    files: int = 0
+    partitions: int = 0
+    kept: int = 0
+
+    @classmethod
+    def of(cls, done: Cleaned, planned: PlannedClean) -> CleaningResult:
+        """The result of one execution."""
+        files = len(done.deleted.paths)
+        gone = sum(1 for names in done.deleted.files.values() if names)
+        return cls((done.finished.instant,), "", files, gone, len(planned.paths) - files)
+
+
+class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
+    """Cleaning of one table."""
+
+    name = "cleaning"
+    summary = "delete older file slices that no reader is promised any more"
+    action = Action.CLEAN
+    noun = "clean"
+
+    def after_commit(self, engine: Engine | None) -> None:
+        """With ``hoodie.clean.automatic``: execute the plans that no process executes, and clean if that is due."""
+        if self.context.options.cleaning.automatic:
+            self._inline(engine)
+
+    def _planned(self, timeline: Timeline, *, triggered: bool) -> CleaningPlan:
+        return plan_cleaning(self.context, timeline, self.context.options.cleaning, triggered=triggered)
+
+    def _refuse_outdated(self, transaction: Transaction, plan: CleaningPlan, found: Timeline) -> None:
+        refuse_outdated(transaction, found)
+
+    def _decode(self, data: bytes, path: str) -> PlannedClean:
+        return decode(data, path)
+
+    def _run_plan(self, transaction: Transaction, work: PlannedClean, how: Execution) -> CleaningResult:
+        return CleaningResult.of(CleaningRun(transaction, work, how).run(), work)
+
+    def _nothing(self, why_not: str) -> CleaningResult:
+        return CleaningResult(why_not=why_not)

@@ -1,0 +1,293 @@
+"""Execute a planned clustering: read its slices, order their rows, write new file groups, and commit them as a replacecommit.
+
+The process has registered as the plan's executor (``transaction/execution.py``). Rows keep their meta columns, so they keep the commit that changed
+them; only the name of the file is new. The slices are read as readers see them, with their logs.
+
+1. For an order along a curve, tasks read a sample of the sort columns (``services/clustering/row_curve.py``).
+2. Tasks read the slices, and a shuffle brings the rows of each new file together, sorted. In this process that happens for about
+   hoodie.clustering.plan.strategy.max.bytes.per.group of base files at a time, whose rows must fit into memory; on Spark for all groups at once.
+3. Each task writes its new files, one after the other.
+
+If a planned file group was changed meanwhile, nothing is committed (specification, "Table Service/Writer Concurrency").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi_core.conflicts.concurrent import refuse_conflicts
+from pyhudi_core.conflicts.conflict import Touched
+from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
+from pyhudi_core.engine.grouping import dealt, runs, slotted, with_slots, without_slots
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.formats.base_file.range_table import range_schema
+from pyhudi_core.merge.merged_slice import Merging, merged_batches
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.services.clustering.plan import LINEAR, ClusteringGroup, ClusteringWork, RowOrder
+from pyhudi_core.services.clustering.planning import refuse_unsortable
+from pyhudi_core.services.clustering.row_curve import ColumnBounds, bounds_of, places, sample
+from pyhudi_core.services.plan_run import RewriteRun, shared_out
+from pyhudi_core.write import metadata_update
+from pyhudi_core.write.attempt import Attempt, extra_of
+from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime, runtime_opener
+from pyhudi_core.write.handles.new_file import NewFile
+from pyhudi_core.write.tasks import KEY_CHANGES, WRITTEN, Written, files_batch
+
+_PLACE = "_pyhudi_place"
+"""Column (int64) of the place of a row on the curve."""
+
+
+@dataclass(slots=True)
+class ClusteringRun(RewriteRun[ClusteringWork]):
+    """One execution of a clustering."""
+
+    @property
+    def _noun(self) -> str:
+        return "clustering"
+
+    def _write(self) -> Written:
+        """Write the new file groups."""
+        refuse_unsortable(self.snapshot.schema, self.work.order)
+        self._refuse_changed()
+        groups = self._sized()
+        settings = replace(self._settings(), target=self.transaction.context.options.clustering.target_size)
+        parts = [self._written(wave, settings) for wave in self._waves(groups)]
+        stats = sorted((stat for part in parts for stat in part.stats), key=lambda stat: stat.path)
+        ranges = [part.ranges for part in parts] or [range_schema(settings.schema).empty_table()]
+        return Written(tuple(stats), pa.concat_tables(ranges), moves_all=True)
+
+    def _attempt(self, written: Written) -> Attempt:
+        """The commit of the new file groups, which replace the planned ones."""
+        transaction, schema, engine = self.transaction, self.snapshot.schema, self.how.engine
+        context = transaction.context
+        replaced = _by_partition(self.work)
+        extra: Mapping[str, str] = extra_of(transaction, self.how.extra_metadata, self.snapshot, {}, schema)
+        metadata = CommitMetadata(str(OperationType.CLUSTER), written.stats, extra, replaced)
+        if metadata_update.needs_keys(context.config):
+            task = KeysTask(runtime_opener(engine, context.storage, context.runtime))
+            shares = shared_out(written.stats, lambda stat: stat.size, engine.cores)
+            written = replace(written, key_changes=engine.run(task, KEY_CHANGES, shares))
+        kept = metadata_update.slices_to_keep(context, self.current, self.current.schema)
+        companions = metadata_update.stage(transaction, kept, self.current, written, replaced, schema, engine)
+        touched, guard = Touched.by(metadata), self._refuse_overtaken
+        return Attempt(transaction, self.snapshot, metadata, touched, schema, companions=companions, guard=guard)
+
+    def _refuse_changed(self) -> None:
+        """Raise `CommitConflictError` if a planned file group was changed before this execution began. The commit asks again."""
+        transaction, nothing = self.transaction, frozenset[str]()
+        context = transaction.context
+        mine = Touched(self.work.file_groups, nothing, nothing, OperationType.CLUSTER)
+        refuse_conflicts(context, transaction.start, context.folder.load(), transaction.requested_time, mine)
+
+    def _sized(self) -> list[ClusteringGroup]:
+        """The groups with the sizes of their files, which a plan does not have."""
+        partitions = {group.partition for group in self.work.groups}
+        slices = (piece for partition in partitions for piece in self.snapshot.view.slices(partition))
+        sizes = {
+            file.path: file.size for piece in slices if piece.group in self.work.file_groups for file in piece.files
+        }
+
+        def sized(piece: FileSlice) -> FileSlice:
+            base = None if piece.base is None else replace(piece.base, size=sizes.get(piece.base.path, 0))
+            return FileSlice(base, None, tuple(replace(log, size=sizes.get(log.path, 0)) for log in piece.logs))
+
+        return [replace(group, slices=tuple(map(sized, group.slices))) for group in self.work.groups]
+
+    def _waves(self, groups: list[ClusteringGroup]) -> Iterator[list[ClusteringGroup]]:
+        """Groups that are shuffled together. Groups of several new files are shuffled alone if they are sorted: the rows say where a file ends."""
+        bound = self.transaction.context.options.clustering.group_bytes if self.how.engine.in_process else None
+        wave: list[ClusteringGroup] = []
+        for group in sorted(groups, key=lambda group: (group.partition, group.slices[0].file_id)):
+            if group.outputs > 1 and self.work.order.columns:
+                yield [group]
+            elif wave and bound is not None and sum(each.size for each in wave) + group.size > bound:
+                yield wave
+                wave = [group]
+            else:
+                wave.append(group)
+        if wave:
+            yield wave
+
+    def _written(self, wave: list[ClusteringGroup], settings: HandleSettings) -> Written:
+        """Write the new files of some groups."""
+        context, engine, order = self.transaction.context, self.how.engine, self.work.order
+        open_runtime = runtime_opener(engine, context.storage, context.runtime)
+        alone = len(wave) == 1 and wave[0].outputs > 1 and bool(order.columns)
+        outputs = _outputs(wave, alone=alone)
+        tasks = max(1, min(len(outputs), engine.cores))
+        merging = Merging(self.snapshot.config, self.snapshot.evolution)
+        reading = _Reading(open_runtime, settings, merging, order, tasks)
+        pieces = [(output, piece) for output, found in enumerate(outputs) for piece in found.slices]
+        shares = shared_out(pieces, lambda item: item[1].size, engine.cores)
+        bounds = self._bounds(reading, [piece for _, piece in pieces])
+        rows = engine.run(replace(reading, bounds=bounds), reading.output, shares)
+        by = (_PLACE,) if order.layout != LINEAR else order.columns
+        ids = context.runtime.ids
+        if alone:
+            rows = rows.persist()
+            sorted_rows: Dataset = rows.shuffle_by_range(wave[0].outputs, *by)
+            names = [f"{ids.uuid()}-0" for _ in range(wave[0].outputs)]
+            payloads: list[dict[int, tuple[str, str]]] = [{0: (wave[0].partition, name)} for name in names]
+        else:
+            sorted_rows = rows.shuffle(TASK, tasks, SORT, *by)
+            payloads = dealt([(output.partition, f"{ids.uuid()}-0") for output in outputs], tasks)
+        written = sorted_rows.map(ClusterTask(open_runtime, settings), WRITTEN, payloads)
+        try:
+            return Written.collect(written, settings.schema, key_changes=False)
+        finally:
+            written.release()
+            rows.release()
+
+    def _bounds(self, reading: _Reading, pieces: list[FileSlice]) -> tuple[ColumnBounds, ...]:
+        """The parts of the sort columns, for an order along a curve."""
+        columns, engine = self.work.order.columns, self.how.engine
+        if not columns or self.work.order.layout == LINEAR:
+            return ()
+        shares = shared_out(pieces, lambda piece: piece.size, engine.cores)
+        sampled = engine.run(_SampleTask(reading), reading.sampled, shares)
+        try:
+            return bounds_of(sampled.collect(), columns)
+        finally:
+            sampled.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """One new file, and the slices whose rows go there."""
+
+    partition: str
+    slices: tuple[FileSlice, ...]
+
+
+def _outputs(wave: list[ClusteringGroup], *, alone: bool) -> list[_Output]:
+    """The new files. ``alone``: of one group whose rows say where its files end; its slices are read together."""
+    if alone:
+        return [_Output(wave[0].partition, wave[0].slices)]
+    return [
+        _Output(group.partition, tuple(share))
+        for group in wave
+        for share in shared_out(group.slices, lambda piece: piece.size, group.outputs)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Task function: reads slices (numbers of new files, slices), and says for each row to which new file it goes, and where it is on the curve."""
+
+    open_runtime: OpenRuntime
+    settings: HandleSettings
+    merging: Merging
+    order: RowOrder
+    tasks: int = 1
+    bounds: tuple[ColumnBounds, ...] = ()
+
+    @property
+    def output(self) -> pa.Schema:
+        schema = slotted(self.settings.schema)
+        return schema if self.order.layout == LINEAR else schema.append(pa.field(_PLACE, pa.int64()))
+
+    @property
+    def sampled(self) -> pa.Schema:
+        """What `_SampleTask` yields."""
+        return pa.schema([*(self.settings.schema.field(name) for name in self.order.columns), ("weight", pa.int64())])
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        storage, schema = self.open_runtime().storage, self.settings.schema
+        for number, piece in task.payload:
+            for batch in merged_batches(storage, piece, self.merging, schema, schema):
+                rows = batch.select(schema.names).cast(schema)
+                yield self._placed(rows, number)
+
+    def _placed(self, rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
+        count = len(rows)
+        found = with_slots(rows, np.full(count, number % self.tasks, np.int64), np.full(count, number, np.int64))
+        if self.order.layout == LINEAR:
+            return found
+        at = places(rows, self.order.columns, self.bounds, self.order.layout)
+        return pa.RecordBatch.from_arrays([*found.columns, at], schema=self.output)
+
+
+@dataclass(frozen=True, slots=True)
+class _SampleTask:
+    """Task function: a sample of the sort columns of each slice."""
+
+    reading: _Reading
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reading = self.reading
+        storage, schema, columns = reading.open_runtime().storage, reading.settings.schema, list(reading.order.columns)
+        wanted = pa.schema([schema.field(name) for name in columns])
+        for piece in task.payload:
+            found = merged_batches(storage, piece, reading.merging, wanted, schema)
+            rows = pa.Table.from_batches([batch.select(columns).cast(wanted) for batch in found], wanted)
+            yield from sample(rows, columns).cast(reading.sampled).to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTask:
+    """Task function: sorted rows in, `WRITTEN` out. The payload says for each number of a new file its partition and its file id."""
+
+    open_runtime: OpenRuntime
+    settings: HandleSettings
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = HandleContext(self.settings, self.open_runtime(), task.number)
+        file: NewFile | None = None
+        open_number = -1
+        try:
+            for batch in batches:
+                for number, rows in runs(iter((batch,)), SORT):
+                    if file is None or number != open_number:
+                        if file is not None:
+                            yield from files_batch([file.close()], self.settings.schema)
+                        file, open_number = self._open(context, task, number), number
+                    for part in self._rows(rows):
+                        file.adopt(part)
+            if file is not None:
+                yield from files_batch([file.close()], self.settings.schema)
+        except BaseException:
+            if file is not None:
+                file.abandon()
+            raise
+
+    def _open(self, context: HandleContext, task: TaskInfo, number: int) -> NewFile:
+        partition, file_id = task.payload[number]
+        return NewFile.open(context, partition, file_id, None)
+
+    def _rows(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        kept = without_slots(rows).select(self.settings.schema.names)
+        yield from kept.to_batches(max_chunksize=max(1, self.settings.row_group_rows // 4))
+
+
+@dataclass(frozen=True, slots=True)
+class KeysTask:
+    """Task function: the record keys of new files (write stats), as `KEY_CHANGES`."""
+
+    open_runtime: OpenRuntime
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        storage = self.open_runtime().storage
+        for stat in task.payload:
+            with storage.open_input(stat.path) as source:
+                for batch in BaseFileReader(source, stat.path, [RECORD_KEY]).iter_batches():
+                    yield _came(batch.column(RECORD_KEY), stat)
+
+
+def _came(keys: pa.Array, stat: WriteStat) -> pa.RecordBatch:
+    count = len(keys)
+    columns = [keys.cast(pa.string()), pa.repeat(stat.partition, count), pa.repeat(stat.file_id, count)]
+    return pa.RecordBatch.from_arrays([*columns, pa.repeat(False, count)], schema=KEY_CHANGES)
+
+
+def _by_partition(work: ClusteringWork) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for partition, file_id in sorted(work.file_groups):
+        found.setdefault(partition, []).append(file_id)
+    return {partition: tuple(file_ids) for partition, file_ids in found.items()}

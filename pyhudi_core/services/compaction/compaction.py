@@ -1,0 +1,93 @@
+"""Compaction: the log files of merge-on-read tables become base files (specification, "Compaction").
+
+``plan`` says what would be compacted, ``schedule`` puts the plan on the timeline, and ``execute`` carries it out; any process may, Hudi's too. The
+plan is Hudi's record, and the completed instant is a ``commit`` of the operation COMPACT. While a compaction is planned or runs, writers go on: their
+log files belong to the file slice after it. Rows keep their commit times, so a compaction changes the result of no query; read-optimized queries show
+the rows that they left out before.
+
+A plan is executed by one process at a time. A second one stops at once and says who executes it; `take_over` finishes what dead processes began.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Action
+from pyhudi_core.services.compaction.execution import CompactionRun
+from pyhudi_core.services.compaction.plan import CompactionPlan, decode
+from pyhudi_core.services.compaction.planning import plan_compaction, refuse_outdated
+from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.services.service import Execution
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.commit import Finished
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionResult(PlannedResult):
+    """What was compacted: ``instants`` are the completed compactions.
+
+    Attributes:
+        file_groups: how many base files were written.
+        log_files, log_bytes: what they replace.
+        rows: in the new base files.
+        bytes_written: of the new base files.
+        token: of the commit, for ``table.commit_status``; empty if there were none or several.
+    """
+
+    service: ClassVar[str] = "compaction"
+    file_groups: int = 0
+    log_files: int = 0
+    log_bytes: int = 0
+    rows: int = 0
+    bytes_written: int = 0
+    token: str = ""
+
+    @classmethod
+    def of(cls, finished: Finished, commit: CommitMetadata, token: str) -> CompactionResult:
+        """The result of one execution."""
+        stats = commit.stats
+        return cls(
+            (finished.instant,),
+            "",
+            len(stats),
+            sum(stat.merged_logs for stat in stats),
+            sum(stat.merged_bytes for stat in stats),
+            sum(stat.rows for stat in stats),
+            sum(stat.size for stat in stats),
+            token,
+        )
+
+
+class Compaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], CompactionResult]):
+    """Compaction of one merge-on-read table."""
+
+    name = "compaction"
+    summary = "rewrite the log files of merge-on-read tables as base files"
+    action = Action.COMPACTION
+    noun = "compaction"
+
+    def after_commit(self, engine: Engine | None) -> None:
+        """With ``hoodie.compact.inline``: execute the plans that no process executes, and compact if that is due."""
+        if self.context.options.compaction.inline:
+            self._inline(engine)
+
+    def _planned(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan:
+        return plan_compaction(self.context, timeline, triggered=triggered)
+
+    def _refuse_outdated(self, transaction: Transaction, plan: CompactionPlan, found: Timeline) -> None:
+        refuse_outdated(transaction, plan, found)
+
+    def _decode(self, data: bytes, path: str) -> tuple[FileSlice, ...]:
+        return decode(data, path)
+
+    def _run_plan(self, transaction: Transaction, work: tuple[FileSlice, ...], how: Execution) -> CompactionResult:
+        done = CompactionRun(transaction, work, how).run()
+        return CompactionResult.of(done.published.finished, done.metadata, transaction.token)
+
+    def _nothing(self, why_not: str) -> CompactionResult:
+        return CompactionResult(why_not=why_not)

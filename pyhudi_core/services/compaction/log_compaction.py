@@ -1,0 +1,95 @@
+"""Log compaction: the log files of a file group become one log file, without a new base file (specification, "Log Compaction").
+
+``plan`` says which file groups have many logs, ``schedule`` puts the plan on the timeline as a ``logcompaction``, and ``execute`` completes it as a
+``deltacommit`` of the operation LOG_COMPACT. It rewrites no base file, so it costs little where updates are few and base files large. Rows keep their
+commit times, so it changes the result of no query. The old logs stay until a compaction and a clean.
+
+A plan is executed by one process at a time; `take_over` finishes what dead processes began.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Action
+from pyhudi_core.services.compaction.log_execution import LogCompactionRun
+from pyhudi_core.services.compaction.log_planning import plan_log_compaction
+from pyhudi_core.services.compaction.plan import CompactionPlan, decode
+from pyhudi_core.services.compaction.planning import refuse_outdated
+from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.services.service import Execution
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.commit import Finished
+
+
+@dataclass(frozen=True, slots=True)
+class LogCompactionResult(PlannedResult):
+    """What was compacted: ``instants`` are the completed log compactions.
+
+    Attributes:
+        file_groups: how many log files were written.
+        log_files, log_bytes: what they stand for.
+        rows, deletes: in the new log files.
+        bytes_written: of the new log files.
+        token: of the commit, for ``table.commit_status``; empty if there were none or several.
+    """
+
+    service: ClassVar[str] = "log_compaction"
+    file_groups: int = 0
+    log_files: int = 0
+    log_bytes: int = 0
+    rows: int = 0
+    deletes: int = 0
+    bytes_written: int = 0
+    token: str = ""
+
+    @classmethod
+    def of(cls, finished: Finished, commit: CommitMetadata, token: str) -> LogCompactionResult:
+        """The result of one execution."""
+        stats = commit.stats
+        return cls(
+            (finished.instant,),
+            "",
+            len(stats),
+            sum(stat.merged_logs for stat in stats),
+            sum(stat.merged_bytes for stat in stats),
+            sum(stat.rows for stat in stats),
+            sum(stat.deletes for stat in stats),
+            sum(stat.size for stat in stats),
+            token,
+        )
+
+
+class LogCompaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], LogCompactionResult]):
+    """Log compaction of one merge-on-read table."""
+
+    name = "log_compaction"
+    summary = "merge the log files of a file group into one log file"
+    action = Action.LOGCOMPACTION
+    noun = "log compaction"
+
+    def after_commit(self, engine: Engine | None) -> None:
+        """With ``hoodie.log.compaction.inline``: execute the plans that no process executes, and compact logs if that is due."""
+        if self.context.options.compaction.log_inline:
+            self._inline(engine)
+
+    def _planned(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan:
+        return plan_log_compaction(self.context, timeline)
+
+    def _refuse_outdated(self, transaction: Transaction, plan: CompactionPlan, found: Timeline) -> None:
+        refuse_outdated(transaction, plan, found)
+
+    def _decode(self, data: bytes, path: str) -> tuple[FileSlice, ...]:
+        return decode(data, path)
+
+    def _run_plan(self, transaction: Transaction, work: tuple[FileSlice, ...], how: Execution) -> LogCompactionResult:
+        done = LogCompactionRun(transaction, work, how).run()
+        return LogCompactionResult.of(done.published.finished, done.metadata, transaction.token)
+
+    def _nothing(self, why_not: str) -> LogCompactionResult:
+        return LogCompactionResult(why_not=why_not)

@@ -1,0 +1,132 @@
+"""Execute a planned log compaction: write the new logs, and commit them as a deltacommit (specification, "Log Compaction").
+
+The process has registered as the plan's executor (``transaction/execution.py``). The new log of a file group stands for the logs of the plan, and
+readers have it at the plan's requested time. So a log that is older than the plan and not part of it must not be there: the new log would hide its
+rows. Writers that began before the plan and end after it are therefore told apart:
+
+- if the write completes first, its file groups are left out of this commit;
+- if this commit completes first, the write is planned again (``conflicts/conflict.py``, `older_than_log_compaction`).
+
+Writers that begin later append logs that are newer than the new log. They go on as if nothing happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from pyhudi_core.conflicts import concurrent
+from pyhudi_core.conflicts.concurrent import conflict_error
+from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group, Touched
+from pyhudi_core.engine.base import TaskInfo
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.merge.merged_slice import Merging
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.services.compaction.execution import without_groups
+from pyhudi_core.services.compaction.log_planning import UNMERGED_KEY
+from pyhudi_core.services.plan_run import RewriteRun, shared_out
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import execution
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.write import metadata_update
+from pyhudi_core.write.attempt import Attempt, extra_of
+from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime, runtime_opener
+from pyhudi_core.write.handles.log_compact import LogCompactor
+from pyhudi_core.write.pipeline import block_format
+from pyhudi_core.write.tasks import WRITTEN, Written, files_batch
+
+
+@dataclass(slots=True)
+class LogCompactionRun(RewriteRun[Sequence[FileSlice]]):
+    """One execution of a log compaction: ``work`` are the slices of the plan."""
+
+    @property
+    def _noun(self) -> str:
+        return "log compaction"
+
+    def _write(self) -> Written:
+        """Write the logs of the groups that are still as the plan says, the largest ones first."""
+        context, engine, config = self.transaction.context, self.how.engine, self.snapshot.config
+        gone = changed_groups(self.transaction, context.folder.load())
+        slices = sorted((piece for piece in self.work if piece.group not in gone), key=lambda piece: piece.group)
+        settings = self._settings()
+        if not slices:
+            return Written.nothing(settings.schema)
+        merging = Merging(config, self.snapshot.evolution)
+        form = block_format(context.options.files, self.snapshot.schema, merging.ordering)
+        opener = runtime_opener(engine, context.storage, context.runtime)
+        task = LogCompactionTask(opener, settings, LogCompactor(merging, form))
+        output = engine.run(task, WRITTEN, shared_out(slices, lambda piece: piece.size, engine.cores))
+        try:
+            return Written.collect(output, settings.schema, key_changes=False)
+        finally:
+            output.release()
+
+    def _attempt(self, written: Written) -> Attempt:
+        """The commit of the logs whose groups are as the plan says now."""
+        transaction, schema = self.transaction, self.snapshot.schema
+        changed = changed_groups(transaction, transaction.context.folder.load())
+        left = without_groups(written, changed)
+        extra: Mapping[str, str] = {
+            **extra_of(transaction, self.how.extra_metadata, self.snapshot, {}, schema),
+            **_unmerged(self.work, written, changed),
+        }
+        metadata = CommitMetadata(str(OperationType.LOG_COMPACT), left.stats, extra)
+        kept = metadata_update.slices_to_keep(transaction.context, self.current, self.current.schema)
+        companions = metadata_update.stage(transaction, kept, self.current, left, {}, schema, self.how.engine)
+        guard = partial(_refuse_changed, transaction, frozenset((s.partition, s.file_id) for s in left.stats))
+        touched = Touched.by(metadata)
+        return Attempt(transaction, self.snapshot, metadata, touched, schema, companions=companions, guard=guard)
+
+
+def _unmerged(work: Sequence[FileSlice], written: Written, changed: frozenset[Group]) -> dict[str, str]:
+    """The note of a commit about file groups for which no log was written, because their logs hold partial updates. No plan names them again."""
+    done = {(stat.partition, stat.file_id) for stat in written.stats}
+    left = sorted(piece.file_id for piece in work if piece.group not in done and piece.group not in changed)
+    return {UNMERGED_KEY: ",".join(left)} if left else {}
+
+
+@dataclass(frozen=True, slots=True)
+class LogCompactionTask:
+    """Task function: merges the logs of the slices of its payload, and yields rows of `WRITTEN`."""
+
+    open_runtime: OpenRuntime
+    settings: HandleSettings
+    compactor: LogCompactor
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = HandleContext(self.settings, self.open_runtime(), task.number)
+        for piece in task.payload:
+            file = self.compactor.compact(context, piece)
+            if file is not None:
+                yield from files_batch([file], self.settings.schema)
+
+
+def changed_groups(transaction: Transaction, found: Timeline) -> frozenset[Group]:
+    """The file groups whose logs the plan does not know all, or whose base file is another one now."""
+    return frozenset[Group]().union(*(groups for _, groups in _changes(transaction, found)))
+
+
+def _changes(transaction: Transaction, found: Timeline) -> Iterator[tuple[Instant, frozenset[Group]]]:
+    """The commits since the plan, and the file groups of each that cannot be log-compacted by this plan any more."""
+    time = transaction.requested_time
+    for instant, commit in concurrent.since(transaction.context, transaction.start, found, time).completed:
+        touched = Touched.by(commit)
+        newer = touched.appended if instant.requested_time > time else frozenset()
+        yield instant, touched.file_groups - newer
+
+
+def _refuse_changed(transaction: Transaction, groups: frozenset[Group], found: Timeline) -> None:
+    """Raise `CommitError` if another process has taken the execution over, or one of the groups has changed since the commit was made."""
+    execution.refuse_overtaken(transaction)
+    for instant, changed in _changes(transaction, found):
+        shared = groups & changed
+        if shared:
+            places = tuple(sorted({partition for partition, _ in shared}))
+            conflict = Conflict(ConflictKind.FILE_GROUP, instant, tuple(sorted(shared)), places, OperationType.UNKNOWN)
+            raise conflict_error(transaction.context, conflict, transaction.requested_time)

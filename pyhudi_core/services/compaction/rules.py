@@ -1,0 +1,109 @@
+"""When a compaction is due, and which slices it takes first: Hudi's triggers and strategies, by Hudi's options. Pure.
+
+Specification, "Compaction"; the rules are those of release 1.0.2. A trigger counts in inline and automatic mode only: whoever calls
+``table.compaction.run()`` compacts what has logs. A bounded strategy takes operations until the mebibytes that they read and write reach the bound;
+the one that reaches it is still taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyhudi_core.model.instant import Action, Instant, parse_time
+from pyhudi_core.options.upkeep import CompactionOptions
+from pyhudi_core.services.compaction.plan import CompactionOperation
+from pyhudi_core.timeline.active import Timeline
+
+_DAY = "%Y%m%d"
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """Whether a compaction is due, and the figures that say so."""
+
+    due: bool
+    text: str
+
+
+def trigger_of(timeline: Timeline, options: CompactionOptions, now: str) -> Trigger:
+    """What the trigger of the options says at a time (as an instant time of the table)."""
+    last = _last_compaction(timeline, requested=options.trigger == "NUM_COMMITS_AFTER_LAST_REQUEST")
+    deltas = [i for i in timeline.commits if i.action is Action.DELTACOMMIT]
+    if last is not None:
+        deltas = [i for i in deltas if (i.completion_time or i.requested_time) > last.requested_time]
+    since = last.requested_time if last is not None else min((i.requested_time for i in deltas), default=now)
+    seconds = _seconds_between(since, now)
+    commits = len(deltas) >= options.max_delta_commits
+    time = bool(deltas) and seconds >= options.max_delta_seconds
+    by_commits = f"{len(deltas)} of {options.max_delta_commits} delta commits"
+    by_time = f"{seconds} of {options.max_delta_seconds} seconds"
+    if options.trigger == "TIME_ELAPSED":
+        return Trigger(time, by_time)
+    if options.trigger == "NUM_AND_TIME":
+        return Trigger(commits and time, f"{by_commits} and {by_time}")
+    if options.trigger == "NUM_OR_TIME":
+        return Trigger(commits or time, f"{by_commits} or {by_time}")
+    return Trigger(commits, by_commits)
+
+
+def _last_compaction(timeline: Timeline, *, requested: bool) -> Instant | None:
+    """The newest completed compaction; ``requested``: or a pending one."""
+    found = [i for i in timeline.commits if i.action is Action.COMMIT]
+    if requested:
+        found += [i for i in timeline.pending if i.action is Action.COMPACTION]
+    return max(found, key=lambda i: i.requested_time, default=None)
+
+
+def _seconds_between(earlier: str, later: str) -> int:
+    begin, end = parse_time(earlier), parse_time(later)
+    return max(0, int((end - begin).total_seconds())) if begin is not None and end is not None else 0
+
+
+def chosen(
+    operations: Sequence[CompactionOperation], options: CompactionOptions, now: str
+) -> list[CompactionOperation]:
+    """The operations that the strategy takes, in its order."""
+    name = options.strategy
+    if name == "log_file_size":
+        large = [item for item in operations if item.log_bytes >= options.log_size_threshold]
+        return _bounded(sorted(large, key=lambda item: -item.log_bytes), options.target_io_mb)
+    if name == "log_file_num":
+        many = [item for item in operations if len(item.piece.logs) >= options.log_count_threshold]
+        return _bounded(sorted(many, key=lambda item: -len(item.piece.logs)), options.target_io_mb)
+    if name == "bounded_io":
+        return _bounded(operations, options.target_io_mb)
+    if name == "day_based":
+        newest = sorted({item.piece.partition for item in operations}, reverse=True)[: options.day_partitions]
+        return _by_partition([item for item in operations if item.piece.partition in newest])
+    if name in ("bounded_partition_aware", "unbounded_partition_aware"):
+        recent = name == "bounded_partition_aware"
+        return _by_partition([i for i in operations if _is_recent(i.piece.partition, options, now) is recent])
+    return list(operations)
+
+
+def _bounded(operations: Sequence[CompactionOperation], most_mb: int) -> list[CompactionOperation]:
+    """The first operations, up to the one that reaches the bound."""
+    taken: list[CompactionOperation] = []
+    left = most_mb
+    for operation in operations:
+        taken.append(operation)
+        left -= operation.read_mb + operation.write_mb
+        if left <= 0:
+            break
+    return taken
+
+
+def _by_partition(operations: Sequence[CompactionOperation]) -> list[CompactionOperation]:
+    """The newest partition first."""
+    return sorted(operations, key=lambda item: item.piece.partition, reverse=True)
+
+
+def _is_recent(partition: str, options: CompactionOptions, now: str) -> bool:
+    """Whether a partition's day is one of the last days. The digits of the last eight are the day: ``2026/01/31``, ``day=2026-01-31``."""
+    today = parse_time(now)
+    digits = "".join(letter for letter in partition if letter.isascii() and letter.isdigit())[-8:]
+    if today is None or len(digits) < len("20260131"):
+        return True
+    return digits >= (today - timedelta(days=options.day_partitions)).strftime(_DAY)

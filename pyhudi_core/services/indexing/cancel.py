@@ -1,0 +1,41 @@
+"""Remove the plan of an indexing, and what was built for it.
+
+The process registers as the plan's executor first. So no other process builds it at the same time, and one that sleeps cannot complete it.
+The requested file goes last: a process that dies here leaves a plan, which is executed or cancelled again.
+"""
+
+from __future__ import annotations
+
+from pyhudi_core.errors import CommitAbortedError
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.services.indexing.decisions import IndexingDecisions
+from pyhudi_core.services.indexing.plan import IndexingWork
+from pyhudi_core.transaction import execution
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.execution import Refusal
+from pyhudi_core.transaction.home import reopened
+from pyhudi_core.transaction.instant_removal import remove_instant
+
+
+def cancel_plan(context: TableContext, plan: Instant, work: IndexingWork | None) -> bool:
+    """Remove it. False if it has ended. Raises `CommitAbortedError` if a process executes it."""
+    begun = execution.begin_execution(context, plan, by_name=True)
+    if isinstance(begun, Refusal):
+        still = context.folder.load().find(plan.requested_time, plan.action)
+        if still is None or still.is_completed:
+            return False
+        raise CommitAbortedError(
+            f"The plan cannot be removed now: {begun.why_not}",
+            table=context.table,
+            instant=plan.requested_time,
+            hint="Wait for that process, or end it, and try again.",
+        )
+    try:
+        if work is not None:
+            IndexingDecisions(begun, work.partitions).take_back(reopened(context))
+        remove_instant(context.folder, plan.requested_time, (plan.action,))
+    finally:
+        begun.heartbeat.handle.cancel()
+    execution.forget(context, plan.requested_time)
+    begun.heartbeat.stop(context)
+    return True

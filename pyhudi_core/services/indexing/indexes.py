@@ -1,0 +1,230 @@
+"""The indexes of a table, for its owner: list, create and drop them by name, or by a statement of Hudi's SQL.
+
+An index is a partition of the metadata table. Those of the whole table have the names of their partitions: ``record_index``, ``column_stats``,
+``partition_stats``, ``bloom_filters``. An index of a column has a name that its owner chooses; its partition has a prefix before it
+(``secondary_index_``, ``expr_index_``). What a statement means is what it means to Hudi 1.0.
+
+Indexes are built by the indexing service, beside writers, and are dropped in one decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
+from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.defined_indexes import new_definition
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
+from pyhudi_core.services.indexing import statements as index_statements
+from pyhudi_core.services.indexing.drop import drop_partitions
+from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
+from pyhudi_core.services.indexing.plan import IndexingPlan
+from pyhudi_core.services.indexing.planning import pending_partitions
+from pyhudi_core.services.indexing.statements import CreateIndex, DropIndex
+from pyhudi_core.services.metadata.tables import Dropped, MetadataTableOf
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.home import reopened
+from pyhudi_core.write import metadata_build
+
+_OF_EXPRESSIONS = (names.COLUMN_STATS, names.BLOOM_FILTERS)
+"""What USING may name: an index of these types on an expression of a column."""
+_PREFIXES = (names.SECONDARY_INDEX_PREFIX, names.EXPRESSION_INDEX_PREFIX)
+_SHOWN = pa.schema([(name, pa.string()) for name in ("index_name", "index_type", "col_name", "state")])
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """One index.
+
+    Attributes:
+        name: of its partition of the metadata table.
+        type: ``record_index``, ``column_stats``, ``bloom_filters``, ``secondary_index``, ...
+        columns: of an index of columns; empty for an index of the whole table.
+        state: ``listed`` (readers use it), ``being built``, or ``planned``.
+    """
+
+    name: str
+    type: str
+    columns: tuple[str, ...]
+    state: str
+
+
+class Indexes:
+    """The indexes of one table; iterate over them."""
+
+    def __init__(self, context: TableContext) -> None:
+        self.context = context
+
+    def __iter__(self) -> Iterator[IndexState]:
+        context = reopened(self.context)
+        config = context.config
+        planned = pending_partitions(context, context.folder.load())
+        defined = {item.name: item for item in read_definitions(context.storage, config.index_defs_path)}
+        for name in sorted(
+            {*config.metadata_partitions, *config.metadata_partitions_inflight, *planned} - {names.FILES}
+        ):
+            of_column = defined.get(name) if name.startswith(_PREFIXES) else None
+            kind, columns = (name, ()) if of_column is None else (of_column.kind.lower(), (of_column.column,))
+            building = "being built" if name in config.metadata_partitions_inflight else "planned"
+            yield IndexState(name, kind, columns, "listed" if name in config.metadata_partitions else building)
+
+    def to_arrow(self) -> pa.Table:
+        """Columns index_name, index_type, col_name and state, all texts."""
+        rows = [(one.name, one.type, ",".join(one.columns), one.state) for one in self]
+        columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+        return pa.table([pa.array(column, pa.string()) for column in columns], _SHOWN)
+
+    def plan(
+        self, name: str, columns: Sequence[str] = (), using: str = "", options: Mapping[str, str] | None = None
+    ) -> IndexingPlan:
+        """What `create` would build now. Changes nothing. Raises as `create`."""
+        wanted = CreateIndex(name, (), tuple(columns), using, options or {})
+        definition = self._definition(wanted)
+        if definition is None:
+            return Indexing(self.context).plan([self._partition(wanted)])
+        plan = MetadataTableOf(self.context).plan_index(definition)
+        return IndexingPlan(plan.make if plan else {}, why_not=plan.why_not)
+
+    def create(
+        self,
+        name: str,
+        columns: Sequence[str] = (),
+        using: str = "",
+        options: Mapping[str, str] | None = None,
+        *,
+        if_not_exists: bool = False,
+        spark: Any = None,
+    ) -> IndexingResult:
+        """Build an index while writers write.
+
+        Args:
+            name: of an index of the whole table, such as ``record_index``; or a name for an index of a column.
+            columns: the columns; none for an index of the whole table. All record key columns make the record index, whatever its name.
+            using: ``column_stats``: an index on an expression of the column; omit it for a secondary index.
+            options: of an expression: ``expr`` (year, month, day, hour, lower or from_unixtime), and ``format`` for the last one.
+            if_not_exists: an index that is there is no error.
+            spark: a session on which the index is built; None builds it in this process.
+
+        Raises `InvalidOptionError` for what names no index, and if the index is there; `UnsupportedTableError` for a kind that this release does
+        not make; and as `Indexing.run`.
+        """
+        wanted = CreateIndex(name, (), tuple(columns), using, options or {})
+        definition = self._definition(wanted)
+        partition = self._partition(wanted) if definition is None else definition.name
+        if partition in reopened(self.context).config.metadata_partitions:
+            if if_not_exists:
+                return IndexingResult(why_not=f"the table has the index {partition} already")
+            raise InvalidOptionError(
+                f"The table has the index {partition} already",
+                table=self.context.table,
+                hint="With IF NOT EXISTS (if_not_exists=True) this is no error. Drop the index first to build it again.",
+            )
+        if definition is None:
+            return Indexing(self.context).run(spark, partitions=[partition])
+        built = MetadataTableOf(self.context).make_index(definition, spark)
+        return IndexingResult((), "", len(built.partitions), sum(built.partitions.values()), tuple(built.partitions))
+
+    def drop(self, name: str, *, if_exists: bool = False) -> Dropped:
+        """Drop an index; a plan that would build it is cancelled. Statistics of partitions go with the column statistics.
+
+        ``name``: of its partition, or without the prefix of that. Raises `InvalidOptionError` if there is no such index, unless ``if_exists``.
+        """
+        there = {one.name for one in self}
+        found = [one for one in (name, *(prefix + name for prefix in _PREFIXES)) if one in there or one == names.FILES]
+        if found:
+            return drop_partitions(self.context, found)
+        if if_exists:
+            return Dropped()
+        raise InvalidOptionError(
+            f"The table has no index {name!r}",
+            table=self.context.table,
+            hint=f"It has: {', '.join(sorted(there)) or 'none'}. With IF EXISTS (if_exists=True) this is no error.",
+        )
+
+    def sql(self, statement: str, spark: Any = None) -> pa.Table | IndexingResult | Dropped:
+        """Carry out CREATE INDEX, DROP INDEX or SHOW INDEXES. SHOW INDEXES returns a table (`to_arrow`), the others what they did.
+
+        Raises `InvalidOptionError` for text that is not understood or that names another table, and as `create` and `drop`.
+        """
+        found = index_statements.parse(statement)
+        self._refuse_other_table(found.table)
+        if isinstance(found, CreateIndex):
+            exists = found.if_not_exists
+            return self.create(found.name, found.columns, found.using, found.options, if_not_exists=exists, spark=spark)
+        if isinstance(found, DropIndex):
+            return self.drop(found.name, if_exists=found.if_exists)
+        return self.to_arrow()
+
+    def _refuse_other_table(self, table: tuple[str, ...]) -> None:
+        config = self.context.config
+        wanted = [part.lower() for part in table]
+        known = [config.database.lower(), config.name.lower()]
+        if wanted[-1:] != known[-1:] or len(wanted) > 2 or (len(wanted) == 2 and known[0] and wanted[0] != known[0]):
+            raise InvalidOptionError(
+                f"The statement is about the table {'.'.join(table)!r}, and this one is {config.name!r}",
+                table=self.context.table,
+                hint="Open the table that the statement names, or name this one.",
+            )
+
+    def _partition(self, wanted: CreateIndex) -> str:
+        """The partition of the metadata table that an index of the whole table is."""
+        return wanted.name if self._is_of_table(wanted) else names.RECORD_INDEX
+
+    def _is_of_table(self, wanted: CreateIndex) -> bool:
+        made = metadata_build.makeable(self.context, ())
+        return wanted.name in made and wanted.name != names.FILES and not wanted.columns and not wanted.using
+
+    def _definition(self, wanted: CreateIndex) -> IndexDefinition | None:
+        """The definition of an index on a column; None for an index of the whole table. Raises as `create`."""
+        if self._is_of_table(wanted):
+            return None
+        if wanted.using in _OF_EXPRESSIONS:
+            return self._of_expression(wanted)
+        if wanted.name == names.RECORD_INDEX or not wanted.using:
+            return None if self._is_of_keys(wanted) else self._of_column(wanted, "secondary_index")
+        raise self._invalid(
+            f"There is no index type {wanted.using!r}",
+            f"USING takes {' or '.join(_OF_EXPRESSIONS)}; without USING, record key columns make the record index, another one a secondary index.",
+        )
+
+    def _is_of_keys(self, wanted: CreateIndex) -> bool:
+        """Whether the columns are all record key columns. Raises `InvalidOptionError` for some of them, and for others with the name record_index."""
+        keys, columns = {*self.context.config.record_key_fields}, {*wanted.columns}
+        if columns == keys:
+            return True
+        if wanted.name == names.RECORD_INDEX or columns & keys or not columns:
+            raise self._invalid(
+                f"{', '.join(wanted.columns) or 'No column'} is not what an index {wanted.name!r} can be on",
+                f"A record index is on all record key columns ({', '.join(sorted(keys))}), a secondary index on one other column.",
+            )
+        return False
+
+    def _of_expression(self, wanted: CreateIndex) -> IndexDefinition:
+        if wanted.using == names.COLUMN_STATS and wanted.options.get("expr", "identity") == "identity":
+            raise self._invalid(
+                "Statistics of a column without an expression are no index of their own",
+                "table.indexes.create('column_stats') and `pyhudi index LOCATION create column_stats` build those of all columns.",
+            )
+        if wanted.using == names.BLOOM_FILTERS:
+            raise UnsupportedTableError(
+                f"{names.EXPRESSION_INDEX_PREFIX}{wanted.name} would be an index of bloom filters of an expression, which this release does not make",
+                table=self.context.table,
+                path=names.FOLDER,
+                hint="Nothing was changed. This release makes expression indexes of column_stats.",
+            )
+        return self._of_column(wanted, wanted.using)
+
+    def _of_column(self, wanted: CreateIndex, kind: str) -> IndexDefinition:
+        if len(wanted.columns) != 1:
+            raise self._invalid(
+                f"The index {wanted.name!r} would be on {len(wanted.columns)} columns",
+                "Such an index is on one column.",
+            )
+        return new_definition(wanted.name, wanted.columns[0], kind, wanted.options, self.context.table)
+
+    def _invalid(self, what: str, hint: str) -> InvalidOptionError:
+        return InvalidOptionError(what, table=self.context.table, hint=f"{hint} Nothing was changed.")

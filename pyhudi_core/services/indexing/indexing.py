@@ -1,0 +1,115 @@
+"""Indexing: partitions of the metadata table are built while writers write (specification, "Indexing").
+
+``plan`` says which partitions would be built, ``schedule`` puts the plan on the timeline, and ``execute`` builds them; any process may. The plan and
+the completed instant are Hudi's records. Readers use a partition when it is complete, and never before.
+
+While partitions are being built, they are listed in ``hoodie.table.metadata.partitions.inflight``, and every commit writes to them. Writers do not
+wait, but a write that began before is planned again by its own commit. `cancel` removes a plan, and what was built for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pyhudi_core.errors import DuplicateKeyError
+from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.services.indexing.cancel import cancel_plan
+from pyhudi_core.services.indexing.execution import Indexed, IndexingRun
+from pyhudi_core.services.indexing.plan import IndexingPlan, IndexingWork, decode
+from pyhudi_core.services.indexing.planning import plan_indexing, refuse_outdated
+from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.services.service import Execution
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.commit import Gate
+from pyhudi_core.transaction.context import TableContext
+
+
+@dataclass(frozen=True, slots=True)
+class IndexingResult(PlannedResult):
+    """What was built: ``instants`` are the completed indexings.
+
+    Attributes:
+        partitions: how many partitions of the metadata table were built.
+        file_groups: how many file groups they have.
+        names: the partitions.
+    """
+
+    service: ClassVar[str] = "indexing"
+    partitions: int = 0
+    file_groups: int = 0
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, done: Indexed) -> IndexingResult:
+        """The result of one execution."""
+        return cls((done.instant,), "", len(done.groups), sum(done.groups.values()), tuple(done.groups))
+
+
+class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
+    """Indexing of one table. ``asked``: the partitions to plan; None for those that the options name."""
+
+    name = "indexing"
+    summary = "build indexes of the metadata table, while writers write"
+    action = Action.INDEXING
+    noun = "indexing"
+
+    def __init__(self, context: TableContext, asked: Sequence[str] | None = None) -> None:
+        super().__init__(context)
+        self.asked = asked
+
+    def plan(self, partitions: Sequence[str] | None = None, *, triggered: bool = False) -> IndexingPlan:
+        """What `schedule` would plan now. ``partitions``: such as ``["record_index"]``; None for those that the options name."""
+        if partitions is not None:
+            return Indexing(self.context, partitions).plan()
+        return super().plan(triggered=triggered)
+
+    def schedule(self, partitions: Sequence[str] | None = None, *, triggered: bool = False) -> Instant | None:
+        """Put a plan on the timeline; None if there is nothing to build. Raises `InvalidOptionError` for partitions that are not made here."""
+        if partitions is not None:
+            return Indexing(self.context, partitions).schedule()
+        return super().schedule(triggered=triggered)
+
+    def run(
+        self,
+        spark: Any = None,
+        gate: Gate | None = None,
+        extra_metadata: Mapping[str, str] | None = None,
+        partitions: Sequence[str] | None = None,
+    ) -> IndexingResult:
+        """Execute the plans that are there and that no process executes; then plan and build ``partitions`` (None: those of the options)."""
+        if partitions is not None:
+            return Indexing(self.context, partitions).run(spark, gate, extra_metadata)
+        return super().run(spark, gate, extra_metadata)
+
+    def cancel(self, instant: Instant | str) -> bool:
+        """Remove a plan, and what an executor of it has built. False if it is not pending (any more).
+
+        Raises `CommitAbortedError` if a process executes it, and `InvalidOptionError` if the instant is no indexing.
+        """
+        time = self._time_of(instant)
+        assert time is not None, "an instant was given"
+        pending = next((found for found in self._pending() if found.requested_time == time), None)
+        return pending is not None and cancel_plan(self.context, pending, self._read(pending))
+
+    def _planned(self, timeline: Timeline, *, triggered: bool) -> IndexingPlan:
+        return plan_indexing(self.context, timeline, self.asked)
+
+    def _refuse_outdated(self, transaction: Transaction, plan: IndexingPlan, found: Timeline) -> None:
+        refuse_outdated(transaction, plan, found)
+
+    def _decode(self, data: bytes, path: str) -> IndexingWork:
+        return decode(data, path)
+
+    def _run_plan(self, transaction: Transaction, work: IndexingWork, how: Execution) -> IndexingResult:
+        try:
+            return IndexingResult.of(IndexingRun(transaction, work, how).run())
+        except DuplicateKeyError:
+            # No process can execute it any more, and it would hold cleaning and archival back.
+            self.cancel(transaction.requested)
+            raise
+
+    def _nothing(self, why_not: str) -> IndexingResult:
+        return IndexingResult(why_not=why_not)

@@ -1,0 +1,72 @@
+"""Which partitions of the metadata table an indexing would build (specification, "Indexing"): those that are asked for and are not there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyhudi_core.errors import CommitConflictError, CorruptTimelineError, ObjectNotFoundError
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.services.indexing.plan import IndexingPlan, decode
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.home import reopened
+from pyhudi_core.write import metadata_build
+
+
+def plan_indexing(context: TableContext, timeline: Timeline, asked: Sequence[str] | None) -> IndexingPlan:
+    """What would be built now. ``asked``: partitions; None for those of the options. Raises `InvalidOptionError` for one that is not made here."""
+    if asked is None and not context.options.metadata.enable:
+        return IndexingPlan(why_not="hoodie.metadata.enable is not set, and no partitions were named")
+    wanted = metadata_build.asked_for(context, asked)
+    config = reopened(context).config  # this process may have executed other plans since
+    listed = config.metadata_partitions
+    missing = {name: count for name, count in wanted.items() if name not in listed}
+    if not missing:
+        return IndexingPlan(why_not=f"the table lists {', '.join(listed)} already")
+    planned = pending_partitions(context, timeline)
+    left = {name: count for name, count in missing.items() if name not in planned}
+    if not left:
+        times = sorted({planned[name] for name in missing})
+        return IndexingPlan(why_not=f"{', '.join(missing)} is planned already ({', '.join(times)})")
+    if not len(timeline.commits):
+        return IndexingPlan(why_not="the table has no commit yet; its first one can make the metadata table")
+    why = metadata_build.why_unfit(config, wanted)
+    if why:
+        return IndexingPlan(why_not=why)
+    return IndexingPlan(left, newest(timeline))
+
+
+def newest(timeline: Timeline) -> str:
+    """The requested time of the commit that completed last."""
+    last = max(timeline.commits, key=lambda instant: instant.completion_time or instant.requested_time)
+    return last.requested_time
+
+
+def pending_partitions(context: TableContext, timeline: Timeline) -> dict[str, str]:
+    """The partitions of pending plans, and the requested time of the plan. A plan that cannot be read plans nothing."""
+    found: dict[str, str] = {}
+    for instant in timeline.pending:
+        if instant.action is not Action.INDEXING:
+            continue
+        path = context.folder.file(Instant(instant.requested_time, instant.action, State.REQUESTED))
+        try:
+            work = decode(context.storage.get(path), path)
+        except (ObjectNotFoundError, CorruptTimelineError):
+            continue
+        found |= dict.fromkeys(work.partitions, instant.requested_time)
+    return found
+
+
+def refuse_outdated(transaction: Transaction, plan: IndexingPlan, found: Timeline) -> None:
+    """Under the lock: raise `CommitConflictError` if another process planned or built one of the partitions meanwhile."""
+    context = transaction.context
+    taken = {*reopened(context).config.metadata_partitions, *pending_partitions(context, found)}
+    both = sorted(taken & plan.partitions.keys())
+    if both:
+        raise CommitConflictError(
+            f"Another process planned or built {', '.join(both)} at the same time",
+            table=context.table,
+            instant=transaction.requested_time,
+            hint="Nothing was planned; plan again.",
+        )

@@ -1,0 +1,1 @@
+"""Recovery of a table without its timeline, from the names and footers of its files."""

@@ -1,0 +1,240 @@
+"""Restores: the table goes back to the state of an earlier commit, and the commits after it are undone (specification, "Restore").
+
+``plan`` says what would be undone, or why it is refused; ``schedule`` puts the plan on the timeline, and ``execute`` carries it out. Plan and
+completed restore are Hudi's records. While a restore is pending nothing is written, and no plan is executed. One process executes it at a time; if it
+dies, `take_over` of any other one finishes it.
+
+Undoing the newest commit is a restore to the commit before it (``before=``).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.engine.choice import engine_for
+from pyhudi_core.errors import CommitError, CommitStateUnknownError, HudiError
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.services.metadata.tables import MetadataTableOf
+from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.services.restore import work as restore_work
+from pyhudi_core.services.restore.execution import RestoreRun
+from pyhudi_core.services.restore.plan import PlannedRestore, RestorePlan, decode
+from pyhudi_core.services.restore.planning import Target, plan_restore, refuse_outdated
+from pyhudi_core.services.service import Execution
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.timeline.restored import is_undone
+from pyhudi_core.timeline.savepoints import Savepoint
+from pyhudi_core.transaction import execution, layout
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.commit import Gate, ask_gate
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.decision import Terms, decide
+from pyhudi_core.transaction.execution import Groundwork
+from pyhudi_core.transaction.home import reopened
+from pyhudi_core.transaction.instant_removal import remove_files, remove_instant
+from pyhudi_core.transaction.rollback import repair_by_policy
+from pyhudi_core.write.retrying import Retries
+
+_log = logging.getLogger(__name__)
+_NO_TARGET = "no commit to go back to was given, and no restore is pending"
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreResult(PlannedResult):
+    """What was undone: ``instants`` are the completed restores.
+
+    Attributes:
+        to: the requested time of the commit whose state is back.
+        commits: how many commits and planned services were undone.
+        files: how many data files were deleted; those that an earlier executor had deleted count.
+    """
+
+    service: ClassVar[str] = "restores"
+    to: str = ""
+    commits: int = 0
+    files: int = 0
+
+
+class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
+    """Restores of one table."""
+
+    name = "restores"
+    summary = "go back to an earlier commit, and finish restores that were begun"
+    action = Action.RESTORE
+    noun = "restore"
+
+    def __init__(self, context: TableContext, target: Target | None = None) -> None:
+        super().__init__(context)
+        self.target = target or Target()
+
+    def plan(
+        self,
+        to: Instant | Savepoint | str | None = None,
+        *,
+        before: Instant | str | None = None,
+        triggered: bool = False,
+    ) -> RestorePlan:
+        """What a restore to this commit (or savepoint), or to the state before another commit, would undo; or why it is refused. Changes nothing."""
+        service = self._with(to, before)
+        try:
+            return service._planned(self.context.folder.load(), triggered=triggered)
+        except HudiError as refusal:
+            hint = f" {refusal.hint}" if refusal.hint else ""
+            return RestorePlan(why_not=f"{refusal.message}.{hint}")
+
+    def schedule(
+        self,
+        to: Instant | Savepoint | str | None = None,
+        *,
+        before: Instant | str | None = None,
+        triggered: bool = False,
+    ) -> Instant | None:
+        """Put the plan of a restore on the timeline: nothing is written from then on until it is executed. None if there is nothing to undo.
+
+        Raises `InvalidOptionError` if the point is no completed commit of the timeline, `SnapshotExpiredError` if files of its state are gone,
+        `CommitAbortedError` if somebody is at work on the table, or a commit that would be undone has a savepoint or is archived, and
+        `CommitConflictError` if another restore is pending. Then nothing was changed.
+        """
+        service = self._with(to, before)
+        if not service._planned(self.context.folder.load(), triggered=triggered):
+            return None
+        repair_by_policy(self.context)  # of dead writers; from here on none is pending
+        return super(Restores, service).schedule(triggered=triggered)
+
+    def run(  # type: ignore[override]
+        self,
+        to: Instant | Savepoint | str | None = None,
+        *,
+        before: Instant | str | None = None,
+        spark: Any = None,
+        gate: Gate | None = None,
+    ) -> RestoreResult:
+        """Go back to this commit (or savepoint), or to the state before another commit. A pending restore that no process executes is finished first.
+
+        ``gate`` is asked before anything is undone. Raises as `schedule`.
+        """
+        service = self._with(to, before)
+        return super(Restores, service).run(spark, gate)
+
+    def cancel(self, instant: Instant | str) -> bool:
+        """Take a planned restore off the timeline that no process has begun. False if there is none."""
+        time = self._time_of(instant)
+        removed: list[Instant] = []
+
+        def remove(timeline: Timeline) -> None:
+            found = timeline.find(str(time), Action.RESTORE)
+            if found is not None and found.state is State.REQUESTED:
+                # The reservation first: with it, the next process would publish the decided plan again.
+                self.context.root.delete(layout.heartbeat(str(time)))
+                execution.forget(self.context, str(time))
+                removed.extend(remove_instant(self.context.folder, str(time), {Action.RESTORE}))
+
+        decide(self.context, remove, lambda _: None, Terms(f"cancel the restore {time}"))
+        return bool(removed)
+
+    def take_over(self) -> RestoreResult:
+        """Finish restores that dead processes began, and build the metadata tables again that they had removed.
+
+        Also remove the completed files of undone commits that a process which had slept has created again.
+        """
+        done = PlannedService.take_over(self)
+        self._remove_returned()
+        engine = engine_for(None, self.context.runtime.executor, None)
+        for info in self.context.root.list(f"{layout.RESTORES}/"):
+            time = info.path.rpartition("/")[2]
+            found = self.context.folder.load().find(time, Action.RESTORE)
+            if found is None or found.is_completed:
+                _rebuild(self.context, time, engine)
+        return done
+
+    def _remove_returned(self) -> None:
+        folder = self.context.folder
+        if not any(i.action is Action.RESTORE for i in folder.load().pending) and folder.undone:
+            returned = (file for file in folder.files()[0] if file.is_completed and is_undone(file, folder.undone))
+            remove_files(folder, returned)
+
+    def _with(self, to: Instant | Savepoint | str | None, before: Instant | str | None) -> Restores:
+        return Restores(self.context, Target(to, before)) if to is not None or before is not None else self
+
+    def _planned(self, timeline: Timeline, *, triggered: bool) -> RestorePlan:
+        if not self.target:
+            pending = [i.requested_time for i in timeline.pending if i.action is Action.RESTORE]
+            return RestorePlan(why_not=f"the restore {pending[0]} is pending" if pending else _NO_TARGET)
+        return plan_restore(reopened(self.context), timeline, self.target)
+
+    def _refuse_outdated(self, transaction: Transaction, plan: RestorePlan, found: Timeline) -> None:
+        refuse_outdated(transaction, found)
+
+    def _decode(self, data: bytes, path: str) -> PlannedRestore:
+        return decode(data, path)
+
+    def _groundwork(self, plan: Instant, work: PlannedRestore, how: Execution) -> Groundwork:
+        if plan.state is State.REQUESTED:
+            ask_gate(how.gate, self.context, "to undo commits")
+        found = restore_work.work_of(reopened(self.context), work)
+        return Groundwork(layout.restore(plan.requested_time), found.to_json())
+
+    def _run_plan(self, transaction: Transaction, work: PlannedRestore, how: Execution) -> RestoreResult:
+        done = RestoreRun(transaction, work, how).run()
+        why_not = _rebuild(self.context, transaction.requested_time, how.engine)
+        files = sum(len(undone.files) for undone in done.work.undone)
+        return RestoreResult((done.finished.instant,), why_not, work.to, len(done.work.undone), files)
+
+    def _run(self, how: Execution, retries: Retries) -> RestoreResult:
+        if self.target and not self._pending() and self._planned(self.context.folder.load(), triggered=False):
+            # It also publishes the plan that a dead process had decided, and that plan is executed first.
+            repair_by_policy(self.context)
+        return PlannedService._run(self, how, retries)
+
+    def _execute(self, requested_time: str | None, how: Execution) -> RestoreResult:
+        try:
+            return PlannedService._execute(self, requested_time, how)
+        except CommitError:
+            raise
+        except HudiError as error:
+            raise self._half_done(error) from error
+
+    def _half_done(self, error: HudiError) -> HudiError:
+        """The error for a failure: if a restore has begun, readers see the state of its point already, although this process did not end it."""
+        try:
+            found = [
+                i for i in self.context.folder.load() if i.action is Action.RESTORE and i.state is not State.REQUESTED
+            ]
+        except HudiError:
+            found = []  # the storage does not answer, so this is not known
+        else:
+            if not any(i.is_pending for i in found):
+                return error
+        return CommitStateUnknownError(
+            f"The restore has perhaps begun, and did not end: {error.message}",
+            token="",
+            table=self.context.table,
+            instant=found[-1].requested_time if found else None,
+            hint="table.restores.take_over() or `pyhudi restore LOCATION --execute` finishes it; until then nothing is written.",
+        )
+
+    def _nothing(self, why_not: str) -> RestoreResult:
+        return RestoreResult(why_not=why_not)
+
+
+def _rebuild(context: TableContext, requested_time: str, engine: Engine) -> str:
+    """Build the metadata table again that a completed restore has removed, and forget the restore's list. Returns why it could not be built.
+
+    Readers list folders until then, so the restore stands whatever happens here.
+    """
+    why_not = ""
+    try:
+        work = restore_work.read(context, requested_time)
+        if work is not None and work.metadata_partitions:
+            MetadataTableOf(reopened(context)).make_again(work.metadata_partitions, engine)
+    except HudiError as error:
+        why_not = f"the metadata table could not be built again: {error.message}"
+        _log.warning("%s: after the restore %s %s", context.table, requested_time, why_not)
+    try:
+        context.root.delete(layout.restore(requested_time))
+    except HudiError as error:
+        _log.warning("%s: the list of the restore %s stays: %s", context.table, requested_time, error.message)
+    return why_not

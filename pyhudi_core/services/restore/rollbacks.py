@@ -1,0 +1,113 @@
+"""The rollback of one instant that the caller names: of a pending write, or of the newest commit (specification, "Rollback").
+
+A pending write is rolled back as a dead writer's (``transaction/rollback.py``). A completed commit has been read, so undoing it is a restore to the
+commit before it (``services/restore/restores.py``). Only the newest commit can be undone alone: later ones may have been written from its rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi_core.errors import InvalidOptionError, at_table
+from pyhudi_core.model.instant import DATA_ACTIONS, Instant
+from pyhudi_core.services.restore.plan import RestorePlan
+from pyhudi_core.services.restore.restores import Restores
+from pyhudi_core.services.service import Figures
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import heartbeat, markers
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.requested_rollbacks import Rollback, roll_back_on_request
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlan:
+    """What a rollback would do; false, with the reason, if there is nothing to roll back or it would be refused.
+
+    Attributes:
+        of: the requested time of the instant.
+        pending: the pending write; None if the instant is none.
+        files: data files that the pending write has announced so far.
+        alive: whether its writer seems to be alive.
+        restore: for a completed commit, the restore that undoes it.
+        why_not: why nothing would be done.
+    """
+
+    of: str
+    pending: Instant | None = None
+    files: tuple[str, ...] = ()
+    alive: bool = False
+    restore: RestorePlan | None = None
+    why_not: str = ""
+
+    @property
+    def figures(self) -> Figures:
+        """Files; of a completed commit also commits, plans and bytes."""
+        return {"files": len(self.files)} if self.restore is None else self.restore.figures
+
+    def __bool__(self) -> bool:
+        return self.pending is not None or bool(self.restore)
+
+    def __str__(self) -> str:
+        if not self:
+            return f"Nothing to roll back: {self.why_not}"
+        if self.pending is None:
+            return f"Undo the commit {self.of}. {self.restore}"
+        alive = "; its writer seems to be alive" if self.alive else ""
+        return f"Roll the pending {self.pending.action} {self.of} back, delete {len(self.files)} files{alive}"
+
+
+class Rollbacks:
+    """Rollbacks of one table on request. Those of dead writers need none: `FailedWrites` does them."""
+
+    def __init__(self, context: TableContext) -> None:
+        self.context = context
+
+    def plan(self, instant: Instant | str) -> RollbackPlan:
+        """What a rollback of this instant would do. Changes nothing."""
+        time = instant.requested_time if isinstance(instant, Instant) else instant
+        timeline = self.context.folder.load()
+        found = timeline.find(time)
+        if found is not None and found.is_pending and found.action in DATA_ACTIONS:
+            files = tuple(markers.announced(self.context.storage, time))
+            beats = heartbeat.read(self.context, time) != b""
+            return RollbackPlan(time, found, files, beats and not heartbeat.is_dead(self.context, found))
+        if found is None or not found.is_completed or found.action not in DATA_ACTIONS:
+            what = "it is not on the timeline" if found is None else f"it is a {found.state} {found.action}"
+            return RollbackPlan(time, why_not=what)
+        later = _later(timeline, found)
+        if later:
+            return RollbackPlan(time, why_not=_refusal(self.context, time, later).message)
+        plan = Restores(self.context).plan(before=found)
+        return RollbackPlan(time, restore=plan, why_not=plan.why_not)
+
+    def run(self, instant: Instant | str, *, completed: bool = False) -> Rollback:
+        """Roll a pending write back; with ``completed`` also the newest commit. The result is false, with a reason, if there was nothing to do.
+
+        The caller knows that the writer of a pending write has ended. Raises `InvalidOptionError` for what is no time, and for a commit with later
+        ones; and as `Restores.schedule` for a completed commit.
+        """
+        time = instant.requested_time if isinstance(instant, Instant) else instant
+        with at_table(self.context.table):
+            timeline = self.context.folder.load()
+            found = timeline.find(time) if completed else None
+            if found is None or not found.is_completed or found.action not in DATA_ACTIONS:
+                return roll_back_on_request(self.context, time)
+            later = _later(timeline, found)
+            if later:
+                raise _refusal(self.context, time, later)
+            done = Restores(self.context).run(before=found)
+            return Rollback(time, done.instants[-1] if done else None, done.why_not)
+
+
+def _later(timeline: Timeline, commit: Instant) -> list[str]:
+    """The requested times of commits that completed later."""
+    return [i.requested_time for i in timeline.commits if (i.completion_time or "") > (commit.completion_time or "")]
+
+
+def _refusal(context: TableContext, time: str, later: list[str]) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"{len(later)} commits completed after {time}, {later[0]} the first of them, so it cannot be rolled back alone",
+        table=context.table,
+        instant=time,
+        hint=f"Nothing was changed. table.restore(before={time!r}) or `pyhudi restore LOCATION --before {time}` undoes all of them.",
+    )

@@ -1,0 +1,112 @@
+"""The sweep: files go that belong to nobody, because their writers died, were rolled back, or were taken for dead and went on.
+
+``plan`` says which, ``run`` deletes them. Hudi has no instant for it, so ``schedule`` returns None. It takes no lock and changes no timeline: what it
+deletes no commit can name any more (``services/sweep/planning.py``), and every deletion can be done twice. Any process may run it at any time,
+beside writers and other services.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pyhudi_core.model.file_names import split
+from pyhudi_core.model.instant import Instant, parse_file_name
+from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
+from pyhudi_core.services.sweep.planning import SweepPlan, plan_sweep
+from pyhudi_core.transaction import heartbeat, layout, markers, removal
+from pyhudi_core.transaction.commit import ask_gate
+from pyhudi_core.write.retrying import Retries
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult(ServiceResult):
+    """What was deleted. ``instants`` is empty: a sweep is not on the timeline.
+
+    Attributes:
+        data_files: relative to the table; those of the metadata table begin with its folder.
+        markers, staged, temporaries: how many files of each kind.
+        unpublished: commits of the metadata table that could never complete.
+        bytes: of all files of the plan.
+    """
+
+    service: ClassVar[str] = "sweep"
+    data_files: tuple[str, ...] = ()
+    markers: int = 0
+    staged: int = 0
+    temporaries: int = 0
+    unpublished: int = 0
+    bytes: int = 0
+
+    @property
+    def changed(self) -> bool:
+        """Whether something was deleted."""
+        return any(self.figures.values())
+
+    @property
+    def figures(self) -> Figures:
+        """Files of each kind, and their bytes."""
+        return {
+            "data_files": len(self.data_files),
+            "markers": self.markers,
+            "staged": self.staged,
+            "temporaries": self.temporaries,
+            "unpublished": self.unpublished,
+            "bytes": self.bytes,
+        }
+
+
+class Sweep(TableService[SweepResult]):
+    """Deletes the files of one table that belong to nobody."""
+
+    name = "sweep"
+    summary = "delete files that no commit, no plan and no running writer names"
+
+    def plan(self) -> SweepPlan:
+        """What `run` would delete now. Changes nothing. Raises `CorruptionError` if a commit cannot be read."""
+        return plan_sweep(self.context, self.context.runtime.clock.now_ms())
+
+    def schedule(self) -> Instant | None:
+        """None: a sweep is not on the timeline. Use `run`, from any process."""
+        return None
+
+    def take_over(self) -> SweepResult:
+        """Nothing: a sweep that died has left nothing but files that the next one deletes."""
+        return self._nothing("a sweep leaves nothing to finish")
+
+    def _run(self, how: Execution, retries: Retries) -> SweepResult:
+        """Plan and delete. Raises as `plan`, and `DeletesFailedError`."""
+        context = self.context
+        planned = self.plan()
+        if not planned:
+            return self._nothing(planned.why_not)
+        # The storage dates its objects, and this machine's clock may be ahead. Its time takes writing an object.
+        planned = planned.changed_before(heartbeat.storage_time_ms(context) - context.options.upkeep.sweep_age_ms)
+        ask_gate(how.gate, context, "to delete files that belong to nobody")
+        return self._delete(planned)
+
+    def _delete(self, planned: SweepPlan) -> SweepResult:
+        context = self.context
+        places = {place.prefix: place for place in planned.places}
+        for there in (context, *map(context.at, context.companions)):
+            swept = places[there.place.prefix]
+            removal.delete_data_files(there.storage, [info.path for info in swept.data_files])
+            removal.delete_leftovers(there.storage, [info.path for info in swept.markers], layout.MARKERS)
+        for info in planned.unpublished:
+            instant = parse_file_name(split(info.path)[1])
+            assert instant is not None, "the plan found it on a timeline"
+            markers.remove_at_companions(context, instant.requested_time)
+        removal.delete_leftovers(context.root, [info.path for info in planned.staged], layout.EXECUTIONS)
+        gone: list[str] = []
+        if planned.temporaries:
+            now_ms = context.runtime.clock.now_ms()
+            gone = context.root.sweep_temporaries("", context.options.upkeep.sweep_age_ms, now_ms)
+        figures = {name: int(number) for name, number in planned.figures.items()}
+        counts = figures["markers"], figures["staged"], len(gone), len(planned.unpublished), figures["bytes"]
+        return SweepResult((), planned.why_not, planned.data_files, *counts)
+
+    def _execute(self, requested_time: str | None, execution: Execution) -> SweepResult:
+        return self.run(gate=execution.gate)
+
+    def _nothing(self, why_not: str) -> SweepResult:
+        return SweepResult(why_not=why_not)
