@@ -67,7 +67,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "D5": Row("Incremental query: changed rows in their latest state"),
         "D6": Row("Change data capture, in the three logging modes; change logs are written"),
         "D7": Row("Read-optimized query; it reports what it omits"),
-        "D8": Row("Structured Streaming source, and a sink for foreachBatch", '`format("pyhudi")` as a sink'),
+        "D8": Row("Structured Streaming source and sink, and a sink for foreachBatch"),
         "D9": Row(
             "Updates and deletes as Python calls: by key, by condition, by partition",
             "MERGE with clauses, SQL",

@@ -1,4 +1,4 @@
-"""Parse and check the options of ``spark.read.format("pyhudi")`` and ``spark.readStream.format("pyhudi")``."""
+"""Parse and check the options of ``format("pyhudi")``: of batch reads, streams and writes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ _OF_READS = {
 }
 _OF_STREAMS = frozenset({"starting", "max_commits_per_batch", "max_bytes_per_batch"})
 _OF_BATCHES = frozenset({"push_filters"})
+_OF_WRITES = frozenset({"path", "operation", "max_bytes_per_write"})
+_OF_STREAM_WRITES = frozenset({"stream", "checkpointlocation", "queryname"})
+_MOST_BYTES = 1 << 30
+_OPERATIONS = ("upsert", "insert", "bulk_insert", "delete")
+_HUDIS_OPERATION = "hoodie.datasource.write.operation"
 _ALWAYS = frozenset({"path", "mode", "columns", "where"})
-_KNOWN = _ALWAYS.union(_OF_STREAMS, _OF_BATCHES, *_OF_READS.values())
+_KNOWN = _ALWAYS.union(_OF_STREAMS, _OF_BATCHES, _OF_WRITES, _OF_STREAM_WRITES, *_OF_READS.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options of one read.
+    """The options of one read or write.
 
     Attributes:
         path: the table's location.
@@ -41,6 +46,9 @@ class Settings:
         push_filters: whether Spark may push filters down; only correct for a DataFrame that is used in one query.
         starting: where a new stream begins: earliest, latest or a completion time (exclusive).
         max_commits_per_batch, max_bytes_per_batch: limits for batches of a stream; None for no limit.
+        operation: of a write: upsert (the default), insert, bulk_insert or delete.
+        stream: the name of a stream that writes.
+        max_bytes_per_write: the most bytes of rows in one commit.
         storage_options, table_options: for `open_table`.
         given: names of the given options.
     """
@@ -57,6 +65,9 @@ class Settings:
     starting: str = EARLIEST
     max_commits_per_batch: int | None = None
     max_bytes_per_batch: int | None = None
+    operation: str = ""
+    stream: str = ""
+    max_bytes_per_write: int = _MOST_BYTES
     storage_options: tuple[tuple[str, str], ...] = ()
     table_options: tuple[tuple[str, str], ...] = ()
     given: frozenset[str] = frozenset()
@@ -70,6 +81,8 @@ class Settings:
             InvalidOptionError: a value is not allowed.
         """
         named = {name.lower(): value for name, value in options.items()}
+        if _HUDIS_OPERATION in named:
+            named.setdefault("operation", named.pop(_HUDIS_OPERATION))
         own = {name: value for name, value in named.items() if not name.startswith((_STORAGE, *_TABLE))}
         _refuse_unknown(own)
         if not own.get("path"):
@@ -90,6 +103,9 @@ class Settings:
             starting=_starting(own),
             max_commits_per_batch=_count(own, "max_commits_per_batch"),
             max_bytes_per_batch=_count(own, "max_bytes_per_batch"),
+            operation=_one_of(own, "operation", _OPERATIONS) or _OPERATIONS[0],
+            stream=own.get("stream", ""),
+            max_bytes_per_write=_count(own, "max_bytes_per_write") or _MOST_BYTES,
             storage_options=tuple((k.removeprefix(_STORAGE), v) for k, v in named.items() if k.startswith(_STORAGE)),
             table_options=tuple((k, v) for k, v in named.items() if k.startswith(_TABLE)),
             given=frozenset(own),
@@ -108,6 +124,24 @@ class Settings:
             self._refuse(frozenset({"mode"}), "a stream")
         self._refuse(self.given - _ALWAYS - _OF_STREAMS, "a stream")
         return mode
+
+    def of_write(self, *, stream: bool = False) -> str:
+        """Return the operation of a write. Raises `InvalidOptionError` for options of reads, and for a stream without a name."""
+        allowed = _OF_WRITES | (_OF_STREAM_WRITES if stream else frozenset())
+        unfit = sorted(self.given - allowed)
+        if unfit:
+            raise InvalidOptionError(
+                f"The option {unfit[0]!r} cannot be used for a write",
+                table=self.path,
+                hint=f"Known: {', '.join(sorted(allowed))}; storage.* for the storage; hoodie.* and pyhudi.* for the table.",
+            )
+        if stream and not self.stream.strip():
+            raise InvalidOptionError(
+                "A stream that writes needs a name, by which its batches are found in the table",
+                table=self.path,
+                hint='Give option("stream", "orders"); another stream into the table needs another name.',
+            )
+        return self.operation
 
     def open(self) -> HudiTable:
         """Open the table. Raises as `open_table`."""

@@ -1,4 +1,4 @@
-"""``spark.read.format("pyhudi")``: a table as a Python data source of Spark 4.
+"""``spark.read.format("pyhudi")`` and ``frame.write.format("pyhudi")``: a table as a Python data source of Spark 4.
 
 Spark creates the source, requests its schema and plans its partitions in Python processes next to the driver, and reads the partitions in its
 Python workers. It pickles the objects between these processes, so every object here that is used by more than one call must be picklable. Rows are
@@ -22,6 +22,7 @@ from pyhudi_core.spark.partitions import partitions_of, rows_of
 from pyhudi_core.spark.plans import Pinned, Read, refuse_other_types, tasks_of, with_predicate
 from pyhudi_core.spark.settings import CHANGES, Settings
 from pyhudi_core.spark.stream import StreamReader
+from pyhudi_core.spark.writer import BatchWriter, StreamWriter
 
 
 class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types here
@@ -54,6 +55,16 @@ class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types he
             reader = StreamReader(settings, schema)
             refuse_other_types(reader.wanted, Pinned.now(settings).schema(), settings.path, of_older=True)
             return reader
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """Return a batch writer, for ``mode("append")``."""
+        with raised_in_task():
+            return BatchWriter(self.pinned.settings, to_arrow(schema), overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802  (Spark's signature)
+        """Return a stream writer, for ``outputMode("append")`` and ``outputMode("update")``."""
+        with raised_in_task():
+            return StreamWriter(self.pinned.settings, to_arrow(schema), overwrite=overwrite)
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]
