@@ -20,7 +20,7 @@ from pyhudi_dagster import events, past_commits, read_optimized
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.identity import PREFIX
 from pyhudi_dagster.info import HudiAssetInfo
-from pyhudi_dagster.reported_commits import Reported, reported_since
+from pyhudi_dagster.reported_commits import Reported, materialized_since, reported_since
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_definitions import HudiAssets, tables_of, views_of_tables
 from pyhudi_dagster.timeline_cursor import completion_of
@@ -130,13 +130,21 @@ class _Reconciliation:
             for event in self._events(table, past, info, reported, of_view):
                 self.log(event)
                 stored += 1
-        without = {time for time, _ in reported | of_view if self._is_in_time(time)} - known
+        # Only commits are looked for in the archived timeline, so an older event of a clean or a rollback is left alone.
+        oldest = min(map(completion_of, table.timeline.completed), default="")
+        of_rows = {time for key in (info.key, view) if key is not None for time in self._materialized(key)}
+        told = {time for time, _ in reported | of_view if self._is_in_time(time)}
+        without = {time for time in told - known if time in of_rows or time >= oldest}
         times = tuple(past.instant.requested_time for past in missing)
         return Reconciled(info.key, info.table, times, stored, tuple(sorted(without)))
 
     def _reported(self, key: dg.AssetKey) -> frozenset[Reported]:
         """What the events say that were stored since; their commits completed before."""
         return reported_since(self.instance, key, self.since - _SKEW)
+
+    def _materialized(self, key: dg.AssetKey) -> Iterator[str]:
+        """The completion times that materializations say."""
+        return (time for time, _ in materialized_since(self.instance, key, self.since - _SKEW))
 
     def _completed(self, table: hudi.HudiTable) -> Iterator[past_commits.PastCommit]:
         """The completed instants since, archived commits included, in no order."""

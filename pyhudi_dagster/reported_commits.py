@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any
 
 import dagster as dg
 
@@ -34,16 +35,25 @@ def reported_since(instance: dg.DagsterInstance, asset: dg.AssetKey, moment: dat
     Dagster does not index the tags of events, so the events themselves are read, in pages.
     """
     wanted = dg.AssetRecordsFilter(asset, after_timestamp=moment.timestamp())
+    return _found(wanted, instance.fetch_materializations) | _found(wanted, instance.fetch_observations)
+
+
+def materialized_since(instance: dg.DagsterInstance, asset: dg.AssetKey, moment: datetime) -> frozenset[Reported]:
+    """The same of materializations only, which report commits with rows."""
+    wanted = dg.AssetRecordsFilter(asset, after_timestamp=moment.timestamp())
+    return _found(wanted, instance.fetch_materializations)
+
+
+def _found(wanted: dg.AssetRecordsFilter, fetch: Callable[..., Any]) -> frozenset[Reported]:
     found: set[Reported] = set()
-    for fetch in (instance.fetch_materializations, instance.fetch_observations):
-        cursor, more = None, True
-        while more:
-            page = fetch(wanted, _PAGE, cursor=cursor)
-            for record in page.records:
-                event = record.asset_materialization or record.event_log_entry.asset_observation
-                if event is not None and (completion := (event.tags or {}).get("hudi/completion")):
-                    found.add((completion, event.partition))
-            cursor, more = page.cursor, page.has_more
+    cursor, more = None, True
+    while more:
+        page = fetch(wanted, _PAGE, cursor=cursor)
+        for record in page.records:
+            event = record.asset_materialization or record.event_log_entry.asset_observation
+            if event is not None and (completion := (event.tags or {}).get("hudi/completion")):
+                found.add((completion, event.partition))
+        cursor, more = page.cursor, page.has_more
     return frozenset(found)
 
 

@@ -113,7 +113,7 @@ def _looked_after(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo
     except TableNotFoundError:
         return Outcome(name, skipped_because="the table does not exist yet")
     service = table.services[name]
-    if asked.when == "planned" and not asked.dry_run and not service.waiting():
+    if asked.when == "planned" and not asked.dry_run and not service.unattended():
         others = ", ".join(plan.requested_time for plan in service.under_way())
         why = f"another process executes {others}" if others else "no plan on the timeline waits to be executed"
         return Outcome(name, skipped_because=why)

@@ -97,7 +97,7 @@ def examine(table: ServiceTable, lake: HudiLakeResource) -> Found:
                 when[name] = "due"
             else:
                 why_not.append(f"{name}: {state.reason}")
-        elif service.waiting():
+        elif service.unattended():
             when[name] = "planned"
     return Found(when, "; ".join(why_not) or "no service runs by a trigger, and no plan waits")
 
@@ -147,6 +147,7 @@ class Tick:
             return {}
         except HudiError as error:
             self.log.warning("%s cannot be examined: %s", name, error)
+            look.timeline, look.at = 0, self.now.timestamp()  # else it would come first in every tick
             self.told[name] = f"it cannot be examined: {error}"
             return {}
         again = f"asked for {', '.join(found.when)} at {self.now:%H:%M} UTC; nothing is new since"
@@ -178,7 +179,7 @@ def service_sensor(
         if quiet := policy.quiet_at(now):
             return dg.SkipReason(f"The quiet hours {quiet} are on.")
         memory, lake = Memory.read(context.cursor), getattr(context.resources, lake_key)
-        tick = Tick(tables, lake, policy, memory, busy_tables(context.instance), now, context.log)
+        tick = Tick(tables, lake, policy, memory, busy_tables(context.instance, names), now, context.log)
         due = tick.due()
         requests = list(_requests(due, tables, how))
         reasons = tick.reasons()
@@ -214,8 +215,8 @@ def _requests(
         yield dg.RunRequest(job_name=table.job_name, run_config=table.run_config(when))
 
 
-def busy_tables(instance: dg.DagsterInstance) -> frozenset[str]:
-    """The tables for which a run of services waits or runs."""
+def busy_tables(instance: dg.DagsterInstance, names: Sequence[str]) -> frozenset[str]:
+    """Those of these tables for which a run of services waits or runs. A batch run without tables in its config is for all."""
     found: set[str] = set()
     for kind in ("table", "batch"):
         for run in instance.get_runs(dg.RunsFilter(tags={SERVICES_TAG: kind}, statuses=_ACTIVE)):
@@ -223,7 +224,8 @@ def busy_tables(instance: dg.DagsterInstance) -> frozenset[str]:
                 found.add(run.tags[TABLE_TAG])
             else:
                 config: Any = run.run_config
-                found.update(config.get("ops", {}).get(TABLES_OP, {}).get("config", {}).get("tables", {}))
+                given = config.get("ops", {}).get(TABLES_OP, {}).get("config", {}).get("tables", {})
+                found.update(given or names)
     return frozenset(found)
 
 
@@ -254,7 +256,9 @@ def _schedule(
     def on_cron(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         if quiet := policy.quiet_at(clock()):
             return dg.SkipReason(f"The quiet hours {quiet} are on.")
-        if info.table in busy_tables(context.instance):  # with a short cron and a busy machine, runs would pile up
+        if info.table in busy_tables(
+            context.instance, [info.table]
+        ):  # with a short cron and a busy machine, runs would pile up
             return dg.SkipReason("A run of the table's services waits or works.")
         lake = getattr(context.resources, info.lake)
         try:

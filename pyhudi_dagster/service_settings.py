@@ -81,6 +81,7 @@ class _Known:
 _KNOWN = {
     "compaction": _Known("hoodie.compact.inline", "hoodie.compact.inline.max.delta.commits"),
     "log_compaction": _Known("hoodie.log.compaction.inline"),
+    "expiry": _Known("hoodie.partition.ttl.inline"),
     "clustering": _Known(
         "hoodie.clustering.inline",
         "hoodie.clustering.inline.max.commits",

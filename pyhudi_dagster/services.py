@@ -60,7 +60,7 @@ def state_of(name: str, service: hudi.TableService[Any]) -> ServiceState:
         str(plan),
         plan.why_not,
         dict(plan.figures),
-        tuple(instant.requested_time for instant in service.waiting()),
+        tuple(instant.requested_time for instant in service.unattended()),
         under_way,
         reason if not due else plan.why_not,
     )

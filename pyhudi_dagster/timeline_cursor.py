@@ -18,7 +18,7 @@ from pyhudi_dagster.timeline_view import parsed
 
 _WINDOW = timedelta(hours=1)
 """How far a writer's clock may be behind those of the others."""
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(slots=True)
@@ -27,8 +27,8 @@ class Position:
 
     Attributes:
         watermark: the newest completion time that was reported; empty if none was.
-        seen: requested times of the reported instants that completed within an hour before the watermark, with their completion times.
-        pending: requested times of instants that were not completed, or whose report waits for the end of their run.
+        seen: the reported instants (`named`) that completed within an hour before the watermark, with their completion times.
+        pending: instants (`named`) that were not completed, or whose report waits for the end of their run.
         looked: when the table was last read, in seconds since 1970.
         failing: whether the table could not be read then.
     """
@@ -46,8 +46,8 @@ class Position:
             instant
             for instant in instants
             if instant.is_completed
-            and instant.requested_time not in self.seen
-            and (completion_of(instant) > floor or instant.requested_time in pending)
+            and named(instant) not in self.seen
+            and (completion_of(instant) > floor or named(instant) in pending)
         ]
         return sorted(found, key=lambda instant: (completion_of(instant), instant.requested_time))
 
@@ -55,12 +55,12 @@ class Position:
         """Remember that this instant has been reported."""
         self.watermark = max(self.watermark, completion_of(instant))
         floor = before(self.watermark)
-        self.seen[instant.requested_time] = completion_of(instant)
+        self.seen[named(instant)] = completion_of(instant)
         self.seen = {time: completion for time, completion in self.seen.items() if completion > floor}
 
     def waits_for(self, instants: Iterable[hudi.Instant]) -> None:
         """Remember what is to be reported later, whatever its times are."""
-        self.pending = sorted({instant.requested_time for instant in instants})
+        self.pending = sorted({named(instant) for instant in instants})
 
 
 @dataclass(slots=True)
@@ -84,6 +84,12 @@ class Cursor:
         """The cursor of these tables."""
         entries = {name: _entry(self.positions[name]) for name in tables if name in self.positions}
         return json.dumps({"v": _VERSION, "t": entries}, separators=(",", ":"))
+
+
+def named(instant: hudi.Instant) -> str:
+    """What all states of one instant share, as text. A savepoint has the requested time of its commit, so the time alone would not do."""
+    time, action = instant.group
+    return f"{time} {action}"
 
 
 def completion_of(instant: hudi.Instant) -> str:

@@ -162,6 +162,10 @@ class TableService(ABC, Generic[R]):
         """The plans on the timeline that no process executes, oldest first, whoever made them; empty if plans are not there. Changes nothing."""
         return []
 
+    def unattended(self) -> list[Instant]:
+        """Those of `waiting` that a program may execute although nobody asked for it now: auto mode, and sensors."""
+        return self.waiting()
+
     def under_way(self) -> list[Instant]:
         """The plans on the timeline that a process executes now, or that a program began which does not show whether it is alive."""
         return []

@@ -99,7 +99,7 @@ _Rule = Callable[[TableService[Any], Any, UpkeepRules], _Verdict]
 def need_of(service: TableService[Any], rules: UpkeepRules) -> Need:
     """Whether a service is due now. Raises what its ``plan`` raises."""
     plan = service.plan()
-    waiting = service.waiting()
+    waiting = service.unattended()
     verdict = _RULES.get(service.name, _by_trigger)(service, plan, rules)
     if waiting:
         times = ", ".join(instant.requested_time for instant in waiting)

@@ -101,6 +101,15 @@ def test_an_event_without_its_commit_is_named(lake, instance):
     assert not found.agrees
 
 
+def test_the_event_of_a_clean_that_was_archived_is_no_event_without_a_commit(lake, instance):
+    table = web_table(lake, ["2026-01-01"], ["2026-01-02"])
+    reconcile(instance, lake, [WEB])
+    oldest = min(commit.requested_time for commit in table.timeline.commits)
+    cleaned = {"hudi/instant": str(int(oldest) - 9), "hudi/completion": str(int(oldest) - 5)}
+    instance.report_runless_asset_event(dg.AssetObservation(dg.AssetKey.from_user_string("web/events"), tags=cleaned))
+    assert reconcile(instance, lake, [WEB])[0].agrees
+
+
 def test_only_what_completed_since_a_moment_is_compared(lake, instance):
     web_table(lake, ["2026-01-01"])
     (found,) = reconcile(instance, lake, [WEB], since=datetime.now(UTC) + timedelta(hours=1))

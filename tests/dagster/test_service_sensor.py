@@ -245,3 +245,19 @@ def test_a_tick_starts_no_jvm(lake, instance):
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     assert tick(definitions(lake, asset, runner=SharedSession(spark=True)), instance, lake).run_requests
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
+
+
+def test_a_table_that_cannot_be_examined_does_not_come_first_in_every_tick(lake, instance, clock):
+    asset = orders_asset()
+    filled(lake, asset, 1)
+    Path(lake.location("orders"), ".hoodie/hoodie.properties").write_text("broken")
+    result = tick(definitions(lake, asset, clock=clock), instance, lake)
+    assert json.loads(result.cursor)["t"]["orders"]["at"] == clock().timestamp()
+
+
+def test_a_restore_that_somebody_planned_is_executed_by_nobody_else(lake, instance, clock):
+    asset = orders_asset()
+    table = filled(lake, asset, 2)
+    table.restores.schedule(table.timeline.commits.instants[0])
+    assert table.services["restores"].waiting()
+    assert asked(tick(definitions(lake, asset, clock=clock), instance, lake)) == {}

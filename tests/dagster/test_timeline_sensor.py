@@ -213,6 +213,16 @@ def test_partition_sensor_watermark_skips_nothing(seed):
     assert sorted(reported) == sorted(text(begun) for begun, _, _ in commits)
 
 
+def test_a_savepoint_hides_no_commit_of_its_requested_time():
+    commit = hudi.Instant("20260101000000000", hudi.Action.COMMIT, hudi.State.COMPLETED, "20260101000001000")
+    savepoint = hudi.Instant("20260101000000000", hudi.Action.SAVEPOINT, hudi.State.COMPLETED, "20260101000002000")
+    position = Position()
+    position.reported(savepoint)
+    position.waits_for([commit])
+    read = Cursor.read(Cursor({"t": position}).text(["t"])).positions["t"]
+    assert read.unreported([commit, savepoint]) == [commit]
+
+
 @pytest.mark.slow
 def test_an_external_table_is_read_by_an_incremental_asset(run, lake):
     web_table(lake, ["2026-01-01", "2026-01-02"])

@@ -119,6 +119,10 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         service = self._with(to, before)
         return super(Restores, service).run(spark, gate)
 
+    def unattended(self) -> list[Instant]:
+        """Only restores that were begun. A planned one waits for who planned it, and can be cancelled until then."""
+        return [restore for restore in self.waiting() if restore.state is State.INFLIGHT]
+
     def cancel(self, instant: Instant | str) -> bool:
         """Take a planned restore off the timeline that no process has begun. False if there is none."""
         time = self._time_of(instant)
