@@ -191,7 +191,7 @@ def test_it_waits_for_a_running_upstream_asset_unless_told_not_to(run, lake, ins
 
 
 def test_the_demo_runs_daily_delays_after_a_single_day_of_flights(instance):
-    (sensor,) = demo.sensors
+    (sensor,) = (each for each in demo.sensors if each.name == "automation")
     assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
     started = dg.evaluate_automation_conditions(demo, instance)
     instance.report_runless_asset_event(
@@ -199,4 +199,5 @@ def test_the_demo_runs_daily_delays_after_a_single_day_of_flights(instance):
     )
     result = dg.evaluate_automation_conditions(demo, instance, cursor=started.cursor)
     assert result.get_requested_partitions(dg.AssetKey("daily_delays")) == {None}
-    assert result.total_requested == 1
+    assert result.get_requested_partitions(dg.AssetKey("flight_conditions")) == {None}
+    assert result.total_requested == 2
