@@ -2,7 +2,7 @@
 
 The files are loaded in chunks, each in one commit that names its files in its extra metadata (`BOOTSTRAP_KEY`). So a run that died is continued by
 the next one: what commits name is loaded, and everything else is not. Files that come to the source later are loaded by another run; a file that
-changed after it was loaded is refused. Two runs at once load no row twice, because rows with keys that the table has are refused.
+changed after it was loaded is refused. Two runs at once load no file twice: each commit requires that no other commit has loaded its files.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from pyhudi_core.conflicts.requirement import CommitRequirement, TableState
 from pyhudi_core.engine.choice import frame_of
 from pyhudi_core.engine.reading import Reading
 from pyhudi_core.errors import InvalidOptionError, TableExistsError, TableNotFoundError, UnsupportedTableError
+from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.opening import create_table, open_table
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, SourceTask, find_source
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
+from pyhudi_core.timeline.commit_search import commits_holding
 
 BOOTSTRAP_KEY = "pyhudi.bootstrap"
 """In the extra metadata of a commit: the source, and the files that it has loaded with their bytes, as JSON."""
@@ -106,14 +109,16 @@ def bootstrap(
         chunk_bytes: bytes of source files that become one commit.
         plan: only say what would be done.
 
-    Raises `DuplicateKeyError` if the source has a key twice, `TableExistsError` if there is a table that does not come from this source, and
-    `UnsupportedTableError` if the source is a table or has no Parquet files. What was committed before an error stays, and is not loaded again.
+    Raises `DuplicateKeyError` if the source has a key twice; that or `CommitRequirementError` if another run loads the same files;
+    `TableExistsError` if there is a table that does not come from this source, and `UnsupportedTableError` if the source is a table or has no
+    Parquet files. What was committed before an error stays, and is not loaded again.
     """
     _refuse_mode(mode, location)
     reads = open_storage(source, source_options)
     _refuse_nested(reads.location, open_storage(location, storage_options).location)
     found = find_source(reads, system_runtime().executor)
     table = _opened(location, storage_options, options)
+    before = "" if table is None else _newest(table)
     loaded = {} if table is None else _loaded(table, reads.location, record_key)
     missing = _missing(found, loaded, reads.location)
     chunks = list(_chunks(missing, chunk_bytes or CHUNK_BYTES * (8 if spark is not None else 1)))
@@ -126,7 +131,7 @@ def bootstrap(
         table = create_table(*made)
     if plan:
         return shown
-    return replace(shown, done=_load_all(table, reads, found, chunks, spark, progress))
+    return replace(shown, done=_load_all(table, reads, found, chunks, before, spark, progress))
 
 
 def _load_all(
@@ -134,6 +139,7 @@ def _load_all(
     reads: Storage,
     found: ParquetSource,
     chunks: Sequence[tuple[SourceFile, ...]],
+    before: str,
     spark: Any,
     progress: BootstrapProgress | None,
 ) -> bool:
@@ -142,7 +148,8 @@ def _load_all(
     for chunk in chunks:
         if progress is not None:
             progress(done, len(found.files))
-        _load(table, reads.spec(), reads.location, chunk, found.schema, spark)
+        requirement = _NotLoaded(reads.location, tuple(file.path for file in chunk), before)
+        _load(table, reads.spec(), chunk, found.schema, requirement, spark)
         done += len(chunk)
     return True
 
@@ -190,12 +197,9 @@ def _loaded(table: HudiTable, source: str, record_key: str | Sequence[str]) -> d
     found: dict[str, int] = {}
     others = False
     for _, commit in table.commits_with(""):
-        text = commit.extra.get(BOOTSTRAP_KEY)
-        entry = json.loads(text) if text else {}
-        if entry.get("source") == source:
-            found.update(entry["files"])
-        else:
-            others = True
+        files = _files_of(commit, source)
+        found.update(files)
+        others = others or not files
     if table.config.record_key_fields != keys or (others and not found):
         raise TableExistsError(
             "There is a table that was not made of this source",
@@ -228,17 +232,63 @@ def _chunks(files: Sequence[SourceFile], most_bytes: int) -> Iterator[tuple[Sour
         yield tuple(chunk)
 
 
+def _newest(table: HudiTable) -> str:
+    """When the newest commit completed; empty: there is none."""
+    return max((commit.completion_time or "" for commit in table.timeline.commits), default="")
+
+
+def _files_of(commit: CommitMetadata, source: str) -> dict[str, int]:
+    """The files of the source that a commit has loaded, with their bytes."""
+    entry = json.loads(commit.extra.get(BOOTSTRAP_KEY) or "{}")
+    return entry["files"] if entry.get("source") == source else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _NotLoaded:
+    """No commit that completed after ``after`` has loaded one of the files. Keys do not tell, because they may be generated."""
+
+    TYPE: ClassVar[str] = "files-not-loaded"
+
+    source: str
+    files: tuple[str, ...]
+    after: str
+
+    def describe(self) -> str:
+        """What it asks for."""
+        return f"no other commit has loaded {self.files[0]}{' and others' if len(self.files) > 1 else ''}"
+
+    def failure(self, state: TableState) -> str | None:
+        """Why it does not hold."""
+        for instant, commit in commits_holding(state.context.folder, BOOTSTRAP_KEY, self.after):
+            if not _files_of(commit, self.source).keys().isdisjoint(self.files):
+                return f"{instant.requested_time} has: two runs load the same source"
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"type": self.TYPE, "source": self.source, "files": list(self.files), "after": self.after}
+
+
 def _load(
-    table: HudiTable, spec: StorageSpec, source: str, chunk: tuple[SourceFile, ...], schema: pa.Schema, spark: Any
+    table: HudiTable,
+    spec: StorageSpec,
+    chunk: tuple[SourceFile, ...],
+    schema: pa.Schema,
+    requirement: _NotLoaded,
+    spark: Any,
 ) -> None:
     """One commit with the rows of some files. A chunk without rows is committed, too, so that its files count as loaded."""
-    named = {BOOTSTRAP_KEY: json.dumps({"source": source, "files": {file.path: file.size for file in chunk}})}
+    files = {file.path: file.size for file in chunk}
+    named = {BOOTSTRAP_KEY: json.dumps({"source": requirement.source, "files": files})}
+    required: list[CommitRequirement] = [requirement]
     if not sum(file.rows for file in chunk):
-        with table.begin("upsert", named, allow_empty=True) as write:
+        with table.begin("upsert", named, requirements=required, allow_empty=True) as write:
             write.commit()
         return
     if spark is None:
         rows: Any = pa.Table.from_batches(SourceTask(spec, chunk, schema).batches(), schema)
     else:
         rows = frame_of(Reading(schema, [SourceTask(spec, (file,), schema) for file in chunk]), spark)
-    table.bulk_insert(rows, extra_metadata=named, spark=spark)
+    with table.begin("bulk_insert", named, spark, required) as write:
+        write.write(rows)
+        write.commit()

@@ -16,7 +16,14 @@ from support.tables import FAST, make, orders, rows
 import pyhudi_core as hudi
 from pyhudi_core import bootstrapping
 from pyhudi_core.cli import main
-from pyhudi_core.errors import DuplicateKeyError, HudiError, InvalidOptionError, TableExistsError, UnsupportedTableError
+from pyhudi_core.errors import (
+    CommitRequirementError,
+    DuplicateKeyError,
+    HudiError,
+    InvalidOptionError,
+    TableExistsError,
+    UnsupportedTableError,
+)
 
 pytestmark = pytest.mark.row("N13")
 
@@ -96,18 +103,25 @@ def test_files_that_come_later_are_loaded_and_files_that_changed_are_refused(sou
         _run(source, location)
 
 
-def test_two_runs_at_once_load_no_row_twice(source: Path, location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("record_key", "chunk_bytes", "error"),
+    [("id", None, DuplicateKeyError), ((), None, CommitRequirementError), ((), 1, CommitRequirementError)],
+)
+def test_two_runs_at_once_load_no_row_twice(
+    source: Path, location: str, monkeypatch: pytest.MonkeyPatch, record_key: Any, chunk_bytes: Any, error: Any
+) -> None:
     load = bootstrapping._load
 
     def second_run_first(*arguments: Any) -> None:
         monkeypatch.setattr(bootstrapping, "_load", load)
-        _run(source, location)
+        _run(source, location, record_key=record_key)
         load(*arguments)
 
     monkeypatch.setattr(bootstrapping, "_load", second_run_first)
-    with pytest.raises(DuplicateKeyError):
-        _run(source, location)
+    with pytest.raises(error):
+        _run(source, location, record_key=record_key, chunk_bytes=chunk_bytes)
     assert rows(hudi.open_table(location), "id", "day", "price") == EXPECTED
+    assert _run(source, location, record_key=record_key).chunks == 0, "the next run sees what the other one loaded"
 
 
 def test_a_key_that_the_source_has_twice_is_refused(source: Path, location: str) -> None:
