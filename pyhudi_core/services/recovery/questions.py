@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import HudiError, InvalidOptionError
+from pyhudi_core.errors import HudiError, InvalidOptionError, UnsupportedTableError
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, join
 from pyhudi_core.model.meta_fields import META_SCHEMA, PARTITION_PATH, RECORD_KEY
@@ -79,7 +79,7 @@ def newest_bases(found: Iterable[RecoveredFile]) -> dict[tuple[str, str], Recove
     return newest
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Questions:
     """Asks what is not known, and compares what was answered with the files."""
 
@@ -90,8 +90,9 @@ class Questions:
     partitions: tuple[str, ...]
 
     def run(self) -> tuple[list[str], TableConfig | None]:
-        """The open questions, and the properties if there is enough for them."""
+        """The open questions, and the properties if there is enough for them. Raises `UnsupportedTableError` if no answer could be compared."""
         answers = self.answers
+        self._refuse_rows_without_keys()
         questions = [*self._twice(), *self._shared_keys()]
         has_logs = any(isinstance(file.name, LogFileName) for file in self.found)
         kind = TableType.MERGE_ON_READ if has_logs else answers.table_type
@@ -185,29 +186,63 @@ class Questions:
                 )
         return questions
 
-    def _contradictions(self, config: TableConfig) -> list[str]:
-        """What the meta columns of some rows say about the answers."""
+    def _refuse_rows_without_keys(self) -> None:
+        """Raise `UnsupportedTableError` if rows have no meta columns, or keys that are generated and no key column was answered."""
+        path, batch = self._sample
+        if batch is None:
+            return
+        if RECORD_KEY not in batch.schema.names or batch.column(RECORD_KEY).null_count:
+            raise self._refusal(path, "no meta columns (hoodie.populate.meta.fields=false)", "")
+        if not self.answers.record_key and _are_generated(batch):
+            raise self._refusal(path, "generated record keys", "If a column has these keys, name it in record_key. ")
+
+    def _refusal(self, path: str, what: str, hint: str) -> UnsupportedTableError:
+        return UnsupportedTableError(
+            f"The rows have {what}, so no answer could be compared with them, and the table cannot be recovered",
+            table=self.storage.location,
+            path=path,
+            hint=f"{hint}Read the Parquet files, and write their rows to a new table. Nothing was changed.",
+        )
+
+    @cached_property
+    def _sample(self) -> tuple[str, pa.RecordBatch | None]:
+        """The first rows of the first newest base file that has some, and its path."""
         for file in newest_bases(self.found).values():
             with self.storage.open_input(file.path) as source:
                 batch = next(iter(BaseFileReader(source, file.path).iter_batches(batch_rows=1000)), None)
-            if batch is None or not batch.num_rows or RECORD_KEY not in batch.schema.names:
-                continue
-            plain = batch.select(without_meta(batch.schema).names)
-            pairs = (("record_key", RECORD_KEY, record_keys), ("partition_by", PARTITION_PATH, partition_paths))
-            for argument, column, compute in pairs:
-                stored = batch.column(column)
-                try:
-                    same = compute(plain, config).equals(stored.cast(pa.string()))
-                except HudiError as error:
-                    return [f"{argument} does not fit the rows of {file.path}: {error.message}"]
-                if not same:
-                    return [f"{argument} does not fit the rows of {file.path}, where {column} is {stored[0].as_py()!r}"]
+            if batch is not None and batch.num_rows:
+                return file.path, batch
+        return "", None
+
+    def _contradictions(self, config: TableConfig) -> list[str]:
+        """What the meta columns of some rows say about the answers. Raises `UnsupportedTableError` if they say that no answer can be right."""
+        path, batch = self._sample
+        if batch is None:
             return []
+        plain = batch.select(without_meta(batch.schema).names)
+        pairs = (("record_key", RECORD_KEY, record_keys), ("partition_by", PARTITION_PATH, partition_paths))
+        for argument, column, compute in pairs:
+            stored = batch.column(column)
+            try:
+                same = compute(plain, config).equals(stored.cast(pa.string()))
+            except HudiError as error:
+                return [f"{argument} does not fit the rows of {path}: {error.message}"]
+            if not same and column == RECORD_KEY and _are_generated(batch):
+                raise self._refusal(path, "generated record keys", "")
+            if not same:
+                return [f"{argument} does not fit the rows of {path}, where {column} is {stored[0].as_py()!r}"]
         return []
+
+
+def _are_generated(batch: pa.RecordBatch) -> bool:
+    """Whether all keys have the form of generated ones: the time of the write, the task and the row."""
+    matches = pc.match_substring_regex(batch.column(RECORD_KEY).cast(pa.string()), r"^\d{17}_\d+_\d+$")
+    return bool(pc.all(matches).as_py())
 
 
 def _keys(storage: Storage, file: RecoveredFile) -> pa.Table:
     with storage.open_input(file.path) as source:
         batches = list(BaseFileReader(source, file.path, [RECORD_KEY]).iter_batches())
     keys = pa.chunked_array([batch.column(RECORD_KEY).cast(pa.string()) for batch in batches], pa.string())
+    keys = keys.drop_null()  # a null is no key
     return pa.table({"key": keys, "file_id": pa.repeat(file.name.file_id, len(keys))})

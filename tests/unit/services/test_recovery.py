@@ -15,7 +15,7 @@ from support.tables import FAST, make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.cli import main
-from pyhudi_core.errors import HudiError, InvalidOptionError, TableExistsError
+from pyhudi_core.errors import HudiError, InvalidOptionError, TableExistsError, UnsupportedTableError
 
 pytestmark = pytest.mark.row("E8")
 
@@ -123,6 +123,24 @@ def test_a_replaced_file_group_is_asked_for(location: str) -> None:
     assert "1 keys are in several file groups of the partition 'day=a'" in plan.questions[0]
     assert old in plan.questions[0]
     assert rows(_recover(location, **COW, leave_out=old), "id", "price") == [(1, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [({"options": {"hoodie.populate.meta.fields": "false"}}, "no meta columns"), ({"record_key": ()}, "generated")],
+)
+def test_a_table_whose_rows_have_no_keys_is_refused_by_name(
+    location: str, arguments: dict[str, Any], what: str
+) -> None:
+    table = make(location, **arguments)
+    table.insert(orders((1, "a", 1.0)))
+    table.bulk_insert(orders((2, "a", 2.0)))
+    _lose(table)
+    files = contents(location)
+    for answers in ({}, COW):
+        with pytest.raises(UnsupportedTableError, match=what):
+            _plan(location, **answers)
+    assert contents(location) == files
 
 
 def test_an_unfinished_write_is_left_out_by_its_instant(location: str) -> None:
