@@ -92,8 +92,19 @@ def secondary_keys(values: pa.Array, record_keys: pa.Array) -> pa.Array:
 
 def secondary_prefixes(secondary: str) -> tuple[str, ...]:
     """The prefixes that rows with a secondary value may have: releases differ in whether they escape the character NUL."""
-    plain = secondary_key(secondary)
-    return (plain,) if "\0" not in secondary else (plain, plain.replace("\0", "\\\0"))
+    return tuple(f"{text}$" for text in escaped_in_secondary_keys(secondary))
+
+
+def escaped_in_secondary_keys(text: str) -> tuple[str, ...]:
+    """The texts that a value or a record key may have within the keys of secondary indexes, one for each way in which releases escape it."""
+    plain = _escaped(text)
+    return (plain,) if "\0" not in text else (plain, plain.replace("\0", "\\\0"))
+
+
+def record_keys_of(secondary_keys: pa.Array) -> pa.Array:
+    """The record keys of the entries of a secondary index, without an object for an entry: the second half of `split_secondary_key` for each key."""
+    escaped = pc.replace_substring_regex(secondary_keys, r"(?s)^(?:[^\\$]|\\.)*\$?", "")
+    return pc.replace_substring_regex(escaped, r"(?s)\\(.)", r"\1")
 
 
 def split_secondary_key(key: str) -> tuple[str, str]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.errors import ErasureRefusedError, InvalidOptionError, UnsupportedTableError
-from pyhudi_core.metadata_table.changes import KEPT
+from pyhudi_core.metadata_table.defined_indexes import is_kept
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.record_key import record_keys
@@ -37,7 +37,7 @@ from pyhudi_core.timeline.savepoints import read_savepoints
 from pyhudi_core.transaction.commit import Gate, ask_gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
-from pyhudi_core.write import operations
+from pyhudi_core.write import metadata_update, operations
 from pyhudi_core.write.states import load
 
 
@@ -211,9 +211,11 @@ class Erasure:
         pending = [f"pending {instant.action} {instant.requested_time}" for instant in timeline.pending]
         seconds = context.options.cleaning.keep_seconds
         readers = [f"readers of the last {seconds} seconds (pyhudi.clean.keep.seconds)"] if seconds else []
-        foreign = sorted(set(context.config.metadata_partitions) - KEPT)
+        foreign = [name for name in sorted(context.config.metadata_partitions) if not is_kept(name)]
         indexes = [f"index {name}, which cannot be made anew" for name in foreign]
-        return (*saved, *pending, *readers, *indexes) if holders else ()
+        undefined = metadata_update.why_undefined(context, load(context).schema)
+        unfit = [f"index {undefined}"] if undefined and not indexes else []
+        return (*saved, *pending, *readers, *indexes, *unfit) if holders else ()
 
 
 def _with_all(context: TableContext) -> TableContext:

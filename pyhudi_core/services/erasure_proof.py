@@ -1,8 +1,8 @@
 """Where a table still holds record keys: every file of it is examined, whether a commit names it or not, and its digest is taken.
 
 - Base files: the key column, and the key range in the footer. Log files: every entry, deletes too. Change logs are not read, and count as found.
-- Indexes (the files of the metadata table, old slices too): every entry that is named by a key, or ends with it as secondary indexes have it; and
-  the text of keys with at least `LONG` letters anywhere in an entry. Shorter ones would be found in other numbers.
+- Indexes (the files of the metadata table, old slices too): every entry that is named by a key, or ends with it, escaped, as secondary indexes have
+  it; and the text of keys with at least `LONG` letters anywhere in an entry. Shorter ones would be found in other numbers.
 - History: the extra metadata of active and archived commits (without what this package itself notes there), and the comments of savepoints. The rest
   of them names files, and holds no values of rows. A short key counts only as a whole text.
 
@@ -25,6 +25,7 @@ from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.formats.log.blocks import BlockType
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
+from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
 from pyhudi_core.model.meta_fields import RECORD_KEY
@@ -129,14 +130,19 @@ def _any_in(values: pa.Array | pa.ChunkedArray, keys: pa.Array) -> bool:
 
 def _in_index(storage: Storage, info: ObjectInfo, keys: pa.Array) -> bool:
     """Whether a file of the metadata table has an entry of one of the keys."""
-    long = [key.encode() for key in keys.to_pylist() if len(key) >= LONG]
+    texts = [key for key in keys.to_pylist() if len(key) >= LONG]
+    is_secondary = split(info.path)[0].startswith(names.SECONDARY_INDEX_PREFIX)
+    if is_secondary:
+        texts += [text for key in texts for text in names.escaped_in_secondary_keys(key)]
+    long = [text.encode() for text in dict.fromkeys(texts)]
     with storage.open_input(info.path) as source:
         for reader in _hfiles(source, info.path):
             for part in reader.scan():
-                names = part.key_array().cast(pa.string())
-                primary = pc.replace_substring_regex(names, r"^.*\$", "")  # of an entry of a secondary index
+                entries = part.key_array().cast(pa.string())
+                if _any_in(entries, keys) or (is_secondary and _any_in(names.record_keys_of(entries), keys)):
+                    return True
                 data = bytes(part.data)
-                if _any_in(names, keys) or _any_in(primary, keys) or any(key in data for key in long):
+                if any(text in data for text in long):
                     return True
     return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from pyhudi_core.metadata_table.names import (
     file_group_of,
     file_groups_of,
     name_hash,
+    record_keys_of,
     secondary_key,
     split_secondary_key,
 )
@@ -25,6 +27,12 @@ def test_names_are_hashed_as_hudi_does(text: str, expected: str) -> None:
 @given(st.text("ab$\\", max_size=6), st.text("xy$\\", max_size=6))
 def test_a_secondary_key_comes_back_in_its_two_parts(secondary: str, record: str) -> None:
     assert split_secondary_key(secondary_key(secondary, record)) == (secondary, record)
+
+
+@given(st.text("ab$\\\n", max_size=6), st.text("xy$\\\n", max_size=6))
+def test_record_keys_of_many_entries_are_those_of_single_ones(secondary: str, record: str) -> None:
+    entries = pa.array([secondary_key(secondary, record), secondary_key(record, secondary)])
+    assert record_keys_of(entries).to_pylist() == [record, secondary]
 
 
 @pytest.mark.parametrize(

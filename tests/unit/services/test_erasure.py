@@ -77,6 +77,38 @@ def test_no_file_holds_an_erased_key_and_the_report_says_so(table: hudi.HudiTabl
 
 
 @pytest.mark.row("U9")
+def test_indexes_that_users_defined_are_made_anew_without_the_keys(table: hudi.HudiTable) -> None:
+    table.indexes.create("by_name", ["name"])
+    table.indexes.create("lower", ["name"], using="column_stats", options={"expr": "lower"})
+    table.upsert(people((SECRET, "a", "5")))
+    plan = table.erasure.plan(keys(SECRET))
+    assert any("secondary_index_by_name/" in path for path in plan.holders)
+    assert not plan.refused_by
+    assert table.erasure.run(keys(SECRET))
+    assert table.erasure.verify(keys(SECRET))
+    assert holding(table, SECRET) == []
+    table = reopen(table)
+    assert {"secondary_index_by_name", "expr_index_lower"} <= set(table.config.metadata_partitions)
+    assert_metadata_is_true(table)
+    found = table.lookup(pa.table({"name": ["1"]}), index="by_name").to_arrow()
+    assert sorted(found.column("id").to_pylist()) == ["bbb", "ccc"]
+
+
+@pytest.mark.row("U9")
+def test_keys_with_signs_that_secondary_indexes_escape_are_found_there(location: str) -> None:
+    escaped = ("key-00001", "a$b", "key$0000001", "back\\slash", "b\\$", "nul\0-and-$-more")
+    table = make(location, SCHEMA)
+    table.upsert(people(*((key, "a", "in $5\\") for key in escaped), ("other", "a", "1")))
+    build(table)
+    table.indexes.create("by_name", ["name"])
+    for key in escaped:
+        assert any("/secondary_index_by_name/" in path for path in table.erasure.verify(keys(key)).found), key
+    assert not table.erasure.verify(keys("b", "5", "$", "in $5\\")).found
+    assert table.erasure.run(keys(*escaped))
+    assert not reopen(table).erasure.verify(keys("other"))
+
+
+@pytest.mark.row("U9")
 def test_the_report_has_the_digest_of_every_file_and_no_key(table: hudi.HudiTable) -> None:
     report = table.erasure.run(keys(SECRET, OTHER, "never-there"))
     assert (report.keys, report.rows) == (3, 2)
@@ -107,12 +139,17 @@ def test_keys_that_were_deleted_long_ago_are_erased_from_older_slices(table: hud
 
 
 @pytest.mark.row("U9")
-@pytest.mark.parametrize("what", ["savepoint", "readers", "pending"])
+@pytest.mark.parametrize("what", ["savepoint", "readers", "pending", "index"])
 def test_who_needs_older_files_refuses_it_by_name(table: hudi.HudiTable, what: str) -> None:
     if what == "savepoint":
         named = f"savepoint {table.savepoints.create(table.timeline.commits[1]).instant}"
     elif what == "readers":
         table, named = reopen(table, pyhudi__clean__keep__seconds=60), "readers of the last 60 seconds"
+    elif what == "index":
+        table.indexes.create("by_name", ["name"])
+        [path] = Path(table.location, ".hoodie/.index_defs").glob("*.json")
+        path.write_text(path.read_text().replace('"secondary_index"', '"of_tomorrow"'))
+        table, named = reopen(table), "index secondary_index_by_name is of type of_tomorrow"
     else:
         write = reopen(table).begin("upsert")
         write.__enter__()
