@@ -57,15 +57,20 @@ Groups = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a build did: the partitions that it made (none: all were there already), and how many file groups each has."""
+    """What a build did: the partitions that it made (none: all were there already), and how many file groups each has.
+
+    ``why_not``: which of the partitions that were there before it left out, and why; only if a metadata table was built again.
+    """
 
     partitions: Mapping[str, int] = field(default_factory=dict)
+    why_not: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.partitions)
 
     def __str__(self) -> str:
-        return f"built {', '.join(self.partitions)}" if self else "all of it was there already"
+        done = f"built {', '.join(self.partitions)}" if self else "all of it was there already"
+        return f"{done}, but left out: {self.why_not}" if self.why_not else done
 
 
 def wanted_partitions(config: TableConfig, options: MetadataOptions) -> dict[str, int]:

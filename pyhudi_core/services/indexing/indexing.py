@@ -10,7 +10,7 @@ wait, but a write that began before is planned again by its own commit. `cancel`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from pyhudi_core.errors import DuplicateKeyError
@@ -29,7 +29,7 @@ from pyhudi_core.transaction.context import TableContext
 
 @dataclass(frozen=True, slots=True)
 class IndexingResult(PlannedResult):
-    """What was built: ``instants`` are the completed indexings.
+    """What was built: ``instants`` are the completed indexings; an index on a column is built without one.
 
     Attributes:
         partitions: how many partitions of the metadata table were built.
@@ -41,6 +41,15 @@ class IndexingResult(PlannedResult):
     partitions: int = 0
     file_groups: int = 0
     names: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether something was built, or an indexing was completed."""
+        return bool(self.instants or self.names)
+
+    def and_then(self, later: IndexingResult) -> IndexingResult:
+        """Both together, with the partitions of both."""
+        return replace(PlannedResult.and_then(self, later), names=tuple(dict.fromkeys((*self.names, *later.names))))
 
     @classmethod
     def of(cls, done: Indexed) -> IndexingResult:

@@ -7,7 +7,7 @@ lock, beside other writers, and `MetadataTableOf.plan` says before what it would
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi_core.engine.base import Engine
@@ -139,8 +139,22 @@ class MetadataTableOf:
         return self.make_again(listed, engine_for(None, self.context.runtime.executor, spark))
 
     def make_again(self, listed: Sequence[str], engine: Engine) -> Built:
-        """Make the partitions of a metadata table that was removed, as far as this release keeps them: the end of `rebuild`, and of a restore."""
-        return self.make([name for name in listed if is_kept(name)] or None, engine)
+        """Make the partitions of a metadata table that was removed, as far as this release keeps them: the end of `rebuild`, and of a restore.
+
+        An index that the table cannot have as it is now is left out, for example one on a column that a restore has taken away; ``why_not`` of the
+        result names it.
+        """
+        kept, why_not = self._without_undefined([name for name in listed if is_kept(name)])
+        return replace(self.make(kept or None, engine), why_not=why_not)
+
+    def _without_undefined(self, wanted: Sequence[str]) -> tuple[list[str], str]:
+        """The partitions that the table can have with its schema, and why it cannot have the others."""
+        if not any(map(kind_of, wanted)):
+            return list(wanted), ""
+        context = reopened(self.context)
+        schema = load(context).schema
+        why = {name: metadata_update.why_undefined(context, schema, [name]) for name in wanted}
+        return [name for name in wanted if not why[name]], "; ".join(filter(None, why.values()))
 
     def _groups(self, partitions: Sequence[str] | None) -> dict[str, int]:
         return metadata_build.asked_for(self.context, partitions)

@@ -10,7 +10,7 @@ Undoing the newest commit is a restore to the commit before it (``before=``).
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from pyhudi_core.engine.base import Engine
@@ -145,14 +145,15 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         Also remove the completed files of undone commits that a process which had slept has created again.
         """
         done = PlannedService.take_over(self)
+        why_not = []
         self._remove_returned()
         engine = engine_for(None, self.context.runtime.executor, None)
         for info in self.context.root.list(f"{layout.RESTORES}/"):
             time = info.path.rpartition("/")[2]
             found = self.context.folder.load().find(time, Action.RESTORE)
             if found is None or found.is_completed:
-                _rebuild(self.context, time, engine)
-        return done
+                why_not.append(_rebuild(self.context, time, engine))
+        return replace(done, why_not="; ".join(filter(None, why_not))) if any(why_not) else done
 
     def _remove_returned(self) -> None:
         folder = self.context.folder
@@ -225,18 +226,22 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
 
 
 def _rebuild(context: TableContext, requested_time: str, engine: Engine) -> str:
-    """Build the metadata table again that a completed restore has removed, and forget the restore's list. Returns why it could not be built.
+    """Build the metadata table again that a completed restore has removed, and forget the restore's list. Returns why not all of it was built.
 
-    Readers list folders until then, so the restore stands whatever happens here.
+    Readers list folders until then, so the restore stands whatever happens here. If it fails, the list stays, and `Restores.take_over` builds it.
     """
     why_not = ""
     try:
         work = restore_work.read(context, requested_time)
         if work is not None and work.metadata_partitions:
-            MetadataTableOf(reopened(context)).make_again(work.metadata_partitions, engine)
+            left_out = MetadataTableOf(reopened(context)).make_again(work.metadata_partitions, engine).why_not
+            why_not = f"indexes were not built again: {left_out}" if left_out else ""
     except HudiError as error:
-        why_not = f"the metadata table could not be built again: {error.message}"
+        why_not = (
+            f"the metadata table could not be built again: {error.message}; table.restores.take_over() tries once more"
+        )
         _log.warning("%s: after the restore %s %s", context.table, requested_time, why_not)
+        return why_not
     try:
         context.root.delete(layout.restore(requested_time))
     except HudiError as error:

@@ -163,6 +163,24 @@ def test_an_index_that_hudi_made_on_a_column_is_shown_with_its_column() -> None:
     assert row == {"index_name": "expr_index_x", "index_type": "column_stats", "col_name": "ts", "state": "listed"}
 
 
+@pytest.mark.row("I14")
+def test_an_index_on_a_column_that_was_built_says_so(location: str) -> None:
+    table = made(location)
+    done = table.indexes.create("by_day", ["day"])
+    assert done
+    assert str(done) == "indexing: partitions 3, file_groups 5"
+    said = command("sql", location, "CREATE INDEX by_ts ON trips (ts)", "--json")
+    assert json.loads(said.output)["changed"]
+    assert not table.sql("CREATE INDEX IF NOT EXISTS by_ts ON trips (ts)")
+
+
+def test_the_result_of_two_plans_names_the_partitions_of_both() -> None:
+    table = made()
+    assert table.indexing.schedule(["bloom_filters"])
+    done = table.indexing.run(partitions=["record_index"])
+    assert (done.names, done.partitions, len(done.instants)) == (("bloom_filters", "record_index"), 2, 2)
+
+
 def command(*words: str) -> Result:
     return CliRunner().invoke(main, list(words))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from support.disk import contents, data_files, files
@@ -130,6 +131,48 @@ def test_the_metadata_table_is_built_again_and_true(location: str, kind: str) ->
     assert table.check().ok, table.check().findings
     if kind == "copy_on_write":
         assert_metadata_is_true(table)
+
+
+@pytest.mark.row("C10")
+def test_an_index_on_a_column_that_is_younger_than_the_point_is_left_out_and_all_others_are_built_again(
+    location: str,
+) -> None:
+    table, times = table_of_four(location)
+    table.upsert(orders((1, "a", 8.0)).append_column("city", pa.array(["Rome"])))
+    table.indexes.create("by_city", ["city"])
+    table.indexes.create("column_stats")
+    done = table.restore(times[1])
+    assert "secondary_index_by_city is on column 'city', which the table does not have" in done.why_not
+    assert done.commits == 3
+    table = reopen(table)
+    assert table.config.metadata_partitions == ("column_stats", "files", "record_index")
+    assert not left_behind(location)
+    assert_metadata_is_true(table)
+    table.upsert(orders((1, "a", 9.0)).append_column("city", pa.array(["Wien"])))
+    assert table.indexes.create("by_city", ["city"])
+    assert_metadata_is_true(table)
+
+
+@pytest.mark.row("C10")
+def test_a_metadata_table_that_could_not_be_built_again_is_built_by_a_later_take_over(location: str) -> None:
+    table, times = table_of_four(location)
+    table.metadata_table.create(PARTITIONS)
+    folder = Path(location, ".hoodie/timeline")
+    restore = table.restores.schedule(times[1])
+    assert restore is not None
+    foreign = str(int(restore.requested_time) + 1)
+    for state in ("commit.requested", "inflight"):
+        (folder / f"{foreign}.{state}").touch()
+    done = table.restores.execute(restore)
+    assert "another program is writing" in done.why_not
+    assert not reopen(table).config.metadata_partitions
+    assert "another program is writing" in table.restores.take_over().why_not
+    for left in folder.glob(f"{foreign}*"):
+        left.unlink()
+    assert "metadata table" not in table.restores.take_over().why_not
+    assert set(reopen(table).config.metadata_partitions) == {"files", *PARTITIONS}
+    assert not left_behind(location)
+    assert_metadata_is_true(reopen(table))
 
 
 @pytest.mark.row("N15")
