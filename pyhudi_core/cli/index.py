@@ -96,8 +96,8 @@ def _carried_out(table: HudiTable, given: _Given) -> _Shown:
         return _planned(table, given) if given.only_plan else _made(table, given)
     if given.action == "drop":
         if given.only_plan:
-            there = [asdict(one) for one in table.indexes if one.name.endswith(given.names)]
-            return f"Drop: {', '.join(one['name'] for one in there) or 'nothing'}", there
+            there = dict.fromkeys(one for name in given.names for one in table.indexes.plan_drop(name))
+            return f"Drop: {', '.join(one.name for one in there)}", [asdict(one) for one in there]
         dropped = [str(table.indexes.drop(name)) for name in given.names]
         return "\n".join(dropped), {"result": dropped}
     if given.action == "cancel":
@@ -109,7 +109,10 @@ def _carried_out(table: HudiTable, given: _Given) -> _Shown:
 
 
 def _planned(table: HudiTable, given: _Given) -> _Shown:
-    plans = [table.indexes.plan(name, given.columns, given.using, given.options) for name in given.names]
+    if given.action == "schedule":
+        plans = [table.indexing.plan(given.names)]
+    else:
+        plans = [table.indexes.plan(name, given.columns, given.using, given.options) for name in given.names]
     shown = [{"partitions": dict(plan.partitions), "up_to": plan.up_to, "why_not": plan.why_not} for plan in plans]
     return "\n".join(map(str, plans)), shown
 

@@ -49,16 +49,21 @@ def drop_partitions(context: TableContext, partitions: Sequence[str]) -> Dropped
 
     Raises `InvalidOptionError` for ``files``, without which there is no metadata table, and `CommitAbortedError` if a process builds one of them.
     """
+    refuse_files(context, partitions)
+    cancelled = _cancel_plans(context, partitions)
+    with Retries(context) as retries:
+        dropped = retries.until_done(lambda: _attempt(reopened(context), partitions))
+    return Dropped(tuple(dict.fromkeys((*dropped.partitions, *cancelled))))
+
+
+def refuse_files(context: TableContext, partitions: Sequence[str]) -> None:
+    """Raise `InvalidOptionError` if ``files`` is among them."""
     if names.FILES in partitions:
         raise InvalidOptionError(
             "The list of files is no index: all indexes need it",
             table=context.table,
             hint="table.metadata_table.drop() and `pyhudi metadata LOCATION drop` remove the whole metadata table.",
         )
-    cancelled = _cancel_plans(context, partitions)
-    with Retries(context) as retries:
-        dropped = retries.until_done(lambda: _attempt(reopened(context), partitions))
-    return Dropped(tuple(dict.fromkeys((*dropped.partitions, *cancelled))))
 
 
 def _cancel_plans(context: TableContext, partitions: Sequence[str]) -> list[str]:

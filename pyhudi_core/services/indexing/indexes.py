@@ -20,7 +20,7 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.defined_indexes import new_definition
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
 from pyhudi_core.services.indexing import statements as index_statements
-from pyhudi_core.services.indexing.drop import drop_partitions
+from pyhudi_core.services.indexing.drop import drop_partitions, refuse_files, with_dependents
 from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
 from pyhudi_core.services.indexing.plan import IndexingPlan
 from pyhudi_core.services.indexing.planning import pending_partitions
@@ -133,12 +133,22 @@ class Indexes:
 
         ``name``: of its partition, or without the prefix of that. Raises `InvalidOptionError` if there is no such index, unless ``if_exists``.
         """
-        there = {one.name for one in self}
+        found = self._named(name, [one.name for one in self], if_exists=if_exists)
+        return drop_partitions(self.context, found) if found else Dropped()
+
+    def plan_drop(self, name: str) -> tuple[IndexState, ...]:
+        """What `drop` would remove now: the index, and those that cannot be kept without it. Changes nothing. Raises as `drop`."""
+        states = list(self)
+        found = self._named(name, [one.name for one in states])
+        refuse_files(self.context, found)
+        dependent = with_dependents(found, [one.name for one in states if one.state != "planned"])
+        return tuple(one for one in states if one.name in found or (one.name in dependent and one.state != "planned"))
+
+    def _named(self, name: str, there: Sequence[str], *, if_exists: bool = False) -> list[str]:
+        """The partitions that a name means. Raises `InvalidOptionError` if there is none, unless ``if_exists``."""
         found = [one for one in (name, *(prefix + name for prefix in _PREFIXES)) if one in there or one == names.FILES]
-        if found:
-            return drop_partitions(self.context, found)
-        if if_exists:
-            return Dropped()
+        if found or if_exists:
+            return found
         raise InvalidOptionError(
             f"The table has no index {name!r}",
             table=self.context.table,

@@ -208,6 +208,29 @@ def test_commands_for_indexes(location: str) -> None:
     assert_metadata_is_true(table)
 
 
+def test_a_plan_of_a_drop_shows_what_the_drop_removes(location: str) -> None:
+    table = made(location)
+    table.indexes.create("by_day", ["day"])
+    plan = lambda name: command("index", location, "drop", name, "--plan")  # noqa: E731
+    assert plan("record_index").output == "Drop: record_index, secondary_index_by_day\n"
+    assert plan("by_day").output == "Drop: secondary_index_by_day\n"
+    for name, said in (("day", "no index 'day'"), ("files", "all indexes need it")):
+        assert plan(name).exit_code == command("index", location, "drop", name).exit_code == 2
+        assert said in plan(name).output
+    planned = table.indexes.plan_drop("record_index")
+    assert table.indexes.drop("record_index").partitions == tuple(one.name for one in planned)
+
+
+def test_a_plan_of_a_schedule_shows_what_is_scheduled(location: str) -> None:
+    table = made(location)
+    words = ("index", location, "schedule", "bloom_filters", "record_index")
+    planned = json.loads(command(*words, "--plan", "--json").output)
+    assert [sorted(one["partitions"]) for one in planned] == [["bloom_filters", "files", "record_index"]]
+    assert command("index", location, "schedule", "by_day", "--plan").exit_code == 2
+    assert command("index", location, "schedule", "by_day").exit_code == 2
+    assert not table.timeline.pending.instants
+
+
 def test_the_command_for_statements(location: str) -> None:
     made(location)
     assert "partitions 1" in command("sql", location, "CREATE INDEX record_index ON trips (id)").output
