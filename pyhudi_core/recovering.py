@@ -62,10 +62,16 @@ def recover(
     Raises `InvalidOptionError`, and writes nothing, if questions are open, or unless ``accept_unknown``: what the plan lists as not known may be
     wrong in the rebuilt table.
     """
-    answers = _answers(record_key, ordering, partition_by, table_type, name, leave_out)
+    plan = plan_recovery(location, record_key, ordering, partition_by, table_type, name, leave_out, storage_options)
+    return recover_as_planned(location, plan, storage_options, accept_unknown)
+
+
+def recover_as_planned(
+    location: str, plan: RecoveryPlan, storage_options: Mapping[str, str] | None, accept_unknown: bool
+) -> HudiTable:
+    """Rebuild what a plan shows, and nothing else. Raises as `recover`."""
     storage = open_storage(location, storage_options)
     with at_table(storage.location):
-        plan = recovery.plan_recovery(storage, system_runtime().executor, answers)
         if plan and not accept_unknown:
             raise InvalidOptionError(
                 f"Names and footers do not say {'; '.join(plan.unknown)}",

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
-from pyhudi_core.recovering import plan_recovery
-from pyhudi_core.recovering import recover as rebuild
+from pyhudi_core.recovering import plan_recovery, recover_as_planned
 from pyhudi_core.services.recovery.recovery import RecoveryPlan
 
 
@@ -53,7 +52,7 @@ def recover(
     with reporting_errors(context):
         plan = plan_recovery(location, storage_options=storage_options, **given)
         if plan and not only_plan:
-            rebuild(location, storage_options=storage_options, accept_unknown=accept, **given)
+            recover_as_planned(location, plan, storage_options, accept)
     if as_json:
         click.echo(json.dumps(_shown(plan), indent=2))
     else:

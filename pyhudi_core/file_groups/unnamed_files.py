@@ -16,7 +16,13 @@ from enum import Enum
 
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import join
+from pyhudi_core.model.instant import Instant
 from pyhudi_core.timeline.active import Timeline
+
+RECOVERED_KEY = "pyhudi.recovered"
+"""In the extra metadata of each commit that a recovery made."""
+
+_AFTER_ALL = "9" * 17
 
 
 class Owner(Enum):
@@ -80,3 +86,15 @@ def named_paths(commit: CommitMetadata) -> Iterator[str]:
         for stat in stats or ():
             for name in (*(stat.get("logFiles") or ()), *(stat.get("cdcStats") or ())):
                 yield join(partition, str(name).rpartition("/")[2])
+
+
+def recovered_until(timeline: Timeline, read_commit: Callable[[Instant], CommitMetadata]) -> str:
+    """The requested time before which files that no commit names were left out of a recovery; empty if none was.
+
+    Nobody but the user knows what they are, so they are not deleted. It is the time of the first instant after the newest commit of a recovery.
+    """
+    made = (instant for instant in reversed(timeline.commits.instants) if RECOVERED_KEY in read_commit(instant).extra)
+    newest = next(made, None)
+    if newest is None:
+        return ""
+    return min((i.requested_time for i in timeline if i.requested_time > newest.requested_time), default=_AFTER_ALL)

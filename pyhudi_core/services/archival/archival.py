@@ -18,6 +18,7 @@ from typing import ClassVar
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
+from pyhudi_core.file_groups.unnamed_files import recovered_until
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
@@ -149,7 +150,7 @@ def archive(context: TableContext, rules: ArchivalRules, gate: Gate | None = Non
     planned = plan_now(context, rules)
     if not _is_archived(context):
         return ArchivalResult(why_not=planned.why_not)
-    swept, before = _sweep(context, planned) if planned else ((), "")
+    swept, before, stop = _sweep(context, planned) if planned else ((), "", "")
     if not planned and not _is_left_over(context):
         return ArchivalResult(why_not=planned.why_not)
     done = ArchivalResult(swept=swept)
@@ -162,7 +163,7 @@ def archive(context: TableContext, rules: ArchivalRules, gate: Gate | None = Non
         if len(step.instants) < AT_ONCE:
             if done and not context.place.prefix:
                 sweep_late_bytes(context, done.instants[-1].requested_time)
-            return replace(done, why_not=done.why_not or planned.why_not)
+            return replace(done, why_not=stop or done.why_not or planned.why_not)
         rules = replace(rules, keep_max=None)  # it was due when it began
 
 
@@ -324,8 +325,10 @@ def _is_cleaned(context: TableContext, instant: Instant) -> bool:
 # --- data files that no commit names
 
 
-def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], str]:
-    """Remove base files from before the first write that stays, which no completed commit names. Returns them, and that write's requested time."""
+def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], str, str]:
+    """Remove base files from before the first write that stays, which no completed commit names. Returns them, that write's requested time, and
+    why no more than the instants before it go: files that a recovery left out stay, and readers must not take them for files of archived commits.
+    """
     # The listing first: whose file it shows has announced itself before, and is on the timeline after it, though the plan may not know it.
     # Files of a metadata table count by their instants alone, and commits of Hudi's do not name all of them.
     infos = () if context.place.prefix else context.storage.list("")
@@ -340,16 +343,26 @@ def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], 
     candidates: dict[str, list[str]] = {}
     for file_name, path in listed:
         name = parse_data_file(file_name)
-        if isinstance(name, BaseFileName) and first <= name.requested_time < before:
+        if isinstance(name, BaseFileName) and name.requested_time < before:
             candidates.setdefault(name.requested_time, []).append(path)
-    unnamed: list[str] = []
+    unnamed: dict[str, str] = {}
     for time, paths in candidates.items():
         if time in completed:
             named = _named(context.folder.read_commit(completed[time]))
-            unnamed += [path for path in paths if path not in named]
+            unnamed |= {path: time for path in paths if path not in named}
+        elif time < first and timeline.has_history:
+            continue  # readers take it for a file of an archived commit, and it may be one
         elif not _is_at_work(context, time) and context.folder.archived(timeline, time) is None:
-            unnamed += paths
-    return tuple(removal.delete_data_files(context.storage, sorted(unnamed))), before
+            unnamed |= dict.fromkeys(paths, time)
+    recovered = recovered_until(timeline, context.folder.read_commit) if unnamed else ""
+    kept = {path: time for path, time in unnamed.items() if time < recovered}
+    stop = ""
+    if kept:
+        oldest = min(kept.values())
+        before = max((i.requested_time for i in writes if i.requested_time <= oldest), default="")
+        stop = f"{len(kept)} files, {min(kept)} first, were left out of a recovery: move them away, or delete them"
+    going_files = sorted(path for path, time in unnamed.items() if path not in kept and time >= first)
+    return tuple(removal.delete_data_files(context.storage, going_files)), before, stop
 
 
 def _is_at_work(context: TableContext, time: str) -> bool:

@@ -18,8 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from pyhudi_core.errors import HudiError, InvalidOptionError, TableExistsError
+from pyhudi_core.errors import CorruptionError, InvalidOptionError, TableExistsError
 from pyhudi_core.file_groups.listing import StorageListing
+from pyhudi_core.file_groups.unnamed_files import RECOVERED_KEY
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.base_file.footer import AVRO_SCHEMA
@@ -37,9 +38,6 @@ from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.publication import create_once
 
-RECOVERED_KEY = "pyhudi.recovered"
-"""In the extra metadata of each commit that a recovery made."""
-
 _TIMELINE = ".hoodie/timeline"
 _UNFINISHED = "writes that had not completed: all files in the folders count as committed"
 _REPLACED = "file groups that were replaced (overwritten, clustered, dropped partitions) and not cleaned yet: they count as living"
@@ -55,7 +53,7 @@ class RecoveryPlan:
         config: the properties, if all that they need is known.
         questions: what has to be answered, or left out, before the table can be recovered.
         unknown: what neither the files nor an answer says.
-        left_out: files that are not part of the table, and why, by path.
+        left_out: files that the answers leave out, and why, by path. They stay where they are.
     """
 
     files: Mapping[str, tuple[RecoveredFile, ...]] = field(default_factory=dict)
@@ -81,22 +79,24 @@ class RecoveryPlan:
 
 
 def plan_recovery(storage: Storage, executor: Executor, answers: Answers) -> RecoveryPlan:
-    """What can be rebuilt from the files of a folder. Raises `TableExistsError` if there are properties, and errors of the storage."""
+    """What can be rebuilt from the files of a folder. Raises `TableExistsError` if there are properties, and errors of the storage: a file that
+    cannot be read now may belong to the table.
+    """
     _refuse_existing(storage)
     listing = StorageListing(storage, True, executor)
     partitions = listing.partitions() or ("",)
     listing.prepare(partitions)
-    found, left_out = _read(storage, executor, {path: listing.files(path) for path in partitions}, answers)
+    found, left_out, unreadable = _read(storage, executor, {path: listing.files(path) for path in partitions}, answers)
     if not found:
         return RecoveryPlan(
-            questions=("the folder has no data files of Hudi: is it the right one?",), left_out=left_out
+            questions=(*unreadable, "the folder has no data files of Hudi: is it the right one?"), left_out=left_out
         )
     by_time: dict[str, list[RecoveredFile]] = defaultdict(list)
     for file in found:
         by_time[file.name.requested_time].append(file)
     ordered = {time: tuple(sorted(by_time[time], key=lambda file: file.path)) for time in sorted(by_time)}
     questions, config = Questions(storage, executor, answers, found, partitions).run()
-    plan = RecoveryPlan(ordered, config, tuple(questions), _unknown(found), left_out)
+    plan = RecoveryPlan(ordered, config, (*questions, *unreadable), _unknown(found), left_out)
     if config is not None:
         _refuse_foreign(storage, plan)
     return plan
@@ -147,8 +147,8 @@ def _refuse_foreign(storage: Storage, plan: RecoveryPlan) -> None:
 
 def _read(
     storage: Storage, executor: Executor, folders: Mapping[str, Sequence[ObjectInfo]], answers: Answers
-) -> tuple[list[RecoveredFile], dict[str, str]]:
-    """The data files with their footers, and what is left out."""
+) -> tuple[list[RecoveredFile], dict[str, str], list[str]]:
+    """The data files with their footers, what is left out, and a question for each damaged file."""
     left_out: dict[str, str] = {}
     wanted: list[tuple[str, BaseFileName | LogFileName, ObjectInfo]] = []
     for partition, infos in folders.items():
@@ -162,16 +162,17 @@ def _read(
             wanted.append((partition, name, info))
     read = executor.map(partial(_file, storage), wanted)
     found: list[RecoveredFile] = []
+    unreadable: list[str] = []
     for (_, _, info), file in zip(wanted, read, strict=True):
         if isinstance(file, RecoveredFile):
             found.append(file)
         else:
-            left_out[info.path] = f"it cannot be read: {file}"
-    return found, left_out
+            unreadable.append(f"{info.path} is damaged ({file}): does the table go without it? (leave_out it)")
+    return found, left_out, unreadable
 
 
 def _file(storage: Storage, item: tuple[str, BaseFileName | LogFileName, ObjectInfo]) -> RecoveredFile | str:
-    """A file with what its footer or its first block says; or why it cannot be read."""
+    """A file with what its footer or its first block says; or what is damaged."""
     partition, name, info = item
     try:
         with storage.open_input(info.path) as source:
@@ -182,7 +183,7 @@ def _file(storage: Storage, item: tuple[str, BaseFileName | LogFileName, ObjectI
             footer = reader.footer()
             text = footer.key_value.get(AVRO_SCHEMA) or to_avro(without_meta(footer.schema), "recovered")
             return RecoveredFile(partition, name, info.size, footer.rows, text)
-    except HudiError as error:
+    except CorruptionError as error:
         return error.message
 
 

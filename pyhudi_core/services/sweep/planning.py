@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from pyhudi_core.conflicts.concurrent import pending_restores
-from pyhudi_core.file_groups.unnamed_files import Owner, Owners, named_paths
+from pyhudi_core.file_groups.unnamed_files import Owner, Owners, named_paths, recovered_until
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Instant, is_time
 from pyhudi_core.services.service import Figures
@@ -29,6 +29,7 @@ from pyhudi_core.transaction.record import record_store
 Infos = tuple[ObjectInfo, ...]
 
 _YOUNG, _PENDING = "younger than {minutes} minutes", "of pending instants, or of writers with a heartbeat"
+_LEFT_OUT = "left out of a recovery: delete them if they are not needed"
 _KEPT = {
     Owner.NOBODY_BUT_SHOWN: "shown to readers as files of archived commits (`pyhudi check` names them)",
     Owner.UNKNOWN: "of archived instants that cannot be read",
@@ -188,18 +189,22 @@ class _State:
         named = kept_files(there.folder, timeline).union(
             *(named_paths(there.folder.read_commit(instant)) for instant in timeline.commits)
         )
-        unnamed = (info for info in listed.files if info.path not in named)
-        files = tuple(info for info in unnamed if self._is_nobodys(info, owners))
+        unnamed = [info for info in listed.files if info.path not in named]
+        recovered = recovered_until(timeline, there.folder.read_commit) if unnamed else ""
+        files = tuple(info for info in unnamed if self._is_nobodys(info, owners, recovered))
         times = ((info, info.path[len(layout.MARKERS) + 1 :].partition("/")[0]) for info in listed.markers)
         return SweptPlace(there.place.prefix, files, tuple(info for info, time in times if self.may_go(info, time)))
 
-    def _is_nobodys(self, info: ObjectInfo, owners: Owners) -> bool:
+    def _is_nobodys(self, info: ObjectInfo, owners: Owners, recovered: str) -> bool:
         name = parse_data_file(split(info.path)[1])
         if name is None or name.requested_time.startswith(layout.INITIAL_INSTANTS):
             return False
         owner = owners.of(name.requested_time)
         if owner is not Owner.NOBODY:
             self._keep(_KEPT.get(owner))
+            return False
+        if name.requested_time < recovered:
+            self._keep(_LEFT_OUT)
             return False
         return self.is_old(info)
 

@@ -10,12 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from support.archival import MANUAL, commits, filled
 from support.disk import contents, data_files
 from support.tables import FAST, make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.cli import main
-from pyhudi_core.errors import HudiError, InvalidOptionError, TableExistsError, UnsupportedTableError
+from pyhudi_core.errors import HudiError, InvalidOptionError, StorageError, TableExistsError, UnsupportedTableError
+from pyhudi_core.services.recovery import recovery
+from pyhudi_core.storage.local import LocalStorage
 
 pytestmark = pytest.mark.row("E8")
 
@@ -167,8 +170,65 @@ def test_two_files_of_one_write_and_a_file_without_a_footer_are_not_guessed_abou
     _lose(table)
     plan = _plan(location, **COW)
     assert f"which of {' and '.join(sorted([newest, twin]))} belongs" in plan.questions[0]
-    assert list(plan.left_out) == [torn]
-    assert rows(_recover(location, **COW, leave_out=twin)) == before
+    assert f"{torn} is damaged" in plan.questions[1]
+    assert not plan.left_out, "nothing is left out unless somebody says so"
+    with pytest.raises(InvalidOptionError, match="torn-0"):
+        _recover(location, **COW, leave_out=twin)
+    assert list(_plan(location, **COW, leave_out=[torn, twin]).left_out) == sorted([torn, twin])
+    assert rows(_recover(location, **COW, leave_out=[torn, twin])) == before
+
+
+def test_a_file_that_the_storage_does_not_give_now_is_not_left_out(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = _cow(location)
+    before, refused = rows(table), data_files(location)[0]
+    _lose(table)
+    files, really = contents(location), LocalStorage.open_input
+
+    def busy(storage: LocalStorage, path: str) -> Any:
+        if path == refused:
+            raise StorageError("503: slow down", path=path)
+        return really(storage, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStorage, "open_input", busy)
+        for call in (_plan, _recover):
+            with pytest.raises(StorageError, match="slow down"):
+                call(location, **COW)
+    assert contents(location) == files
+    assert rows(_recover(location, **COW)) == before
+
+
+@pytest.mark.parametrize("number", [0, 3, 6])
+def test_what_was_left_out_is_neither_deleted_nor_shown_by_services(location: str, number: int) -> None:
+    table, done = filled(location)
+    _lose(table)
+    first = rows(_recover(location, **COW, leave_out=done[number].instant))
+    left = _files_of(location, done[number].instant)
+    table = reopen(table, **{**MANUAL, "pyhudi.sweep.min.age.minutes": 0})
+    late = commits(table, 4)
+    before = rows(table)
+    assert len(before) == len(first) + 4
+    swept, archived = table.sweep.run(), table.archival.run()
+    assert not swept
+    assert "left out of a recovery" in swept.why_not
+    assert "left out of a recovery" in archived.why_not
+    assert all(Path(location, path).exists() for path in left)
+    assert rows(reopen(table)) == before
+    assert len(archived.instants) == max(0, number - 1), "the instants before it, but for one that hides the file"
+    for path in left:
+        Path(location, path).unlink()
+    table.archival.run()
+    assert [i.requested_time for i in table.timeline] == late[-2:]
+    assert rows(reopen(table)) == before
+
+
+def _files_of(location: str, time: str) -> list[str]:
+    """The base files of an instant."""
+    found = [path for path in data_files(location) if path.endswith(f"_{time}.parquet")]
+    assert found
+    return found
 
 
 def test_a_recovery_that_died_is_done_again_and_ends_in_the_same_files(location: str) -> None:
@@ -199,6 +259,22 @@ def test_a_table_or_a_timeline_that_is_there_is_not_overwritten(location: str) -
         _recover(location, **COW)
     assert contents(location) == before
     assert table.location
+
+
+def test_the_command_recovers_what_it_shows(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _lose(_cow(location))
+    plan, planned = recovery.plan_recovery, list[hudi.RecoveryPlan]()
+
+    def noted(*arguments: Any) -> hudi.RecoveryPlan:
+        planned.append(plan(*arguments))
+        return planned[-1]
+
+    monkeypatch.setattr(recovery, "plan_recovery", noted)
+    answers = ("--record-key", "id", "--no-ordering", "--table-type", "cow", "--accept-unknown", "--json")
+    ran = CliRunner().invoke(main, ["recover", location, *answers])
+    assert ran.exit_code == 0
+    [only] = planned
+    assert list(json.loads(ran.output)["instants"]) == list(only.instants)
 
 
 def test_the_command_asks_plans_and_recovers(location: str) -> None:
