@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from pyhudi_core import doctor
 from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
-from pyhudi_core.errors import InvalidOptionError, PreconditionFailedError, TableExistsError, at_table
+from pyhudi_core.errors import InvalidOptionError, PreconditionFailedError, TableError, TableExistsError, at_table
+from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.partition_path import partition_paths
@@ -26,6 +27,8 @@ from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.validators import Validator, Validators
 from pyhudi_core.write.prepare import refuse_internal_names
 
+_LOOKED = 200
+"""Folders that are looked at before a table is created in a folder that is not empty."""
 _TYPES = {
     "copy_on_write": TableType.COPY_ON_WRITE,
     "cow": TableType.COPY_ON_WRITE,
@@ -63,6 +66,7 @@ def create_table(
 
     Raises:
         TableExistsError: a table already exists; nothing was changed.
+        TableError: the folder has data files of a table whose ``.hoodie`` is gone; nothing was changed.
         ConfigError, DataError: an argument is not valid; nothing was created.
     """
     storage = open_storage(location, storage_options or {})
@@ -110,6 +114,7 @@ def create_at(
     WriteOptions.parse(home.options, config=config)
     partition_paths(pa.RecordBatch.from_pylist([], logical), config)  # refuses a key generator that no write could use
     _refuse_existing(storage)
+    _refuse_remains(storage)
     try:
         properties_file.create(storage, config.to_properties(), f"created by pyhudi {home.runtime.ids.uuid()}")
     except PreconditionFailedError:
@@ -217,6 +222,28 @@ def table_type_of(word: str) -> TableType:
             f"table_type={word!r} is unknown", hint='Use "copy_on_write" (or "cow"), or "merge_on_read" (or "mor").'
         )
     return found
+
+
+def _refuse_remains(storage: Storage) -> None:
+    """Raise `TableError` if there are data files of a table whose ``.hoodie`` is gone. A new table would not show them, and a sweep would delete them."""
+    pending, looked = [""], 0
+    while pending and looked < _LOOKED:
+        place = pending.pop()
+        folder = storage.list_folder(place)
+        looked += 1
+        if place and f"{place}/.hoodie" in folder.folders:
+            continue  # another table
+        data = next((info.path for info in folder.objects if parse_data_file(split(info.path)[1])), None)
+        if data is not None:
+            _refuse_existing(storage)  # another process may have made the table, and written to it, meanwhile
+            raise TableError(
+                "The folder has data files of a Hudi table, but no .hoodie/hoodie.properties",
+                table=storage.location,
+                path=data,
+                hint="Nothing was changed. To get the table back: pyhudi recover LOCATION --plan. For a new table choose another folder, or move the"
+                " files away.",
+            )
+        pending.extend(path for path in folder.folders if not split(path)[1].startswith("."))
 
 
 def _refuse_existing(storage: Storage) -> None:

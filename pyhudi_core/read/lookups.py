@@ -99,6 +99,12 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
     if index is not None:
         return _by_secondary_key(context, state, given, columns, index).pinned()
     config = context.config
+    if config.generates_keys:
+        raise InvalidOptionError(
+            "The table has no key columns, so rows cannot be looked up by their keys",
+            table=context.table,
+            hint='Read them with a condition: table.scan(where="...").',
+        )
     names = [
         name
         for name in dict.fromkeys((*config.record_key_fields, *config.partition_fields))

@@ -155,3 +155,10 @@ def test_options_about_equal_keys_are_refused_where_keys_are_generated(location:
     table = make(location, record_key=())
     with pytest.raises(InvalidOptionError, match=r"combine\.before\.insert"):
         reopen(table, hoodie__combine__before__insert="true").insert(orders((1, "a", 1.0)))
+
+
+def test_a_look_up_by_keys_is_refused_by_name(location: str) -> None:
+    table = hudi.create_table(location, orders().schema)
+    table.insert(orders((1, "a", 1.0)))
+    with pytest.raises(InvalidOptionError, match="no key columns"):
+        table.lookup(orders((1, "a")).select(["id"]))

@@ -1,0 +1,43 @@
+"""A folder with the data files of a table that has lost its `.hoodie` is no place for a new table: nobody would see the old rows again."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support.disk import contents
+from support.tables import make, orders, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import TableError, TableExistsError
+
+
+@pytest.mark.parametrize("partition_by", ["day", ()])
+def test_a_table_is_not_made_over_the_files_of_a_lost_one(location: str, partition_by: str | tuple[()]) -> None:
+    rows_of_orders = orders((1, "a", 1.0), (2, "b", 2.0))
+    table = hudi.create_table(location, rows_of_orders.schema, "id", partition_by)
+    table.insert(rows_of_orders)
+    shutil.rmtree(Path(location, ".hoodie"))
+    before = contents(location)
+    with pytest.raises(TableError, match="data files of a Hudi table") as refused:
+        hudi.create_table(location, rows_of_orders.schema, "id", partition_by)
+    assert not isinstance(refused.value, TableExistsError)
+    assert "pyhudi recover" in str(refused.value)
+    assert contents(location) == before
+
+
+def test_other_files_and_other_tables_in_the_folder_are_no_remains(location: str) -> None:
+    inner = make(f"{location}/inner")
+    inner.insert(orders((1, "a", 1.0)))
+    Path(location, "notes.txt").write_text("mine")
+    outer = make(location)
+    outer.insert(orders((2, "a", 2.0)))
+    assert rows(outer, "id") == [(2,)]
+    assert rows(inner, "id") == [(1,)]
+
+
+def test_a_table_that_exists_is_still_named_as_such(location: str) -> None:
+    make(location).insert(orders((1, "a", 1.0)))
+    with pytest.raises(TableExistsError):
+        make(location)
