@@ -46,7 +46,9 @@ def index(
 ) -> None:
     """Indexes of the table at LOCATION: list; create or drop NAMES; schedule NAMES for any process to build; execute or cancel a plan by its time.
 
-    Indexes are built while writers write. Exit code 0: done, or nothing to do; 2: it failed.
+    Indexes of the whole table are built while writers write. One on a column is built in one decision, which begins again if a commit completes.
+
+    Exit code 0: done, or nothing to do; 2: it failed.
     """
     if action in ("create", "drop", "schedule", "cancel") and not names:
         raise click.UsageError(f"{action} needs at least one name")

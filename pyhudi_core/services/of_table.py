@@ -81,7 +81,7 @@ class TableServices:
 
     @property
     def indexes(self) -> Indexes:
-        """The indexes: iterate over them, ``create(name)``, ``drop(name)``. They are built while writers write."""
+        """The indexes: iterate over them, ``create(name)``, ``drop(name)``; `Indexes.create` says which are built while writers write."""
         return Indexes(self._home.context())
 
     def sql(self, statement: str, spark: Any = None) -> pa.Table | IndexingResult | Dropped:

@@ -36,6 +36,8 @@ from pyhudi_core.transaction.record import Intent, Publication
 from pyhudi_core.transaction.reserved_decision import deciding
 from pyhudi_core.write.retrying import Retries, retry
 
+_LEFT_AFTER_MS = 24 * 60 * 60 * 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Savepoints:
@@ -86,11 +88,15 @@ class Savepoints:
 
 
 def half_made(context: TableContext, timeline: Timeline, now_ms: int) -> tuple[Instant, ...]:
-    """The savepoints that a process has begun to make, or to delete, and has left: their inflight file is older than a heartbeat may be."""
+    """The savepoints that a process has begun to make, or to delete, and has left: their inflight file is a day old.
+
+    Savepoints have no heartbeat, and Hudi keeps one inflight while it lists the files of the table, which takes long for a large one. Ours are
+    published in one decision, which any process finishes.
+    """
     infos = [
         (i, context.storage.head(context.folder.file(i))) for i in timeline.pending if i.action is Action.SAVEPOINT
     ]
-    limit = context.options.heartbeat.expires_after_ms
+    limit = max(_LEFT_AFTER_MS, context.options.heartbeat.expires_after_ms)
     return tuple(i for i, info in infos if info is not None and now_ms - info.modified_ms > limit)
 
 

@@ -40,7 +40,7 @@ from pyhudi_core.transaction.metadata_removal import LISTED
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Intent, Publication, PublicationKind
 from pyhudi_core.transaction.rollback import repair_by_policy
-from pyhudi_core.write import checks, metadata_update
+from pyhudi_core.write import checks, metadata_update, non_blocking
 from pyhudi_core.write.metadata_first_files import FirstFiles
 from pyhudi_core.write.metadata_staging import Moved, StagedBuild, Staging, staged_decision, unclear
 from pyhudi_core.write.retrying import Retries
@@ -49,6 +49,7 @@ _log = logging.getLogger(__name__)
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.INDEXING})
 
 DEFINITIONS = "hoodie.table.index.defs.path"
+_LEFT = "; if its process is gone, table.indexing.take_over() (of Hudi's: execute(instant)) ends it, and table.indexing.cancel(instant) removes it"
 _MOST_GROUPS, _ROOM, _ENTRY_BYTES = 10_000, 2, 48
 
 Groups = Mapping[str, int]
@@ -112,11 +113,9 @@ def make_if_due(context: TableContext, engine: Engine) -> bool:
             )
     if not options.enable or listed:
         return False
-    foreign = foreign_writes(context, context.folder.load())
-    if foreign:
-        _log.warning(
-            "%s gets no metadata table yet: another program is writing (%s)", context.table, ", ".join(foreign)
-        )
+    others = [*foreign_writes(context, context.folder.load()), *context.config.metadata_partitions_inflight]
+    if others:
+        _log.warning("%s gets no metadata table yet: another program is writing (%s)", context.table, ", ".join(others))
         return False
     return bool(build_partitions(context, wanted_partitions(context.config, options), engine))
 
@@ -171,10 +170,10 @@ def asked_for(context: TableContext, partitions: Sequence[str] | None, added: Co
 
 def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:
     """Why the partitions cannot be made now, in one decision; empty if they can."""
-    foreign = foreign_writes(context, timeline)
-    return why_unfit(context.config, groups) or (
-        f"another program is writing ({', '.join(foreign)})" if foreign else ""
-    )
+    building, foreign = context.config.metadata_partitions_inflight, foreign_writes(context, timeline)
+    others = f"{', '.join(building)} is being built{_LEFT}" if building else ""
+    others = others or (f"another program is writing ({', '.join(foreign)})" if foreign else "")
+    return why_unfit(context.config, groups) or non_blocking.why_no_index(context.options, groups) or others
 
 
 def why_unfit(config: TableConfig, groups: Groups) -> str:

@@ -16,6 +16,8 @@ A write that has read rows of the table, an insert, and an operation that replac
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.index.choice import IndexType
 from pyhudi_core.index.hashing_metadata import is_consistent
@@ -94,6 +96,16 @@ def _why_unfit(config: TableConfig) -> str:
     if unfit:
         return f"its metadata table has {unfit[0]}, whose entries follow the order of commits"
     return ""
+
+
+def why_no_index(options: WriteOptions, partitions: Iterable[str]) -> str:
+    """Why a process that writes in this mode makes none of these partitions of the metadata table; empty if it may."""
+    unfit = [name for name in partitions if _knows_rows(name)] if is_non_blocking(options) else []
+    return (
+        f"{unfit[0]} makes every write refused with {_MODE}, because its entries follow the order of commits"
+        if unfit
+        else ""
+    )
 
 
 def _knows_rows(partition: str) -> bool:

@@ -4,7 +4,8 @@ An index is a partition of the metadata table. Those of the whole table have the
 ``partition_stats``, ``bloom_filters``. An index of a column has a name that its owner chooses; its partition has a prefix before it
 (``secondary_index_``, ``expr_index_``). What a statement means is what it means to Hudi 1.0.
 
-Indexes are built by the indexing service, beside writers, and are dropped in one decision.
+Indexes of the whole table are built by the indexing service, beside writers. Those of a column are built in one decision, which begins again if a
+commit completes meanwhile. All are dropped in one decision.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class IndexState:
 
 
 class Indexes:
-    """The indexes of one table; iterate over them."""
+    """The indexes of one table; iterate over them. `create` says which are built while writers write."""
 
     def __init__(self, context: TableContext) -> None:
         self.context = context
@@ -99,7 +100,10 @@ class Indexes:
         if_not_exists: bool = False,
         spark: Any = None,
     ) -> IndexingResult:
-        """Build an index while writers write.
+        """Build an index.
+
+        One of the whole table is built while writers write. One on a column or an expression is built in one decision, which begins again if a commit
+        completes meanwhile, as often as the options allow (`CommitConflictError` after that).
 
         Args:
             name: of an index of the whole table, such as ``record_index``; or a name for an index of a column.

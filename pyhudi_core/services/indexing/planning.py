@@ -11,7 +11,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
-from pyhudi_core.write import metadata_build
+from pyhudi_core.write import metadata_build, non_blocking
 
 
 def plan_indexing(context: TableContext, timeline: Timeline, asked: Sequence[str] | None) -> IndexingPlan:
@@ -31,7 +31,7 @@ def plan_indexing(context: TableContext, timeline: Timeline, asked: Sequence[str
         return IndexingPlan(why_not=f"{', '.join(missing)} is planned already ({', '.join(times)})")
     if not len(timeline.commits):
         return IndexingPlan(why_not="the table has no commit yet; its first one can make the metadata table")
-    why = metadata_build.why_unfit(config, wanted)
+    why = metadata_build.why_unfit(config, wanted) or non_blocking.why_no_index(context.options, left)
     if why:
         return IndexingPlan(why_not=why)
     return IndexingPlan(left, newest(timeline))

@@ -29,6 +29,16 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import metadata_update
 
 _REWRITES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
+_HINT = (
+    "Wait until it has ended, or end it; roll the write of a process that is gone back with table.rollback(instant), and finish a clean with"
+    " table.cleaning.take_over()."
+)
+_HINTS = {
+    Action.INDEXING: "Execute the plan with table.indexing.execute('{time}'), or remove it with table.indexing.cancel('{time}').",
+    Action.SAVEPOINT: "Wait until the savepoint is made. If its process is gone, table.savepoints.delete('{time}') removes what is left of it at"
+    " once; table.failed_writes.run() does it after a day.",
+}
+"""What to do about a pending instant of an action; ``_HINT`` for all others."""
 _LAST = "9" * 17
 """Sorts after every time."""
 
@@ -98,8 +108,7 @@ def refuse(context: TableContext, timeline: Timeline) -> None:
                 f"The table is not restored while {doing}",
                 table=context.table,
                 instant=instant.requested_time,
-                hint="Nothing was changed. Wait until it has ended, or end it; roll the write of a process that is gone back with"
-                " table.rollback(instant), and finish a clean with table.cleaning.take_over().",
+                hint=f"Nothing was changed. {_HINTS.get(instant.action, _HINT).format(time=instant.requested_time)}",
             )
 
 

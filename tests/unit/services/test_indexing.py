@@ -267,6 +267,18 @@ def foreign_plan(table: hudi.HudiTable, time: str, partition: str, *, begun: boo
         properties_file.update(storage, {metadata_removal.INFLIGHT: partition}, "by Hudi")
 
 
+def test_a_build_that_was_left_is_named_by_other_builds_and_can_be_ended() -> None:
+    table = made()
+    foreign_plan(table, "20261101000000000", "bloom_filters", begun=True)
+    assert "bloom_filters is being built; if its process is gone" in table.metadata_table.plan(["record_index"]).why_not
+    assert "bloom_filters is being built" in table.indexes.plan("by_ts", ["ts"]).why_not
+    with pytest.raises(UnsupportedTableError, match=r"table.indexing.cancel\(instant\)"):
+        table.indexes.create("by_ts", ["ts"])
+    aged = hudi.open_table(table.location, options={**SMALL, "hoodie.client.heartbeat.interval_in_ms": 1})
+    assert aged.indexing.cancel("20261101000000000")
+    assert table.indexes.create("by_ts", ["ts"])
+
+
 @pytest.mark.slow
 @pytest.mark.row("N10")
 def test_a_plan_of_hudi_is_executed() -> None:

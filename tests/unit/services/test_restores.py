@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -151,6 +152,23 @@ def test_an_index_on_a_column_that_is_younger_than_the_point_is_left_out_and_all
     table.upsert(orders((1, "a", 9.0)).append_column("city", pa.array(["Wien"])))
     assert table.indexes.create("by_city", ["city"])
     assert_metadata_is_true(table)
+
+
+@pytest.mark.row("N15")
+def test_a_restore_that_is_refused_beside_a_plan_of_an_index_or_a_half_made_savepoint_says_what_ends_them(
+    location: str,
+) -> None:
+    table, times = table_of_four(location)
+    plan = table.indexing.schedule(["record_index"])
+    assert plan is not None
+    with pytest.raises(CommitAbortedError, match=re.escape(f"table.indexing.cancel('{plan.requested_time}')")):
+        table.restore(times[1])
+    assert table.indexing.cancel(plan.requested_time)
+    Path(location, ".hoodie/timeline", f"{times[0]}.savepoint.inflight").touch()
+    with pytest.raises(CommitAbortedError, match=re.escape(f"table.savepoints.delete('{times[0]}')")):
+        table.restore(times[1])
+    assert table.savepoints.delete(times[0])
+    assert table.restore(times[1])
 
 
 @pytest.mark.row("C10")

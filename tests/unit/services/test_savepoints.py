@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -148,7 +149,7 @@ def test_a_half_deleted_savepoint_is_named_by_the_clean_that_waits_for_it_and_by
     assert kept.cleaning.run().files
 
 
-@pytest.mark.parametrize("age", ["old", "young"])
+@pytest.mark.parametrize("age", ["old", "of an hour", "young"])
 def test_a_savepoint_that_was_left_half_made_or_half_deleted_is_removed_by_the_repair(location: str, age: str) -> None:
     table, done = table_of_three(location)
     kept = table.savepoint(done[0].instant)
@@ -157,7 +158,9 @@ def test_a_savepoint_that_was_left_half_made_or_half_deleted_is_removed_by_the_r
     folder = Path(location, ".hoodie/timeline")
     (folder / half.file_name()).unlink()
     left = folder / f"{done[1].instant}.savepoint.inflight"
-    if age == "young":
+    if age != "old":
+        an_hour_ago = time.time() - (3600 if age == "of an hour" else 0)
+        os.utime(left, (an_hour_ago, an_hour_ago))
         assert not table.failed_writes.plan()
         assert not table.failed_writes.run()
         assert left.exists()

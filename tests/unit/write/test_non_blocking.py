@@ -349,3 +349,19 @@ def test_the_metadata_table_of_two_writers_is_true() -> None:
     assert prices(table) == [(1, 90.0, 3), (5, 5.0, 1), (6, 90.0, 1)]
     assert_metadata_is_true(table)
     assert len([i for i in table.timeline.commits if i.action is Action.DELTACOMMIT]) == 3
+
+
+def test_an_index_that_would_make_all_writes_refused_is_not_planned() -> None:
+    table = made()
+    table.upsert(orders((1, "a", 1.0, 1)))
+    assert "makes every write refused" in table.indexing.plan(["record_index"]).why_not
+    assert table.indexing.schedule(["record_index"]) is None
+    for attempt in (
+        lambda: table.indexes.create("by_day", ["day"]),
+        lambda: table.metadata_table.create(["record_index"]),
+    ):
+        with pytest.raises(UnsupportedTableError, match="makes every write refused"):
+            attempt()
+    assert table.indexes.create("column_stats")
+    table.upsert(orders((1, "a", 2.0, 2)))
+    assert prices(table) == [(1, 2.0, 2)]
