@@ -225,7 +225,7 @@ def table_type_of(word: str) -> TableType:
 
 
 def _refuse_remains(storage: Storage) -> None:
-    """Raise `TableError` if there are data files of a table whose ``.hoodie`` is gone. A new table would not show them, and a sweep would delete them."""
+    """Raise `TableError` for data files of a table whose ``.hoodie`` is gone. A new table would not show them, and a sweep would delete them."""
     pending, looked = [""], 0
     while pending and looked < _LOOKED:
         place = pending.pop()
