@@ -40,7 +40,7 @@ from pyhudi_core.transaction.metadata_removal import LISTED
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Intent, Publication, PublicationKind
 from pyhudi_core.transaction.rollback import repair_by_policy
-from pyhudi_core.write import checks, metadata_update, non_blocking
+from pyhudi_core.write import checks, metadata_update
 from pyhudi_core.write.metadata_first_files import FirstFiles
 from pyhudi_core.write.metadata_staging import Moved, StagedBuild, Staging, staged_decision, unclear
 from pyhudi_core.write.retrying import Retries
@@ -173,7 +173,7 @@ def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:
     building, foreign = context.config.metadata_partitions_inflight, foreign_writes(context, timeline)
     others = f"{', '.join(building)} is being built{_LEFT}" if building else ""
     others = others or (f"another program is writing ({', '.join(foreign)})" if foreign else "")
-    return why_unfit(context.config, groups) or non_blocking.why_no_index(context.options, groups) or others
+    return why_unfit(context.config, groups) or others
 
 
 def why_unfit(config: TableConfig, groups: Groups) -> str:

@@ -27,7 +27,7 @@ from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decid
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.record import Intent
 from pyhudi_core.transaction.reserved_decision import deciding
-from pyhudi_core.write import metadata_build, metadata_update
+from pyhudi_core.write import metadata_build, metadata_update, non_blocking
 from pyhudi_core.write.metadata_build import Built
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import load
@@ -89,7 +89,7 @@ class MetadataTableOf:
         make = {name: count for name, count in self._groups(partitions).items() if name not in listed}
         if not make:
             return MetadataPlan({}, listed, f"the table lists {', '.join(listed)} already")
-        return MetadataPlan(make, listed, metadata_build.why_not(context, context.folder.load(), make))
+        return MetadataPlan(make, listed, self._why_not(context, make))
 
     def create(self, partitions: Sequence[str] | None = None, spark: Any = None) -> Built:
         """Make the metadata table, or the partitions that are not listed yet; other writers may write meanwhile.
@@ -101,6 +101,7 @@ class MetadataTableOf:
         Raises `UnsupportedTableError` if they could not be kept true or if another program is writing, and `DuplicateKeyError` if a record index is
         asked for and the table has a key twice.
         """
+        self._refuse_unwanted(self._groups(partitions))
         return self.make(partitions, engine_for(None, self.context.runtime.executor, spark))
 
     def make(self, partitions: Sequence[str] | None, engine: Engine) -> Built:
@@ -117,8 +118,7 @@ class MetadataTableOf:
         context = reopened(self.context)
         make = self._of_index(definition, context.config.metadata_partitions)
         schema = load(context).schema
-        why = metadata_build.why_not(context, context.folder.load(), make)
-        why = why or metadata_update.why_undefined(context, schema, make, [definition])
+        why = self._why_not(context, make) or metadata_update.why_undefined(context, schema, make, [definition])
         return MetadataPlan(make, context.config.metadata_partitions, why)
 
     def make_index(self, definition: IndexDefinition, spark: Any = None) -> Built:
@@ -126,6 +126,7 @@ class MetadataTableOf:
 
         Other writers may write meanwhile. Raises `UnsupportedTableError` if it could not be kept true, and as `create`.
         """
+        self._refuse_unwanted(self._of_index(definition))
         engine = engine_for(None, self.context.runtime.executor, spark)
         return metadata_build.build_partitions(self.context, self._of_index(definition), engine, [definition])
 
@@ -158,6 +159,17 @@ class MetadataTableOf:
 
     def _groups(self, partitions: Sequence[str] | None) -> dict[str, int]:
         return metadata_build.asked_for(self.context, partitions)
+
+    def _why_not(self, context: TableContext, make: dict[str, int]) -> str:
+        why = non_blocking.why_no_index(context.options, make)
+        return why or metadata_build.why_not(context, context.folder.load(), make)
+
+    def _refuse_unwanted(self, groups: dict[str, int]) -> None:
+        """Raise `UnsupportedTableError` for a new partition that would make the writes of this process refused. `rebuild` makes none that is new."""
+        listed = reopened(self.context).config.metadata_partitions
+        why = non_blocking.why_no_index(self.context.options, [name for name in groups if name not in listed])
+        if why:
+            raise metadata_build.refusal(self.context, why)
 
     def _of_index(self, definition: IndexDefinition, listed: Sequence[str] = ()) -> dict[str, int]:
         """The partitions of an index that are not listed, with those that it needs."""

@@ -365,3 +365,15 @@ def test_an_index_that_would_make_all_writes_refused_is_not_planned() -> None:
     assert table.indexes.create("column_stats")
     table.upsert(orders((1, "a", 2.0, 2)))
     assert prices(table) == [(1, 2.0, 2)]
+
+
+def test_a_metadata_table_that_has_such_an_index_keeps_it_when_a_process_of_this_mode_rebuilds_it() -> None:
+    table = made()
+    first = table.upsert(orders((1, "a", 1.0, 1)))
+    table.upsert(orders((2, "a", 1.0, 1)))
+    other = hudi.open_table(table.location, options=BUCKETS)
+    assert other.indexes.create("record_index")
+    again(table).metadata_table.rebuild()
+    assert "record_index" in again(table).config.metadata_partitions
+    assert not again(table).restore(first.instant).why_not
+    assert "record_index" in again(table).config.metadata_partitions
