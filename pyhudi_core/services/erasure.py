@@ -133,6 +133,7 @@ class Erasure:
     ) -> ErasureReport:
         """Delete the rows and all that is left of their keys, and examine the table. Not complete if the report is false: `proof` says what is left.
 
+        ``gate`` is asked before anything is written and before each step, see `Execution`; ``extra_metadata`` goes into the commits of all steps.
         Raises `ErasureRefusedError` before anything is written, and what the steps raise; then call it again.
         """
         planned, texts = self.plan(keys), self._texts(keys)
@@ -143,7 +144,7 @@ class Erasure:
                 hint="Delete the savepoints, end the pending instants, or set pyhudi.clean.keep.seconds=0; then erase again. Nothing was written.",
             )
         ask_gate(gate, self.context, "to erase rows")
-        instants = self._steps(keys, spark, extra_metadata or {}) if planned else []
+        instants = self._steps(keys, spark, gate, extra_metadata or {}) if planned else []
         context = reopened(self.context)
         proof = examine(context, texts)
         digest = hashlib.sha256("\n".join(sorted(texts.to_pylist())).encode()).hexdigest()
@@ -153,18 +154,22 @@ class Erasure:
             context.table, len(texts), digest, planned.rows, tuple(instants), gone, proof, context.now()
         )
 
-    def _steps(self, keys: object, spark: Any, extra: Mapping[str, str]) -> list[str]:
-        """Delete, compact, clean, sweep, and make the metadata table anew."""
+    def _steps(self, keys: object, spark: Any, gate: Gate | None, extra: Mapping[str, str]) -> list[str]:
+        """Delete, compact, clean, sweep, and make the metadata table anew; the gate is asked before each."""
         rows = lookups.lookup(self.context, keys, self._columns).to_arrow()
-        done = [operations.run(self.context, OperationType.DELETE, rows, extra, spark).instant] if len(rows) else []
+        done = []
+        if len(rows):
+            done.append(operations.run(self.context, OperationType.DELETE, rows, extra, spark, gate=gate).instant)
         if self.context.config.table_type is TableType.MERGE_ON_READ:
-            compacted = Compaction(_with_all(reopened(self.context))).run(spark)
+            compacted = Compaction(_with_all(reopened(self.context))).run(spark, gate, extra)
             done += [instant.requested_time for instant in compacted.instants]
-        cleaned = Cleaning(_with_all(reopened(self.context))).run(spark)
+        cleaned = Cleaning(_with_all(reopened(self.context))).run(spark, gate, extra)
         done += [instant.requested_time for instant in cleaned.instants]
-        Sweep(_with_all(reopened(self.context))).run(spark)
+        Sweep(_with_all(reopened(self.context))).run(spark, gate, extra)
         metadata = MetadataTableOf(reopened(self.context))
         if metadata.partitions:
+            # Not between the removal and the new one: the table would stay without a metadata table.
+            ask_gate(gate, self.context, "to make the metadata table anew")
             metadata.rebuild(spark)
         return [time for time in done if time]
 

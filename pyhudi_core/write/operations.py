@@ -27,11 +27,12 @@ def run(
     *,
     partial_rows: bool = False,
     pre_commit: PreCommit | None = None,
+    gate: Gate | None = None,
 ) -> Commit:
-    """Write a batch and commit it, with retries. ``partial_rows``: the rows may lack columns."""
+    """Write a batch and commit it, with retries. ``partial_rows``: the rows may lack columns; ``gate`` as for `commit_with_retries`."""
     request = WriteRequest(context, operation, extra, spark, partial=partial_rows, pre_commit=pre_commit)
     with Write(request) as write:
-        return commit_with_retries(write, partial(write.write, data))
+        return commit_with_retries(write, partial(write.write, data), gate)
 
 
 def commit_with_retries(

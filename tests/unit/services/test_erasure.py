@@ -16,6 +16,7 @@ from support.tables import make, orders, reopen, rows
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
 from pyhudi_core.errors import CommitAbortedError, ErasureRefusedError, InvalidOptionError, UnsupportedTableError
+from pyhudi_core.model.properties import TableType
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("name", pa.string())])
 SECRET = "aaa-person-4711"
@@ -185,6 +186,29 @@ def test_a_gate_that_says_no_erases_nothing(table: hudi.HudiTable) -> None:
     with pytest.raises(CommitAbortedError):
         table.erasure.run(keys(SECRET), gate=lambda: False)
     assert contents(table.location) == before
+
+
+def test_the_gate_is_asked_before_each_step_and_the_last_one_can_be_refused(table: hudi.HudiTable) -> None:
+    def pending() -> str:
+        return ",".join(str(instant.action) for instant in reopen(table).timeline.pending)
+
+    merges = table.config.table_type is TableType.MERGE_ON_READ
+    steps = ["", "deltacommit", "compaction", "clean", ""] if merges else ["", "commit", "clean", ""]
+    asked: list[str] = []
+
+    def gate() -> bool:
+        asked.append(pending())
+        return len(asked) < len(steps)
+
+    with pytest.raises(CommitAbortedError, match="to make the metadata table anew"):
+        table.erasure.run(keys(SECRET), gate=gate, extra_metadata={"who": "me"})
+    assert asked == steps
+    table = reopen(table)
+    assert not table.erasure.verify(keys(SECRET))
+    assert_metadata_is_true(table)
+    written = table.timeline.commits[-2:] if merges else table.timeline.commits[-1:]
+    assert [table.commit_metadata(instant).extra["who"] for instant in written] == ["me"] * len(written)
+    assert table.erasure.run(keys(SECRET))
 
 
 def test_tables_and_keys_that_do_not_fit_are_refused(location: str, tmp_path: Path) -> None:
