@@ -3,7 +3,8 @@
 It is a JSON file below ``.hoodie/.bucket_index/consistent_hashing_metadata/<partition>``, named by an instant. The first one
 (``00000000000000.hashing_meta``) follows from the partition and the number of its buckets, so two writers that make it at once make the same one, and
 the file is created only if it is absent. A clustering that splits or merges buckets writes another one, named by its own instant. That one
-counts if the clustering has completed: the timeline says it, or an empty file ``<instant>.commit`` beside it.
+counts if the clustering has completed: the timeline says it, or an empty file ``<instant>.commit`` beside it. It does not count if a restore has
+undone the clustering.
 
 A node's value is the last hash of its range. Its file group is the node's prefix with ``-0``.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,8 +99,14 @@ def has_partition_numbers(storage: Storage) -> bool:
     return bool(storage.list_folder(PARTITION_NUMBERS).objects)
 
 
-def load(storage: Storage, partition: str, has_completed: Callable[[str], bool]) -> HashingMetadata | None:
-    """The metadata of a partition that counts; None if there is none. ``has_completed``: whether the instant of a clustering has.
+def load(
+    storage: Storage, partition: str, has_completed: Callable[[str], bool], undone: Collection[str] = frozenset()
+) -> HashingMetadata | None:
+    """The metadata of a partition that counts; None if there is none.
+
+    Args:
+        has_completed: whether the instant of a clustering has.
+        undone: requested times that a restore has undone; it leaves their files here.
 
     Raises `CorruptionError` if a file cannot be read.
     """
@@ -108,9 +115,8 @@ def load(storage: Storage, partition: str, has_completed: Callable[[str], bool])
     kinds: dict[str, set[str]] = {_META: set(), _COMMIT: set()}
     for name in filter(None, names):
         kinds[name[2]].add(name[1])
-    found = [
-        time for time in kinds[_META] if time == FIRST or time in kinds[_COMMIT] or has_completed(time)
-    ]  # fmt: skip
+    marked = kinds[_COMMIT].difference(undone)
+    found = [time for time in kinds[_META] if time == FIRST or time in marked or has_completed(time)]
     if not found:
         return None
     path = join(folder, max(found) + _META)

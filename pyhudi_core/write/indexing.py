@@ -220,7 +220,7 @@ def _hashing_metadata(
         archived = visibility.history is not None and snapshot.timeline.has_history and visibility.history.find(time)
         return visibility.is_active(time) or bool(archived)
 
-    found = load(context.storage, partition, has_completed)
+    found = load(context.storage, partition, has_completed, context.folder.undone)
     return make(context.storage, partition, hashing_of(context).buckets) if found is None and makes else found
 
 

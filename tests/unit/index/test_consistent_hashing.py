@@ -142,6 +142,31 @@ def test_the_metadata_of_a_clustering_counts_when_it_has_completed(
     assert found is not None and found.instant == counts
 
 
+@pytest.mark.row("C10")
+def test_the_metadata_of_a_clustering_that_a_restore_undid_does_not_count() -> None:
+    """Hudi's clustering leaves its marker beside the metadata, and a restore leaves both."""
+    table = made()
+    table.upsert(orders((0, "a", 1.0, 1), (1, "a", 1.0, 1)))
+    [first] = table.timeline.commits
+    undone = table.upsert(orders((2, "a", 1.0, 1))).instant
+    ids = ["00000000-0000-3000-8000-000000000001", "00000000-0000-3000-8000-000000000002"]
+    nodes = tuple(zip((1 << 30, LARGEST), ids, strict=True))
+    place = f"{FOLDER}/day=a/{undone}"
+    storage_of(table).put(f"{place}.hashing_meta", HashingMetadata("day=a", undone, nodes).encode())
+    storage_of(table).put(f"{place}.commit", b"")
+    assert ring(table, "day=a").instant == undone
+    table.restore(first.requested_time)
+    table = hudi.open_table(table.location, options=CONSISTENT)
+    table.upsert(orders((0, "a", 2.0, 2), (3, "a", 2.0, 2)))
+    assert rows(table, "id", "price") == [(0, 2.0), (1, 1.0), (3, 2.0)]
+    storage = storage_of(table)
+    found = load(storage, "day=a", lambda _: False, frozenset({undone}))
+    assert found is not None and found.instant == FIRST
+    prefixes = {name for _, name in found.nodes}
+    files = table.scan(columns=["_hoodie_file_name"]).to_arrow().column(0).to_pylist()
+    assert {name.rsplit("_", 2)[0].removesuffix("-0") for name in files} <= prefixes
+
+
 def test_hashes_after_the_last_range_come_to_the_first_one() -> None:
     """A merge of buckets by Hudi may leave the last range to the first file group."""
     table = made()
