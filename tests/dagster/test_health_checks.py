@@ -10,6 +10,7 @@ import pytest
 from support.dagster_services import filled, orders_asset
 from support.planned_services import expire
 
+import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import HudiCheck, build_hudi_checks, hudi_external_asset
 
@@ -77,6 +78,15 @@ def test_a_compaction_that_is_late_and_old_rows_turn_their_checks_red(lake, inst
     )
     assert lag.metadata["hudi/log_to_base_ratio"].value > 0
     assert not age.passed and age.description.startswith("The newest rows are 30.0 hours old, 24 may be")
+
+
+def test_log_compactions_are_no_lag(lake, instance):
+    asset = orders_asset(None)
+    table = filled(lake, asset, 4)
+    settings = {"hoodie.log.compaction.blocks.threshold": 2}
+    assert hudi.open_table(table.location, options=settings).log_compaction.run()
+    lag = checked(lake, instance, asset, [HudiCheck("compaction_lag", limit=4)])["compaction_lag"]
+    assert (lag.passed, lag.metadata["hudi/delta_commits_since_compaction"].value) == (True, 4)
 
 
 @pytest.mark.row("T15")
