@@ -1,4 +1,5 @@
-"""Services whose plans are on the timeline, for any process to execute: compaction, of the table and of its metadata table.
+"""Services whose plans are on the timeline, for any process to execute: compaction, log compaction, clustering, cleaning, indexing and restores of a
+table, compaction and cleaning of its metadata table. Others, such as expiry and sweep, have no plans there, and extend `TableService`.
 
 They share three things: how a plan comes onto the timeline, which pending plan a process executes, and what runs inline after a commit. A service
 adds its plan, the check of the plan under the lock, how a requested file is read, and the execution itself (``services/plan_run.py``).
