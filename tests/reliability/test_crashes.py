@@ -222,6 +222,10 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         ),
         "of compactions, which test_compaction_interleaved.py crashes at every call",
     ),
+    (
+        "write/handles/log_compact.py:_write",
+        "open_output",
+    ): "of log compactions, which test_log_compaction_interleaved.py crashes at every call",
     ("transaction/execution.py:_foreign", "head"): "only after a Hudi process that began to execute a plan",
     ("timeline/history.py:exists", "head"): "asked by the doctor alone, who changes nothing",
     ("timeline/history.py:exists", "list"): "asked by the doctor alone, who changes nothing",
