@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pyhudi_core.errors import InvalidRecordKeyError, UnsupportedTableError
+from pyhudi_core.errors import InvalidRecordKeyError
 from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.properties import TableConfig, TableType
 from pyhudi_core.model.record_key import record_keys
@@ -112,8 +112,3 @@ def test_keys_may_lie_in_structs() -> None:
 def test_an_empty_batch_has_no_keys() -> None:
     batch = pa.record_batch({"a": pa.array([], pa.string()), "b": pa.array([], pa.int32())})
     assert record_keys(batch, table(["a", "b"])).to_pylist() == []
-
-
-def test_a_table_with_keys_made_by_hudi_is_not_written() -> None:
-    with pytest.raises(UnsupportedTableError):
-        record_keys(pa.record_batch({"id": [1]}), with_generator("SIMPLE", ""))
