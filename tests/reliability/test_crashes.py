@@ -198,10 +198,6 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "open_output",
     ): "of merge-on-read tables, which test_merge_on_read_crashes.py crashes at every call",
     (
-        "write/checks.py:_has_consistent_hashing",
-        "list_folder",
-    ): "of merge-on-read tables, which test_merge_on_read_crashes.py crashes at every call",
-    (
         "write/handles/change_log.py:_write",
         "open_output",
     ): "of tables with change data capture, which test_change_log_crashes.py crashes at every call",
