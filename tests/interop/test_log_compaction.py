@@ -25,6 +25,7 @@ def low(path: Path) -> hudi.HudiTable:
     return hudi.open_table(str(path), options={"hoodie.log.compaction.blocks.threshold": "2"})
 
 
+@pytest.mark.slow
 @pytest.mark.row("C6", "N4", "Q3")
 def test_hudi_reads_and_compacts_what_we_have_log_compacted(first_release: JudgeProcess, tmp_path: Path) -> None:
     case, path = QUICK, tmp_path / "mor"
