@@ -10,12 +10,13 @@ A plan is executed by one process at a time. A second one stops at once and says
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action
 from pyhudi_core.services.compaction.execution import CompactionRun
 from pyhudi_core.services.compaction.plan import CompactionPlan, decode
@@ -48,19 +49,19 @@ class CompactionResult(PlannedResult):
     token: str = ""
 
     @classmethod
-    def of(cls, finished: Finished, commit: CommitMetadata, token: str) -> CompactionResult:
+    def of(cls, finished: Finished, commit: CommitMetadata, token: str) -> Self:
         """The result of one execution."""
-        stats = commit.stats
-        return cls(
-            (finished.instant,),
-            "",
-            len(stats),
-            sum(stat.merged_logs for stat in stats),
-            sum(stat.merged_bytes for stat in stats),
-            sum(stat.rows for stat in stats),
-            sum(stat.size for stat in stats),
-            token,
-        )
+        return cls(instants=(finished.instant,), token=token, **cls._figures_of(commit.stats))
+
+    @classmethod
+    def _figures_of(cls, stats: Sequence[WriteStat]) -> dict[str, Any]:
+        return {
+            "file_groups": len(stats),
+            "log_files": sum(stat.merged_logs for stat in stats),
+            "log_bytes": sum(stat.merged_bytes for stat in stats),
+            "rows": sum(stat.rows for stat in stats),
+            "bytes_written": sum(stat.size for stat in stats),
+        }
 
 
 class Compaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], CompactionResult]):

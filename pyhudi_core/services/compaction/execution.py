@@ -10,7 +10,7 @@ replacement is archived. If that happens while the files are written, the commit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.conflicts.concurrent import conflict_error
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group, Touched
-from pyhudi_core.engine.base import TaskInfo
+from pyhudi_core.engine.base import TaskFunction, TaskInfo
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import CommitMetadata
@@ -44,16 +44,33 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
     def _noun(self) -> str:
         return "compaction"
 
+    def _gone(self) -> frozenset[Group]:
+        """The file groups that the plan does not fit any more: here those that were replaced."""
+        return replaced_since(self.transaction, self.transaction.context.folder.load())
+
+    def _task(self, open_runtime: OpenRuntime, settings: HandleSettings, merging: Merging) -> TaskFunction:
+        return CompactionTask(open_runtime, settings, merging)
+
+    def _metadata(self, written: Written, left: Written, gone: frozenset[Group]) -> CommitMetadata:
+        """The commit of the files that are left of those that were written."""
+        return CommitMetadata(str(OperationType.COMPACT), left.stats, self._extra())
+
+    def _extra(self) -> dict[str, str]:
+        return extra_of(self.transaction, self.how.extra_metadata, self.snapshot, {}, self.snapshot.schema)
+
+    def _guard(self, groups: frozenset[Group]) -> Callable[[Timeline], None]:
+        return partial(_refuse_changed, self.transaction, groups)
+
     def _write(self) -> Written:
-        """Rewrite the slices whose groups are not replaced yet, the largest ones first."""
+        """Write the slices whose groups are as the plan says, the largest ones first."""
         context, engine, config = self.transaction.context, self.how.engine, self.snapshot.config
-        gone = replaced_since(self.transaction, context.folder.load())
+        gone = self._gone()
         slices = sorted((piece for piece in self.work if piece.group not in gone), key=lambda piece: piece.group)
         settings = self._settings()
         if not slices:
             return Written.nothing(settings.schema)
         merging = Merging(config, self.snapshot.evolution)
-        task = CompactionTask(runtime_opener(engine, context.storage, context.runtime), settings, merging)
+        task = self._task(runtime_opener(engine, context.storage, context.runtime), settings, merging)
         output = engine.run(task, WRITTEN, shared_out(slices, lambda piece: piece.size, engine.cores))
         try:
             return Written.collect(output, settings.schema, key_changes=False)
@@ -61,14 +78,13 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
             output.release()
 
     def _attempt(self, written: Written) -> Attempt:
-        """The commit of the files whose groups are not replaced now."""
-        transaction, schema = self.transaction, self.snapshot.schema
-        left = without_groups(written, replaced_since(transaction, transaction.context.folder.load()))
-        extra: Mapping[str, str] = extra_of(transaction, self.how.extra_metadata, self.snapshot, {}, schema)
-        metadata = CommitMetadata(str(OperationType.COMPACT), left.stats, extra)
+        """The commit of the files whose groups are as the plan says now."""
+        transaction, schema, gone = self.transaction, self.snapshot.schema, self._gone()
+        left = without_groups(written, gone)
+        metadata = self._metadata(written, left, gone)
         kept = metadata_update.slices_to_keep(transaction.context, self.current, self.current.schema)
         companions = metadata_update.stage(transaction, kept, self.current, left, {}, schema, self.how.engine)
-        guard = partial(_refuse_changed, transaction, frozenset((s.partition, s.file_id) for s in left.stats))
+        guard = self._guard(frozenset((s.partition, s.file_id) for s in left.stats))
         touched = Touched.by(metadata)
         return Attempt(transaction, self.snapshot, metadata, touched, schema, companions=companions, guard=guard)
 

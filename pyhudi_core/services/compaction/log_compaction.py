@@ -9,26 +9,27 @@ A plan is executed by one process at a time; `take_over` finishes what dead proc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.instant import Action
+from pyhudi_core.services.compaction.compaction import CompactionResult
 from pyhudi_core.services.compaction.log_execution import LogCompactionRun
 from pyhudi_core.services.compaction.log_planning import plan_log_compaction
 from pyhudi_core.services.compaction.plan import CompactionPlan, decode
 from pyhudi_core.services.compaction.planning import refuse_outdated
-from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.services.planned import PlannedService
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.commit import Finished
 
 
 @dataclass(frozen=True, slots=True)
-class LogCompactionResult(PlannedResult):
+class LogCompactionResult(CompactionResult):
     """What was compacted: ``instants`` are the completed log compactions.
 
     Attributes:
@@ -40,29 +41,11 @@ class LogCompactionResult(PlannedResult):
     """
 
     service: ClassVar[str] = "log_compaction"
-    file_groups: int = 0
-    log_files: int = 0
-    log_bytes: int = 0
-    rows: int = 0
     deletes: int = 0
-    bytes_written: int = 0
-    token: str = ""
 
     @classmethod
-    def of(cls, finished: Finished, commit: CommitMetadata, token: str) -> LogCompactionResult:
-        """The result of one execution."""
-        stats = commit.stats
-        return cls(
-            (finished.instant,),
-            "",
-            len(stats),
-            sum(stat.merged_logs for stat in stats),
-            sum(stat.merged_bytes for stat in stats),
-            sum(stat.rows for stat in stats),
-            sum(stat.deletes for stat in stats),
-            sum(stat.size for stat in stats),
-            token,
-        )
+    def _figures_of(cls, stats: Sequence[WriteStat]) -> dict[str, Any]:
+        return {**CompactionResult._figures_of(stats), "deletes": sum(stat.deletes for stat in stats)}
 
 
 class LogCompaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], LogCompactionResult]):

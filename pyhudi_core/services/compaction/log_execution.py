@@ -12,7 +12,7 @@ Writers that begin later append logs that are newer than the new log. They go on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,67 +21,47 @@ import pyarrow as pa
 from pyhudi_core.conflicts import concurrent
 from pyhudi_core.conflicts.concurrent import conflict_error
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group, Touched
-from pyhudi_core.engine.base import TaskInfo
+from pyhudi_core.engine.base import TaskFunction, TaskInfo
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.services.compaction.execution import without_groups
+from pyhudi_core.services.compaction.execution import CompactionRun
 from pyhudi_core.services.compaction.log_planning import UNMERGED_KEY
-from pyhudi_core.services.plan_run import RewriteRun, shared_out
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.write import metadata_update
-from pyhudi_core.write.attempt import Attempt, extra_of
-from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime, runtime_opener
+from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime
 from pyhudi_core.write.handles.log_compact import LogCompactor
 from pyhudi_core.write.pipeline import block_format
-from pyhudi_core.write.tasks import WRITTEN, Written, files_batch
+from pyhudi_core.write.tasks import Written, files_batch
 
 
-@dataclass(slots=True)
-class LogCompactionRun(RewriteRun[Sequence[FileSlice]]):
+class LogCompactionRun(CompactionRun):
     """One execution of a log compaction: ``work`` are the slices of the plan."""
+
+    __slots__ = ()
 
     @property
     def _noun(self) -> str:
         return "log compaction"
 
-    def _write(self) -> Written:
-        """Write the logs of the groups that are still as the plan says, the largest ones first."""
-        context, engine, config = self.transaction.context, self.how.engine, self.snapshot.config
-        gone = changed_groups(self.transaction, context.folder.load())
-        slices = sorted((piece for piece in self.work if piece.group not in gone), key=lambda piece: piece.group)
-        settings = self._settings()
-        if not slices:
-            return Written.nothing(settings.schema)
-        merging = Merging(config, self.snapshot.evolution)
-        form = block_format(context.options.files, self.snapshot.schema, merging.ordering)
-        opener = runtime_opener(engine, context.storage, context.runtime)
-        task = LogCompactionTask(opener, settings, LogCompactor(merging, form))
-        output = engine.run(task, WRITTEN, shared_out(slices, lambda piece: piece.size, engine.cores))
-        try:
-            return Written.collect(output, settings.schema, key_changes=False)
-        finally:
-            output.release()
+    def _gone(self) -> frozenset[Group]:
+        """The file groups whose logs the plan does not know all, or whose base file is another one now."""
+        found = self.transaction.context.folder.load()
+        return frozenset[Group]().union(*(groups for _, groups in _changes(self.transaction, found)))
 
-    def _attempt(self, written: Written) -> Attempt:
-        """The commit of the logs whose groups are as the plan says now."""
-        transaction, schema = self.transaction, self.snapshot.schema
-        changed = changed_groups(transaction, transaction.context.folder.load())
-        left = without_groups(written, changed)
-        extra: Mapping[str, str] = {
-            **extra_of(transaction, self.how.extra_metadata, self.snapshot, {}, schema),
-            **_unmerged(self.work, written, changed),
-        }
-        metadata = CommitMetadata(str(OperationType.LOG_COMPACT), left.stats, extra)
-        kept = metadata_update.slices_to_keep(transaction.context, self.current, self.current.schema)
-        companions = metadata_update.stage(transaction, kept, self.current, left, {}, schema, self.how.engine)
-        guard = partial(_refuse_changed, transaction, frozenset((s.partition, s.file_id) for s in left.stats))
-        touched = Touched.by(metadata)
-        return Attempt(transaction, self.snapshot, metadata, touched, schema, companions=companions, guard=guard)
+    def _task(self, open_runtime: OpenRuntime, settings: HandleSettings, merging: Merging) -> TaskFunction:
+        form = block_format(self.transaction.context.options.files, self.snapshot.schema, merging.ordering)
+        return LogCompactionTask(open_runtime, settings, LogCompactor(merging, form))
+
+    def _metadata(self, written: Written, left: Written, gone: frozenset[Group]) -> CommitMetadata:
+        extra = {**self._extra(), **_unmerged(self.work, written, gone)}
+        return CommitMetadata(str(OperationType.LOG_COMPACT), left.stats, extra)
+
+    def _guard(self, groups: frozenset[Group]) -> Callable[[Timeline], None]:
+        return partial(_refuse_changed, self.transaction, groups)
 
 
 def _unmerged(work: Sequence[FileSlice], written: Written, changed: frozenset[Group]) -> dict[str, str]:
@@ -105,11 +85,6 @@ class LogCompactionTask:
             file = self.compactor.compact(context, piece)
             if file is not None:
                 yield from files_batch([file], self.settings.schema)
-
-
-def changed_groups(transaction: Transaction, found: Timeline) -> frozenset[Group]:
-    """The file groups whose logs the plan does not know all, or whose base file is another one now."""
-    return frozenset[Group]().union(*(groups for _, groups in _changes(transaction, found)))
 
 
 def _changes(transaction: Transaction, found: Timeline) -> Iterator[tuple[Instant, frozenset[Group]]]:
