@@ -10,7 +10,7 @@ The table's size is the size in an earlier event plus the changes of the commits
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from pyhudi_dagster import metadata, past_commits
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.partition_values import Value
 from pyhudi_dagster.partitions import HudiPartitions, value_of_path
+from pyhudi_dagster.reported_commits import Reported
 from pyhudi_dagster.writer import Written
 
 _log = logging.getLogger(__name__)
@@ -126,6 +127,25 @@ def events_of(
         dg.AssetMaterialization(asset_key=info.key, partition=key, metadata=entries, tags=data_tags(past))
         for key, entries in _report(described, keys).by_partition.items()
     ]
+
+
+def is_reported(past: past_commits.PastCommit, info: HudiAssetInfo, reported: frozenset[Reported]) -> bool:
+    """Whether Dagster has all events of an instant."""
+    keys = keys_of(past, info) if past.metadata.changes_rows else []
+    return {(past.completion_time, key) for key in keys or (None,)} <= reported
+
+
+def missing_events(
+    table: hudi.HudiTable,
+    past: past_commits.PastCommit,
+    info: HudiAssetInfo,
+    reported: frozenset[Reported],
+    known: hudi.TableSize | None = None,
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+    """Those of `events_of` that Dagster does not have."""
+    if not is_reported(past, info, reported):
+        found = events_of(table, past, info, known)
+        yield from (event for event in found if (past.completion_time, event.partition) not in reported)
 
 
 def keys_of(past: past_commits.PastCommit, info: HudiAssetInfo) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+import dagster as dg
+
 import pyhudi_core as hudi
 from pyhudi_core import CommitMetadata
 from pyhudi_core.errors import HudiError, TableError
@@ -31,6 +33,13 @@ class PastCommit:
     def extra(self) -> Mapping[str, str]:
         """The commit's ``extraMetadata``."""
         return self.metadata.extra
+
+
+def is_left_to_its_run(instance: dg.DagsterInstance, past: PastCommit) -> bool:
+    """Whether a run that is not finished made the instant: it reports its own commits."""
+    run_id = past.extra.get(PREFIX + "run_id")
+    run = instance.get_run_by_id(run_id) if run_id else None
+    return run is not None and not run.is_finished
 
 
 def commits_newest_first(table: hudi.HudiTable) -> Iterator[PastCommit]:

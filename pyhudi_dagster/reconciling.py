@@ -18,7 +18,6 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import HudiError, TableNotFoundError
 from pyhudi_dagster import events, past_commits, read_optimized
 from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.identity import PREFIX
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.reported_commits import Reported, materialized_since, reported_since
 from pyhudi_dagster.resource import HudiLakeResource
@@ -163,12 +162,7 @@ class _Reconciliation:
 
     def _is_missing(self, past: past_commits.PastCommit, info: HudiAssetInfo, reported: frozenset[Reported]) -> bool:
         """Whether an event of the instant is missing, and no run is going to store it."""
-        keys = events.keys_of(past, info) if past.metadata.changes_rows else []
-        if {(past.completion_time, key) for key in keys or (None,)} <= reported:
-            return False
-        run_id = past.extra.get(PREFIX + "run_id")
-        run = self.instance.get_run_by_id(run_id) if run_id else None
-        return run is None or run.is_finished
+        return not events.is_reported(past, info, reported) and not past_commits.is_left_to_its_run(self.instance, past)
 
     def _view_misses(
         self, past: past_commits.PastCommit, view: dg.AssetKey | None, reported: frozenset[Reported]
@@ -185,10 +179,9 @@ class _Reconciliation:
     ) -> Iterator[Event]:
         """The missing events of one instant. New keys of dynamic partitions are added first."""
         if self._is_missing(past, info, reported):
-            for event in events.events_of(table, past, info):
-                if (past.completion_time, event.partition) not in reported:
-                    self._add_key(info, event.partition)
-                    yield event
+            for event in events.missing_events(table, past, info, reported):
+                self._add_key(info, event.partition)
+                yield event
         view = self.views.get(info.table)
         if view is not None and self._view_misses(past, view, of_view):
             yield read_optimized.materialization(table, past, info, view)

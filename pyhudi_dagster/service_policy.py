@@ -10,6 +10,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.settings import names
 
+TICK_SECONDS = 40
+"""A tick of a sensor ends after this time, before Dagster ends it at 60 seconds; the next one continues with the tables that waited longest."""
+
 
 @dataclass(frozen=True, slots=True)
 class SharedSession:

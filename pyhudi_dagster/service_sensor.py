@@ -25,14 +25,12 @@ from pyhudi_dagster.service_jobs import (
     ServiceTable,
     batch_config,
 )
-from pyhudi_dagster.service_policy import ServicePolicy, ServiceRunner, SharedSession
+from pyhudi_dagster.service_policy import TICK_SECONDS, ServicePolicy, ServiceRunner, SharedSession
 from pyhudi_dagster.service_runs import When, triggered
 from pyhudi_dagster.service_settings import OnCron
 from pyhudi_dagster.services import state_of
 
 Clock = Callable[[], datetime]
-BUDGET_SECONDS = 40
-"""A tick ends after this time, before Dagster ends it at 60 seconds; the next one continues with the tables that waited longest."""
 _ACTIVE = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -117,7 +115,7 @@ class Tick:
 
     def due(self) -> dict[str, Mapping[str, When]]:
         """The tables with something to do; those that were examined longest ago come first."""
-        ended = time.monotonic() + BUDGET_SECONDS
+        ended = time.monotonic() + TICK_SECONDS
         found: dict[str, Mapping[str, When]] = {}
         for table in sorted(self.tables, key=lambda each: self._look(each).at):
             name = table.info.table

@@ -14,17 +14,15 @@ import dagster as dg
 import pyhudi_core as hudi
 from pyhudi_core.errors import HudiError, TableNotFoundError
 from pyhudi_dagster import events, past_commits, read_optimized
-from pyhudi_dagster.identity import PREFIX
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.read_optimized import Views
 from pyhudi_dagster.reported_commits import Reported, reported_since, reported_until
 from pyhudi_dagster.resource import HudiLakeResource
+from pyhudi_dagster.service_policy import TICK_SECONDS
 from pyhudi_dagster.timeline_cursor import Cursor, Position, before, completion_of
 from pyhudi_dagster.timeline_view import parsed
 
 READABLE = "timeline_readable"
-BUDGET_SECONDS = 40
-"""A tick ends after this time, before Dagster ends it at 60 seconds; the next one continues with the tables that waited longest."""
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 
 
@@ -51,7 +49,7 @@ class Tick:
 
     def run(self, infos: Sequence[HudiAssetInfo]) -> None:
         """Report all tables; those that were read longest ago come first."""
-        ended = time.monotonic() + BUDGET_SECONDS
+        ended = time.monotonic() + TICK_SECONDS
         positions = self.cursor.positions
         for info in sorted(infos, key=lambda each: positions[each.table].looked if each.table in positions else 0.0):
             if time.monotonic() > ended or len(self.events) >= self.most:
@@ -79,7 +77,7 @@ class Tick:
             if len(self.events) >= self.most:
                 later += [each.instant for each in unreported[place:]]
                 break
-            if self._waits(past):
+            if past_commits.is_left_to_its_run(self.instance, past):
                 later.append(past.instant)
                 continue
             self.events += self._events(table, past, info, known, reported)
@@ -106,12 +104,6 @@ class Tick:
                     found[instant.group] = past_commits.PastCommit(instant, commit)
         return sorted(found.values(), key=lambda past: (past.completion_time, past.instant.requested_time))
 
-    def _waits(self, past: past_commits.PastCommit) -> bool:
-        """Whether a run that made the instant is not finished; it reports its own commits."""
-        run_id = past.extra.get(PREFIX + "run_id")
-        run = self.instance.get_run_by_id(run_id) if run_id else None
-        return run is not None and not run.is_finished
-
     def _reported(self, info: HudiAssetInfo, unreported: Sequence[past_commits.PastCommit]) -> frozenset[Reported]:
         """What events say already: of a tick that ended before its cursor was stored, or of the run that made the commit."""
         since = parsed(before(unreported[0].completion_time)) if unreported else None
@@ -126,13 +118,9 @@ class Tick:
         reported: frozenset[Reported],
     ) -> Iterator[Event]:
         """The events of one instant that Dagster does not have yet."""
-        keys: list[str] = events.keys_of(past, info) if past.metadata.changes_rows else []
-        if {(past.completion_time, key) for key in keys or (None,)} <= reported:
-            return
-        for event in events.events_of(table, past, info, known):
-            if (past.completion_time, event.partition) not in reported:
-                self._add_key(info, event.partition)
-                yield event
+        for event in events.missing_events(table, past, info, reported, known):
+            self._add_key(info, event.partition)
+            yield event
 
     def _of_view(
         self, table: hudi.HudiTable, past: past_commits.PastCommit, info: HudiAssetInfo
