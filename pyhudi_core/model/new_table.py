@@ -16,6 +16,7 @@ from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.properties import (
     CHECKSUM,
     DATABASE,
+    INDEX_DEFINITIONS,
     NAME,
     POPULATE,
     MergeMode,
@@ -38,7 +39,7 @@ _FIXED = {
     "hoodie.partition.metafile.use.base.format": "false",
     "hoodie.table.cdc.enabled": "false",
     "hoodie.table.metadata.partitions.inflight": "",
-    "hoodie.table.index.defs.path": ".hoodie/.index_defs/index.json",
+    INDEX_DEFINITIONS: ".hoodie/.index_defs/index.json",
 }
 
 

@@ -32,6 +32,7 @@ METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
 POPULATE = "hoodie.populate.meta.fields"
 OPERATION_FIELD = "hoodie.allow.operation.metadata.field"
+INDEX_DEFINITIONS = "hoodie.table.index.defs.path"
 PREFIX_WIDTH = "pyhudi.partition.random.prefix"
 PREFIX_DEPTH = "pyhudi.partition.random.prefix.depth"
 NO_UPGRADE = "To keep Hudi 1.1 and newer from upgrading a version 8 table, write with hoodie.write.auto.upgrade=false"
@@ -240,7 +241,7 @@ def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
         timeline_path=view.folder("hoodie.timeline.path", "timeline"),
         history_path=view.folder("hoodie.timeline.history.path", "history"),
         bootstrap_base_path=props.get("hoodie.bootstrap.base.path") or None,
-        index_defs_path=view.folder("hoodie.table.index.defs.path", ".hoodie/.index_defs/index.json"),
+        index_defs_path=view.folder(INDEX_DEFINITIONS, ".hoodie/.index_defs/index.json"),
         prefix_width=view.number(PREFIX_WIDTH, 0, 0, 8),
         prefix_depth=view.number(PREFIX_DEPTH, 1, 1, 4),
         raw=MappingProxyType(props),

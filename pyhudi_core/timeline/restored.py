@@ -36,7 +36,7 @@ def named_by(storage: Storage, requested: str, completed: str | None) -> frozens
             named = times_of(decode_record(data, record, path=path or "")["instantsToRollback"])
             if not all(map(is_time, named)):
                 raise CorruptTimelineError(
-                    "A restore names what is no requested time",
+                    "The plan of a restore names something else than a requested time",
                     path=path,
                     hint="Restore the file from a copy; until then it is not known which commits count.",
                 )

@@ -26,7 +26,7 @@ from pyhudi_core.metadata_table.index_definitions import IndexDefinition, change
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, State
-from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.properties import INDEX_DEFINITIONS, TableConfig
 from pyhudi_core.options.write_options import MetadataOptions
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline import properties_file
@@ -48,7 +48,6 @@ from pyhudi_core.write.retrying import Retries
 _log = logging.getLogger(__name__)
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.INDEXING})
 
-DEFINITIONS = "hoodie.table.index.defs.path"
 _LEFT = "; if its process is gone, table.indexing.take_over() (of Hudi's: execute(instant)) ends it, and table.indexing.cancel(instant) removes it"
 _MOST_GROUPS, _ROOM, _ENTRY_BYTES = 10_000, 2, 48
 
@@ -360,7 +359,7 @@ class _Deciding:
         changes = {LISTED: self.target}
         if self.definitions is not None:
             publications.append(self.definitions)
-            changes[DEFINITIONS] = config.index_defs_path
+            changes[INDEX_DEFINITIONS] = config.index_defs_path
         listing = tuple(sorted(changes.items()))
         publications.append(Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=listing))
         requested_time = self.transaction.requested_time

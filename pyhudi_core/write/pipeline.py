@@ -175,7 +175,10 @@ class WriteJob:
         fills = config.populate_meta_fields and not (config.generates_keys and config.cdc_enabled)
         fills = fills and pending.isdisjoint(compactions)
         logs_first = begins_with_logs(self.options, self.operation)
-        new_id = lambda: f"{ids.uuid()}-0"  # noqa: E731
+
+        def new_id() -> str:
+            return f"{ids.uuid()}-0"
+
         return Planner(sizing, new_id, self._slices, self._merges_on_read, fills, hashed, busy, logs_first)
 
     def _plan(self, planner: Planner, profile: Profile) -> Plan:

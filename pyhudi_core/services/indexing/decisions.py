@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.properties import INDEX_DEFINITIONS, TableConfig
 from pyhudi_core.services.indexing import plan as indexing_plan
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
@@ -33,8 +33,6 @@ from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Intent, Publication, PublicationKind
 from pyhudi_core.write.metadata_build import definitions_now
 from pyhudi_core.write.metadata_staging import StagedBuild
-
-_DEFINITIONS = "hoodie.table.index.defs.path"
 
 
 @dataclass(slots=True)
@@ -182,7 +180,7 @@ class IndexingDecisions:
         if listed:
             changes[LISTED] = ",".join(sorted({*config.metadata_partitions, *own}))
         if definitions is not None:
-            changes[_DEFINITIONS] = config.index_defs_path
+            changes[INDEX_DEFINITIONS] = config.index_defs_path
         return Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=tuple(sorted(changes.items())))
 
     def _refuse_dropped(self, config: TableConfig) -> None:

@@ -47,7 +47,7 @@ def with_dependents(partitions: Sequence[str], listed: Sequence[str]) -> tuple[s
 def drop_partitions(context: TableContext, partitions: Sequence[str]) -> Dropped:
     """Drop them, with their dependents; other writers may write meanwhile. False if none was listed, being built, or planned.
 
-    Raises `InvalidOptionError` for ``files``, without which there is no metadata table, and `CommitAbortedError` if a process builds one of them.
+    Raises `InvalidOptionError` for ``files``, which every metadata table needs, and `CommitAbortedError` if a process builds one of them.
     """
     refuse_files(context, partitions)
     cancelled = _cancel_plans(context, partitions)
