@@ -83,7 +83,7 @@ class Rollbacks:
     def run(self, instant: Instant | str, *, completed: bool = False) -> Rollback:
         """Roll a pending write back; with ``completed`` also the newest commit. The result is false, with a reason, if there was nothing to do.
 
-        The caller knows that the writer of a pending write has ended. Raises `InvalidOptionError` for a text that is no time, and for a commit with later
+        The caller knows that the writer of a pending write has ended. Raises `InvalidOptionError` for a wrong time, and for a commit with later
         ones; and as `Restores.schedule` for a completed commit.
         """
         time = instant.requested_time if isinstance(instant, Instant) else instant
