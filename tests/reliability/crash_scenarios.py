@@ -300,32 +300,6 @@ WRITES: dict[str, Operation] = {
 WITH_METADATA = ("upsert_new", "delete_keys", "insert_overwrite_table", "delete_partitions")
 """The operations that are crashed on a table with a metadata table, too."""
 
-REPAIRS: dict[str, Prepare] = {
-    "repair": states.with_dead_writer,
-    "repair_at_the_start": partial(states.with_dead_writer, verb="put_if_absent", path="*.inflight"),
-    "resume_rollback_requested": partial(states.with_dead_rollback, verb="put_if_absent", path="*.rollback.inflight"),
-    "resume_rollback_inflight": partial(states.with_dead_rollback, verb="delete", path="*.parquet"),
-    "resume_rollback_completed": partial(states.with_dead_rollback, verb="delete", path="*.inflight"),
-    "resume_rollback_forgotten": partial(states.with_dead_rollback, verb="delete", path="*/staged/*"),
-    "rollback_of_nothing": states.with_rollback_of_nothing,
-    "many_commits": states.with_many_commits,
-    "metadata_table": states.with_metadata_table,
-    "interrupted_properties": states.with_interrupted_properties,
-    "damaged_properties": states.with_damaged_properties,
-    "java_keys": states.with_java_keys,
-    "kept_metadata_table": states.with_kept_metadata_table,
-    "dead_writer_of_both": partial(states.with_dead_writer_of_both, verb="put", path="*/record_index/.record*"),
-    "decided_in_both": partial(
-        states.with_dead_writer_of_both, verb="put_if_absent", path="*_*.deltacommit", expire=False
-    ),
-    "server_markers": states.with_server_markers,
-    "pending_clustering": states.with_pending_clustering,
-    "dead_claims": states.with_dead_claims,
-    "clock_behind": states.with_clock_behind,
-    "history": states.with_history,
-}
-"""States that a write finds, and has something to do about."""
-
 MIXED = upsert((1, "a", 10.0), (6, "n", 6.0))
 RIVAL = upsert((1, "a", 11.0), (20, "n", 20.0))
 BESIDE = upsert((20, "n", 20.0))
@@ -352,7 +326,7 @@ CASES: dict[str, Case] = {
     "nothing_to_change": Case(remove_absent, token=False),
     **{
         name: Case(MIXED, prepare, REMOVING, ill=name in ILL, settle=ask if name in DECIDED else None)
-        for name, prepare in REPAIRS.items()
+        for name, prepare in states.REPAIRS.items()
     },
     "roll_forward": Case(MIXED, states.with_decided_commit, settle=ask),
     "take_long": Case(take_long),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from reliability.real_table import TableWorld, orders
@@ -275,3 +276,28 @@ class RivalStorage(WrappedStorage):
             with self._world.scheduler.undisturbed():
                 self._rival(self._world)
         return found
+
+
+REPAIRS: dict[str, Prepare] = {
+    "repair": with_dead_writer,
+    "repair_at_the_start": partial(with_dead_writer, verb="put_if_absent", path="*.inflight"),
+    "resume_rollback_requested": partial(with_dead_rollback, verb="put_if_absent", path="*.rollback.inflight"),
+    "resume_rollback_inflight": partial(with_dead_rollback, verb="delete", path="*.parquet"),
+    "resume_rollback_completed": partial(with_dead_rollback, verb="delete", path="*.inflight"),
+    "resume_rollback_forgotten": partial(with_dead_rollback, verb="delete", path="*/staged/*"),
+    "rollback_of_nothing": with_rollback_of_nothing,
+    "many_commits": with_many_commits,
+    "metadata_table": with_metadata_table,
+    "interrupted_properties": with_interrupted_properties,
+    "damaged_properties": with_damaged_properties,
+    "java_keys": with_java_keys,
+    "kept_metadata_table": with_kept_metadata_table,
+    "dead_writer_of_both": partial(with_dead_writer_of_both, verb="put", path="*/record_index/.record*"),
+    "decided_in_both": partial(with_dead_writer_of_both, verb="put_if_absent", path="*_*.deltacommit", expire=False),
+    "server_markers": with_server_markers,
+    "pending_clustering": with_pending_clustering,
+    "dead_claims": with_dead_claims,
+    "clock_behind": with_clock_behind,
+    "history": with_history,
+}
+"""States that a write finds, and has something to do about."""

@@ -339,15 +339,6 @@ def test_inline_clustering_runs_after_so_many_commits_and_schedule_inline_only_p
     assert table.check().ok
 
 
-def test_a_gate_that_refuses_leaves_the_plan_to_others(table: hudi.HudiTable) -> None:
-    plan = planned(table)
-    with pytest.raises(CommitAbortedError, match="gate refused"):
-        table.clustering.execute(plan, gate=lambda: False)
-    assert [i.requested_time for i in table.timeline.pending] == [plan.requested_time]
-    assert not [path for path in contents(table.location) if plan.requested_time in path and path.endswith(".parquet")]
-    assert table.clustering.execute(plan, gate=lambda: True)
-
-
 @pytest.mark.parametrize(("columns", "said"), [("nothing", "not a column"), ("tags", "without an order")])
 def test_columns_without_an_order_are_refused_before_anything_is_written(
     location: str, columns: str, said: str

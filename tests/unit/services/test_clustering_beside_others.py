@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.disk import contents
 from support.homes import context_of
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.conflicts.conflict import Touched
 from pyhudi_core.conflicts.precedence import claim
-from pyhudi_core.errors import CommitConflictError
+from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 
 PLAN = "HoodieRequestedReplaceMetadata"
@@ -81,3 +82,13 @@ def test_the_clustering_of_another_program_does_not_stop_a_sorted_one(table: hud
     requested.write_bytes(encode_record(PLAN, record, sync_marker=b"y" * 16))
     sorting = {"hoodie.clustering.plan.strategy.sort.columns": "price"}
     assert hudi.open_table(table.location, options=sorting).clustering.run()
+
+
+def test_a_gate_that_refuses_leaves_the_plan_to_others(table: hudi.HudiTable) -> None:
+    plan = table.clustering.schedule()
+    assert plan is not None
+    with pytest.raises(CommitAbortedError, match="gate refused"):
+        table.clustering.execute(plan, gate=lambda: False)
+    assert [i.requested_time for i in table.timeline.pending] == [plan.requested_time]
+    assert not [path for path in contents(table.location) if plan.requested_time in path and path.endswith(".parquet")]
+    assert table.clustering.execute(plan, gate=lambda: True)
