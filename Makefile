@@ -24,7 +24,7 @@ HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help install java check format test demo interop bench smoke35 fuzz explore machine reliability mutants soak nightly docs screenshots clean
+.PHONY: help install java check format test demo interop bench smoke35 wheel fuzz explore machine reliability mutants soak nightly docs screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -42,7 +42,7 @@ java: ## Find or install Java 17 or newer; print what to do if that fails
 check: $(INSTALLED) ## Formatting, lint, types, import layers, generated pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict pyhudi_core pyhudi_dagster definitions.py
+	$(BIN)/mypy --strict pyhudi pyhudi_core pyhudi_dagster definitions.py
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_docs.py --check
 	$(BIN)/python scripts/coverage_table.py --check
@@ -71,6 +71,9 @@ bench: $(INSTALLED) java ## Measure, and write docs/benchmarks.md
 smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in a separate environment (SLOW=1: those of the nightly suite, too)
 	$(PYTHON3) scripts/pyspark35.py $(SPARK35)
 	$(SPARK35)/bin/python -m pytest tests/spark -q $(if $(filter 1,$(SLOW)),,-m 'not slow')
+
+wheel: $(INSTALLED) ## Build the wheel, and use it in an empty environment
+	$(BIN)/python scripts/try_wheel.py
 
 fuzz: $(INSTALLED) ## Damaged input for every parser, 50,000 cases each (FUZZ=1: 500, as in the quick suite)
 	PYHUDI_FUZZ=$(FUZZ) $(BIN)/pytest tests/hostile/test_fuzz_formats.py tests/hostile/test_fuzz_timeline.py -q --durations=5

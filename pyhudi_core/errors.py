@@ -110,6 +110,20 @@ def _rebuild(kind: type[HudiError], message: str, fields: dict[str, object]) -> 
 
 
 @contextmanager
+def from_extra(extra: str, what: str) -> Iterator[None]:
+    """Raise `MissingExtraError` with the extra to install if an import in the block finds no such package. ``what`` needs the package."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("pyhudi"):
+            raise
+        raise MissingExtraError(
+            f"{what} needs the package {error.name}, which is not installed",
+            hint=f"Install the extra: pip install 'pyhudi[{extra}]'.",
+        ) from error
+
+
+@contextmanager
 def at_table(location: str) -> Iterator[None]:
     """Add the table's location to every error raised in the block that does not name its table yet."""
     try:

@@ -6,7 +6,12 @@ Names are imported on first use, so that ``dg`` can inspect the package without 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dagster_shared.libraries import DagsterLibraryRegistry
+try:
+    from dagster_shared.libraries import DagsterLibraryRegistry
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        f"pyhudi_dagster needs the package {missing.name}: pip install 'pyhudi[dagster]'", name=missing.name
+    ) from missing
 
 if TYPE_CHECKING:
     from pyhudi_dagster.assets import hudi_asset as hudi_asset

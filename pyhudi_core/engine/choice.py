@@ -7,7 +7,7 @@ from typing import Any
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.engine.reading import Reading
-from pyhudi_core.errors import ConfigError
+from pyhudi_core.errors import ConfigError, from_extra
 from pyhudi_core.runtime.base import Executor
 
 
@@ -21,13 +21,15 @@ def engine_for(data: object, executor: Executor, spark: Any = None) -> Engine:
         )
     if spark is None and not module.startswith("pyspark.sql"):
         return LocalEngine(executor, executor.workers)
-    from pyhudi_core.engine.spark import SparkEngine  # noqa: PLC0415  (Spark is imported only where it is used)
+    with from_extra("spark", "A write on a Spark session"):
+        from pyhudi_core.engine.spark import SparkEngine  # noqa: PLC0415  (Spark is imported only where it is used)
 
     return SparkEngine(spark if spark is not None else data.sparkSession, executor)  # type: ignore[attr-defined]
 
 
 def frame_of(reading: Reading, spark: Any) -> Any:
     """The rows as a DataFrame of a Spark session; its executors read them when it is used. Raises `ConfigError` for a session of Spark Connect."""
-    from pyhudi_core.engine.spark_reading import frame  # noqa: PLC0415  (Spark is imported only where it is used)
+    with from_extra("spark", "A Spark DataFrame"):
+        from pyhudi_core.engine.spark_reading import frame  # noqa: PLC0415  (Spark is imported only where it is used)
 
     return frame(reading, spark)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from pyhudi_core.engine.spark import use_own_python
 from pyhudi_core.engine.task_errors import driver_errors, from_text
-from pyhudi_core.errors import HudiError, MissingExtraError
+from pyhudi_core.errors import HudiError, MissingExtraError, from_extra
 
 
 def register(spark: Any) -> None:
@@ -15,6 +14,8 @@ def register(spark: Any) -> None:
 
     Raises `MissingExtraError` on PySpark before 4.2, which has no such data sources in Python.
     """
+    with from_extra("spark", 'format("pyhudi")'):
+        from pyhudi_core.engine.spark import use_own_python  # noqa: PLC0415  (Spark is imported only where it is used)
     try:
         from pyhudi_core.spark.source import PyhudiSource  # noqa: PLC0415  (missing in PySpark 3.5)
     except ModuleNotFoundError as error:

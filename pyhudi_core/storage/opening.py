@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
+from pyhudi_core.errors import InvalidOptionError, UnknownOptionError, from_extra
 from pyhudi_core.runtime.clock import SystemClock
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.local import LocalStorage
@@ -37,7 +37,8 @@ def open_storage(location: str, options: Mapping[str, str] | None = None) -> Sto
         _refuse_unknown(given, set(), location)
         return MemoryStorage(parsed.text, memory_bucket(parsed.bucket), SystemClock())
     # Importing boto3 takes 0.25 s and 25 MB, so it is imported only if it is needed: not for tables on a disk, and not in every Spark worker.
-    from pyhudi_core.storage.s3 import S3Storage  # noqa: PLC0415
+    with from_extra("s3", f"A table on S3 ({location})"):
+        from pyhudi_core.storage.s3 import S3Storage  # noqa: PLC0415
 
     return S3Storage(parsed.text, given)
 

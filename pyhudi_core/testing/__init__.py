@@ -3,6 +3,13 @@
 The conformance suites for storages and locks are in ``storage_kit`` and ``lock_kit``; they need pytest.
 """
 
+try:
+    import greenlet as _greenlet  # noqa: F401  (asked for first, so that the message names the extra)
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        f"pyhudi_core.testing needs the package {missing.name}: pip install 'pyhudi[testing]'", name=missing.name
+    ) from missing
+
 from pyhudi_core.testing.commuting import explore_all
 from pyhudi_core.testing.exploring import Bounds, Report, Scenario, World, explore, explore_randomly, replay
 from pyhudi_core.testing.faults import Fault

@@ -16,7 +16,7 @@ import pytest
 from pyhudi_core import errors
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = [ROOT / "pyhudi_core", ROOT / "pyhudi_dagster"]
+PACKAGES = [ROOT / "pyhudi", ROOT / "pyhudi_core", ROOT / "pyhudi_dagster"]
 MODULES = sorted(path for package in PACKAGES for path in package.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 

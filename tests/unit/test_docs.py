@@ -97,3 +97,10 @@ def test_a_decision_says_why_what_it_costs_and_how_it_is_tested() -> None:
 def test_a_decision_is_in_the_list() -> None:
     listed = (ROOT / "docs" / "decisions" / "README.md").read_text()
     assert [page.name for page in DECISIONS if f"({page.name})" not in listed] == []
+
+
+def test_the_first_lines_of_the_readme_run(tmp_path: Path) -> None:
+    code = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[0]
+    found: dict[str, object] = {}
+    exec(compile(code.replace("/tmp/lake", str(tmp_path)), "README.md", "exec"), found)
+    assert found["table"].scan(columns=["id"]).to_arrow().to_pylist() == [{"id": 1}, {"id": 2}]

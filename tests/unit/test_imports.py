@@ -10,7 +10,7 @@ LATE = ("pandas", "sqlglot", "pyspark", "boto3", "polars", "dagster")
 
 @pytest.mark.parametrize(
     "begin",
-    ["import pyhudi_core", "from pyhudi_core.cli import main; main(['--help'], standalone_mode=False)"],
+    ["import pyhudi", "from pyhudi_core.cli import main; main(['--help'], standalone_mode=False)"],
     ids=["package", "command"],
 )
 def test_libraries_that_only_some_calls_need_are_not_imported(begin: str) -> None:
@@ -28,3 +28,27 @@ def test_the_package_loads_its_modules_when_their_names_are_used() -> None:
         "[]",
         "all",
     ]
+
+
+def test_both_packages_have_the_same_names() -> None:
+    import pyhudi
+    import pyhudi.errors
+    import pyhudi_core
+
+    other = [name for name in pyhudi_core.__all__ if getattr(pyhudi, name) is not getattr(pyhudi_core, name)]
+    assert other == ["errors"]  # a module of the same classes, so that `from pyhudi.errors import ...` works
+    assert set(pyhudi_core.__all__) <= set(dir(pyhudi))
+    assert pyhudi.errors.TableNotFoundError is pyhudi_core.errors.TableNotFoundError
+    with pytest.raises(AttributeError, match="module 'pyhudi' has no attribute 'no_such_name'"):
+        _ = pyhudi.no_such_name
+
+
+def test_what_needs_an_extra_names_the_extra() -> None:
+    code = (
+        "import sys; sys.modules['boto3'] = None; import pyhudi\n"
+        "try: pyhudi.open_table('s3://bucket/table')\n"
+        "except pyhudi.errors.MissingExtraError as error: print(error)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "needs the package boto3" in ended.stdout
+    assert "pip install 'pyhudi[s3]'" in ended.stdout

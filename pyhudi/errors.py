@@ -1,0 +1,3 @@
+"""The errors of the package: the same classes as in ``pyhudi_core.errors``, which draws their tree."""
+
+from pyhudi_core.errors import *  # noqa: F403  (one list of errors, kept there)
