@@ -35,6 +35,7 @@ from pyhudi_dagster import (
     build_hudi_checks,
     build_hudi_services,
     build_hudi_timeline_sensor,
+    checked_definitions,
     hudi_asset,
     hudi_read_optimized_asset,
 )
@@ -172,7 +173,7 @@ def next_day(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipRe
 
 TABLES = [flights, flights_ro, weather, planes, daily_delays, flight_conditions]
 
-defs = dg.Definitions.merge(
+lake_and_services = dg.Definitions.merge(
     dg.Definitions(
         assets=[flight_messages, *TABLES],
         jobs=[days_job],
@@ -184,3 +185,5 @@ defs = dg.Definitions.merge(
     build_hudi_services(lake, TABLES, policy=ServicePolicy(max_minutes=50)),
     build_hudi_checks([flights], ["no_stuck_instants", "compaction_lag", "commit_retries"]),
 )
+
+defs = checked_definitions(lake_and_services)  # what cannot work fails when the code location loads

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyhudi_core.errors import HudiError as HudiError
     from pyhudi_core.lake import UpkeepReport as UpkeepReport
     from pyhudi_core.lake import upkeep as upkeep
+    from pyhudi_core.lock.fitting import refuse_unfit_options as refuse_unfit_options
     from pyhudi_core.model.commit import CommitMetadata as CommitMetadata
     from pyhudi_core.model.commit import WriteStat as WriteStat
     from pyhudi_core.model.instant import Action as Action
@@ -113,6 +114,7 @@ _HOMES = {
     "options_for_open": "options",
     "plan_recovery": "recovering",
     "recover": "recovering",
+    "refuse_unfit_options": "lock.fitting",
     "row_count": "validators",
     "service_kinds": "services.registry",
     "transaction_watermark": "services.transactions",
@@ -171,6 +173,7 @@ __all__ = [
     "options_for_open",
     "plan_recovery",
     "recover",
+    "refuse_unfit_options",
     "row_count",
     "service_kinds",
     "transaction_watermark",

@@ -109,7 +109,11 @@ class Inputs:
 
 
 def inputs_of(
-    function: Callable[..., Any], changes_of: Mapping[str, Any], lake: str, given: Mapping[str, dg.AssetIn]
+    key: dg.AssetKey,
+    function: Callable[..., Any],
+    changes_of: Mapping[str, Any],
+    lake: str,
+    given: Mapping[str, dg.AssetIn],
 ) -> Inputs:
     """Find the source of each parameter: the context, the lake, `Changes`, config and resources; all others come from an IO manager."""
     hints = parameter_hints(function)
@@ -118,7 +122,7 @@ def inputs_of(
     unknown = sorted(set(changes_of) - set(incremental))
     if unknown:
         raise definition_error(
-            f"changes_of names {', '.join(unknown)}, but no parameter annotated with Changes has this name",
+            f"The asset {key.to_user_string()} has changes_of={', '.join(unknown)}, but no parameter annotated with Changes has this name",
             "Annotate the parameter with pyhudi_dagster.Changes.",
         )
     loaded = {}
@@ -128,7 +132,7 @@ def inputs_of(
         described = given.get(name, dg.AssetIn())
         loaded[name] = described if described.key is not None else described._replace(key=dg.AssetKey(name))
     return Inputs(
-        changes={name: _upstream(changes_of.get(name, name)) for name in incremental},
+        changes={name: _upstream(key, changes_of.get(name, name)) for name in incremental},
         loaded=loaded,
         takes_context=parameters[:1] == ["context"],
         takes_lake=lake in parameters,
@@ -146,11 +150,16 @@ def asset_spec(
     return complete.with_io_manager_key(given.io_manager_key) if given.io_manager_key else complete
 
 
-def _upstream(given: Any) -> Upstream:
+def _upstream(key: dg.AssetKey, given: Any) -> Upstream:
     if isinstance(given, dg.AssetsDefinition):
         given = next(iter(given.specs))
     if isinstance(given, dg.AssetSpec):
         return Upstream(given.key, info_of(given.key, given.metadata))
+    if not isinstance(given, dg.AssetKey | str | Sequence):
+        raise definition_error(
+            f"The asset {key.to_user_string()} has changes_of={given!r}, which is no asset",
+            "Pass an asset, its spec, or its key as a text or a list.",
+        )
     return Upstream(dg.AssetKey.from_coercible(given))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -198,7 +198,7 @@ def hudi_asset(
         partitions=partitions,
         backfill=backfill,
         on_foreign_rows=on_foreign_rows,
-        operation=checked_operation(operation),
+        operation=operation,
         changes_of=changes_of or {},
         deps=deps,
         validators=pre_commit,
@@ -234,14 +234,16 @@ class _Declared:
         """The asset of a function. Raises `InvalidOptionError` for an invalid definition."""
         named = dg.AssetKey.from_coercible(self.key if self.key is not None else function.__name__)
         named = named.with_prefix(self.key_prefix) if self.key_prefix else named
+        checked_operation(self.operation, f"The asset {named.to_user_string()}")
         given = AssetArguments.of(named, self.further, self.backfill, self.partitions)
         description = inspect.getdoc(function)
         definition = HudiTableDefinition(
             named, self.table, self.settings, self.partitions, description, given.of_the_spec
         )
         spec = self.translator.get_asset_spec(definition)
+        inputs = inputs_of(spec.key, function, self.changes_of, self.lake, given.ins)
         info = self._info(spec.key, self.translator.get_table_name(definition))
-        inputs = inputs_of(function, self.changes_of, self.lake, given.ins)
+        info = replace(info, reads=tuple(each.key for each in inputs.changes.values() if each.info is None))
         keys = given.resource_keys
         return dg.multi_asset(
             specs=[asset_spec(spec, info, inputs, self.deps, given)],

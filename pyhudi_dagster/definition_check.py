@@ -1,38 +1,78 @@
-"""Finds Hudi errors in plain ``@dg.asset`` definitions when the code location loads.
+"""Finds Hudi errors that only all definitions together show, when the code location loads.
 
-``@hudi_asset`` checks its own definition. Dagster does not show an IO manager its assets before a step runs, so a code location with
-`HudiIOManager` passes its definitions through `checked_definitions`. Otherwise the step raises the same errors, before anything is written.
+``@hudi_asset`` checks its own definition. It does not see the asset whose changes it reads if it was given by its key, nor the lake. And Dagster does
+not show an IO manager its assets before a step runs. So a code location passes its definitions through `checked_definitions`. Otherwise the
+step raises the same errors, before anything is written.
 """
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterator, Sequence
+
 import dagster as dg
 
 from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.info import info_of
+from pyhudi_dagster.info import HudiAssetInfo, info_of
 from pyhudi_dagster.io_manager import HudiIOManager
+from pyhudi_dagster.resource import HudiLakeResource
 
 
 def checked_definitions(definitions: dg.Definitions) -> dg.Definitions:
-    """Return the definitions if the metadata of every asset with a `HudiIOManager` describes its table.
+    """Return the definitions if their Hudi assets can work with each other and with their resources.
 
-    Raises `InvalidOptionError` for an asset without a record key, and for one with partitions whose table has no partition columns.
+    Raises `InvalidOptionError` for an asset that
+
+    - reads the changes of an asset that is not there;
+    - has options, such as those of its lock, that do not fit its lake;
+    - has a `HudiIOManager`, but metadata without a record key, or partitions without partition columns.
 
     Example:
         defs = checked_definitions(dg.Definitions(assets=[orders], resources={"io_manager": HudiIOManager(lake=lake)}))
     """
     resources = definitions.resources or {}
-    hudi = {key for key, resource in resources.items() if isinstance(resource, HudiIOManager)}
+    managers = {key for key, resource in resources.items() if isinstance(resource, HudiIOManager)}
+    specs = list(_specs(definitions))
+    known = [spec.key for spec in specs]
     for asset in definitions.assets or []:
         if isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
             for name, key in asset.keys_by_output_name.items():
                 output = asset.node_def.output_def_named(name)
-                if output.io_manager_key in hudi and not output.dagster_type.is_nothing:
-                    _check(asset.get_asset_spec(key))
+                if output.io_manager_key in managers and not output.dagster_type.is_nothing:
+                    _refuse_undescribed(asset.get_asset_spec(key))
+    for spec in specs:
+        info = info_of(spec.key, spec.metadata, spec.partitions_def)
+        if info is not None:
+            refuse_unknown_inputs(info, known)
+            lake = resources.get(info.lake)
+            if isinstance(lake, HudiLakeResource):
+                lake.refuse_unfit(spec.key.to_user_string(), info.settings)
     return definitions
 
 
-def _check(spec: dg.AssetSpec) -> None:
+def refuse_unknown_inputs(info: HudiAssetInfo, known: Sequence[dg.AssetKey]) -> None:
+    """Raise `InvalidOptionError` if the asset reads the changes of an asset that is not among the known ones."""
+    for key in info.reads:
+        if key not in known:
+            names = [each.to_user_string() for each in known]
+            near = difflib.get_close_matches(key.to_user_string(), names, n=1)
+            raise definition_error(
+                f"The asset {info.key.to_user_string()} reads the changes of {key.to_user_string()}, which is no asset here",
+                f"Did you mean {near[0]}? Name it in changes_of."
+                if near
+                else f"Name the asset in changes_of; for a table of another writer add hudi_external_asset({key.to_user_string()!r}).",
+            )
+
+
+def _specs(definitions: dg.Definitions) -> Iterator[dg.AssetSpec]:
+    for asset in definitions.assets or []:
+        if isinstance(asset, dg.AssetsDefinition):
+            yield from asset.specs
+        elif isinstance(asset, dg.AssetSpec):
+            yield asset
+
+
+def _refuse_undescribed(spec: dg.AssetSpec) -> None:
     if info_of(spec.key, spec.metadata, spec.partitions_def) is None:
         raise definition_error(
             f"The asset {spec.key.to_user_string()} has no record key in its metadata",

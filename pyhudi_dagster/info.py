@@ -35,6 +35,7 @@ class HudiAssetInfo:
         lake: the key of the lake resource.
         services: the table services that Dagster runs; their options are in ``settings``.
         pre_commit: validators of each commit.
+        reads: the assets whose changes it reads and that were given by their keys; `checked_definitions` looks for them.
     """
 
     key: dg.AssetKey
@@ -46,6 +47,7 @@ class HudiAssetInfo:
     lake: str = "lake"
     services: Services | None = None
     pre_commit: tuple[Validator, ...] = ()
+    reads: tuple[dg.AssetKey, ...] = ()
 
     def __post_init__(self) -> None:
         name = self.key.to_user_string()
@@ -60,6 +62,7 @@ class HudiAssetInfo:
                 f"The asset {name} has the table name {self.table!r}, which is not a path below the warehouse",
                 "Use a name such as 'orders' or 'sales/orders'.",
             )
+        self.settings.refuse_unfit(name)
 
     def metadata(self) -> dict[str, Any]:
         """The entry for the spec's metadata from which `info_of` restores this object."""

@@ -7,7 +7,8 @@ The rows of a table come from a Python function, in a file beside ``defs.yaml``.
 import importlib.util
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -17,8 +18,10 @@ import dagster as dg
 from pydantic import Field
 
 import pyhudi_core as hudi
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster.assets import hudi_asset
 from pyhudi_dagster.automation import HudiAutomation
+from pyhudi_dagster.definition_check import checked_definitions
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.external import hudi_external_asset
 from pyhudi_dagster.observation_definitions import build_hudi_checks, build_hudi_timeline_sensor
@@ -131,6 +134,10 @@ class LakeTable(dg.Model, dg.Resolvable):
 
     def made(self, folder: Path) -> list[dg.AssetsDefinition]:
         """The asset, and that of its read-optimized view. Raises `InvalidOptionError` for what cannot work."""
+        with _naming(self.key):
+            return self._made(folder)
+
+    def _made(self, folder: Path) -> list[dg.AssetsDefinition]:
         services: dict[str, Any] = {name: trigger.made(name) for name, trigger in self.services.items()}
         asset = hudi_asset(
             key=dg.AssetKey(self.key.split("/")),
@@ -163,15 +170,16 @@ class LakeExternal(dg.Model, dg.Resolvable):
     group_name: str | None = None
 
     def made(self) -> dg.AssetSpec:
-        """The external asset."""
-        services: dict[str, Any] = {name: trigger.made(name) for name, trigger in self.services.items()}
-        return hudi_external_asset(
-            self.key,
-            table_type=self.table_type,
-            partitions=self.partitions.made() if self.partitions else None,
-            services=Services(**services) if services else None,
-            group_name=self.group_name,
-        )
+        """The external asset. Raises `InvalidOptionError` for what cannot work."""
+        with _naming(self.key):
+            services: dict[str, Any] = {name: trigger.made(name) for name, trigger in self.services.items()}
+            return hudi_external_asset(
+                self.key,
+                table_type=self.table_type,
+                partitions=self.partitions.made() if self.partitions else None,
+                services=Services(**services) if services else None,
+                group_name=self.group_name,
+            )
 
 
 class LakeServices(dg.Model, dg.Resolvable):
@@ -277,7 +285,18 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
             parts.append(build_hudi_services(lake, assets, policy=ServicePolicy(**given), runner=runner))
         if self.checks:
             parts.append(build_hudi_checks(assets, self.checks))
-        return dg.Definitions.merge(*parts)
+        return checked_definitions(dg.Definitions.merge(*parts))
+
+
+@contextmanager
+def _naming(key: str) -> Iterator[None]:
+    """Name the table in errors about a part of it that does not know its table."""
+    try:
+        yield
+    except InvalidOptionError as error:
+        if key in error.message:
+            raise
+        raise definition_error(f"The table {key}: {error.message}", error.hint or "") from error
 
 
 def function_of(named: str, folder: Path) -> Callable[..., Any]:

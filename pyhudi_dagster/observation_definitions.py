@@ -12,6 +12,7 @@ from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_definitions import HudiAssets, tables_of, views_of_tables
 from pyhudi_dagster.service_settings import refuse_bad_cron
+from pyhudi_dagster.settings import refuse_no_count
 from pyhudi_dagster.timeline_sensor import READABLE, timeline_sensor
 
 
@@ -46,12 +47,13 @@ def build_hudi_timeline_sensor(
     """
     infos = tables_of(assets, "build_hudi_timeline_sensor")
     views = views_of_tables(assets, "build_hudi_timeline_sensor")
+    for info in infos:
+        lake.refuse_unfit(info.key.to_user_string(), info.settings)
     for figure, number in {
         "minimum_interval_seconds": minimum_interval_seconds,
         "max_events_per_tick": max_events_per_tick,
     }.items():
-        if number < 1:
-            raise definition_error(f"build_hudi_timeline_sensor has {figure}={number}", "Pass a number from 1 on.")
+        refuse_no_count(f"build_hudi_timeline_sensor has {figure}", number)
     status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
     return dg.Definitions(
         sensors=[timeline_sensor(infos, views, name, minimum_interval_seconds, max_events_per_tick, status)],
@@ -94,6 +96,11 @@ def build_hudi_checks(
         if name not in KINDS:
             raise definition_error(
                 f"build_hudi_checks has the check {name!r}, which does not exist", f"Use some of {', '.join(KINDS)}."
+            )
+        limit = wanted[number].limit
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0):
+            raise definition_error(
+                f"build_hudi_checks has the check {name!r} with limit={limit!r}", "Pass a number from 0 on."
             )
         if name in names[:number]:
             raise definition_error(f"build_hudi_checks has the check {name!r} twice", "Pass it once.")

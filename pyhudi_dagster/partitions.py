@@ -8,7 +8,7 @@ partition column of the table, in the order of the folders.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote
@@ -89,13 +89,13 @@ class HudiPartitions:
         **dagster: object,
     ) -> HudiPartitions:
         """Days; the column holds the day as text of ``fmt``. ``path_granularity="hour"`` makes one folder per hour and needs a ``fmt``."""
-        definition = dg.DailyPartitionsDefinition(start_date=start, **dagster)  # type: ignore[arg-type]
+        definition = _windows_from(dg.DailyPartitionsDefinition, start, dagster)
         return cls._of_windows(definition, column, fmt, path_granularity, "day")
 
     @classmethod
     def hourly(cls, columns: Columns, start: str, *, fmt: Columns | None = None, **dagster: object) -> HudiPartitions:
         """Hours; either two columns (day and hour), or one column with ``%Y-%m-%d-%H``."""
-        definition = dg.HourlyPartitionsDefinition(start_date=start, **dagster)  # type: ignore[arg-type]
+        definition = _windows_from(dg.HourlyPartitionsDefinition, start, dagster)
         return cls._of_windows(definition, columns, fmt, "hour", "hour")
 
     @classmethod
@@ -109,7 +109,7 @@ class HudiPartitions:
         **dagster: object,
     ) -> HudiPartitions:
         """Weeks; the column holds the first day of the week, or with ``path_granularity="day"`` any of its days."""
-        definition = dg.WeeklyPartitionsDefinition(start_date=start, **dagster)  # type: ignore[arg-type]
+        definition = _windows_from(dg.WeeklyPartitionsDefinition, start, dagster)
         return cls._of_windows(definition, column, fmt, path_granularity, "week")
 
     @classmethod
@@ -123,12 +123,16 @@ class HudiPartitions:
         **dagster: object,
     ) -> HudiPartitions:
         """Months; the column holds ``%Y-%m``, or with ``path_granularity="day"`` the day."""
-        definition = dg.MonthlyPartitionsDefinition(start_date=start, **dagster)  # type: ignore[arg-type]
+        definition = _windows_from(dg.MonthlyPartitionsDefinition, start, dagster)
         return cls._of_windows(definition, column, fmt, path_granularity, "month")
 
     @classmethod
     def static(cls, column: str, values: Sequence[str]) -> HudiPartitions:
         """A fixed list of values."""
+        if isinstance(values, str) or not values:
+            raise definition_error(
+                f"The static partitions by {column} have the values {values!r}", "Pass a list of values: ['eu', 'us']."
+            )
         return cls.of(dg.StaticPartitionsDefinition(list(values)), column)
 
     @classmethod
@@ -236,6 +240,29 @@ def value_of_path(path: str, columns: Sequence[str]) -> Value:
     """The partition values in a partition path: hive-style or not, url-encoded or not, below prefix folders or not."""
     segments = path.split("/")[-len(columns) :]
     return tuple(unquote(part.removeprefix(f"{column}=")) for part, column in zip(segments, columns, strict=False))
+
+
+_STARTS: Mapping[object, str] = {dg.HourlyPartitionsDefinition: "2026-01-01-00:00"}
+
+
+def _windows_from(
+    kind: Callable[..., dg.TimeWindowPartitionsDefinition], start: str, dagster: Mapping[str, object]
+) -> dg.TimeWindowPartitionsDefinition:
+    """Dagster's definition. Raises `InvalidOptionError` for a start, an end or a time zone that it cannot read, and if no window is between them."""
+    try:
+        definition = kind(start_date=start, **dagster)
+    except (ValueError, KeyError, TypeError, dg.DagsterError) as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in {"start": start, **dagster}.items())
+        raise definition_error(
+            f"HudiPartitions cannot have {given}: {error.args[0] if error.args else error}",
+            f"Write the start as {_STARTS.get(kind, '2026-01-01')!r}, and a time zone as 'Europe/Berlin'.",
+        ) from error
+    if definition.end is not None and definition.end <= definition.start:
+        raise definition_error(
+            f"HudiPartitions has start={start!r}, which is not before its end {dagster.get('end_date')!r}",
+            "Pass a later end_date, or none.",
+        )
+    return definition
 
 
 def _names(columns: Columns) -> tuple[str, ...]:

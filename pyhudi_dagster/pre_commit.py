@@ -38,15 +38,23 @@ def checked_validators(asset: str, given: Sequence[Validator], schema: Any) -> t
                 "Give functions of different names.",
             )
         names.append(name)
-        look = getattr(validator, "refuse_unfit", None)
-        if look is not None and isinstance(schema, pa.Schema):
-            try:
-                look(schema)
-            except HudiError as error:
-                raise definition_error(
-                    f"The asset {asset} has an unfit validator in pre_commit: {error}", error.hint or ""
-                ) from error
+        try:
+            _refuse_unfit(validator, schema)
+        except HudiError as error:
+            raise definition_error(
+                f"The asset {asset} has the validator {_name(validator)} in pre_commit, which cannot work: {error.message}",
+                error.hint or "",
+            ) from error
     return tuple(given)
+
+
+def _refuse_unfit(validator: Validator, schema: Any) -> None:
+    """Ask a ready-made validator whether it fits the schema; without a schema, whether its SQL can be read."""
+    if isinstance(schema, pa.Schema):
+        if (fits := getattr(validator, "refuse_unfit", None)) is not None:
+            fits(schema)
+    elif (reads := getattr(validator, "refuse_unreadable", None)) is not None:
+        reads()
 
 
 def check_name(validator: Validator) -> str:

@@ -49,7 +49,7 @@ def hudi_read_optimized_asset(
     """
     (table_spec,) = of.specs if isinstance(of, dg.AssetsDefinition) else (of,)
     info = info_of(table_spec.key, table_spec.metadata)
-    if info is None or info.settings.table_type.lower() != "merge_on_read":
+    if info is None or info.settings.kind != "merge_on_read":
         raise definition_error(
             f"The asset {table_spec.key.to_user_string()} has no read-optimized view of its own, because it is no merge-on-read table",
             "Set table_type='merge_on_read' on the asset of the table; a copy-on-write table is read as it is.",

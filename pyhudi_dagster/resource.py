@@ -12,8 +12,9 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import TableExistsError, TableNotFoundError
+from pyhudi_core.errors import ConfigError, TableExistsError, TableNotFoundError
 from pyhudi_dagster import interrupts, spark_session
+from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.settings import TableSettings
 from pyhudi_dagster.spark_session import SparkResource
 from pyhudi_dagster.table_match import refuse_mismatch
@@ -39,6 +40,28 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def __init__(self, **data: Any) -> None:
         data.setdefault("pyspark", SparkResource())
         super().__init__(**data)
+        self._refuse_unfit()
+
+    def _refuse_unfit(self) -> None:
+        """Raise `ConfigError` for a warehouse or options with which no run could open a table. Values of the environment are not known yet."""
+        if not isinstance(self.warehouse, dg.EnvVar) and not self.warehouse:
+            raise definition_error(
+                "HudiLakeResource has an empty warehouse", "Pass a folder, or an address such as 's3://bucket/lake'."
+            )
+        self._refuse_options("HudiLakeResource", TableSettings())
+
+    def refuse_unfit(self, asset: str, settings: TableSettings) -> None:
+        """Raise `InvalidOptionError` if the options of an asset do not fit this lake, for example its lock; names the asset."""
+        self._refuse_options(f"The asset {asset}, with the options of its lake,", settings)
+
+    def _refuse_options(self, whose: str, settings: TableSettings) -> None:
+        options = {**self.options, **settings.options}
+        if any(isinstance(value, dg.EnvVar) for value in (self.warehouse, *options.values())):
+            return
+        try:
+            hudi.refuse_unfit_options(options, location=self.location("").rstrip("/"), processes=True)
+        except ConfigError as error:
+            raise definition_error(f"{whose} cannot work: {error.message}", error.hint or "") from error
 
     def location(self, name: str) -> str:
         """The location of the table with this name; a relative warehouse starts at the working directory."""

@@ -13,6 +13,7 @@ from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_jobs import ServiceTable, batch_job, job_of
 from pyhudi_dagster.service_policy import PerTableJob, ServicePolicy, ServiceRunner, SharedSession
 from pyhudi_dagster.service_sensor import Clock, schedules_of, service_sensor, utc_now
+from pyhudi_dagster.settings import refuse_no_count
 
 HudiAssets = Sequence[dg.AssetsDefinition | dg.AssetSpec]
 
@@ -55,9 +56,13 @@ def build_hudi_services(
     """
     views = views_of_tables(assets, "build_hudi_services")
     tables = [ServiceTable(info, views.get(info.table)) for info in tables_of(assets, "build_hudi_services")]
+    for table in tables:
+        lake.refuse_unfit(table.info.key.to_user_string(), table.info.settings)
     policy, how = policy or ServicePolicy(), runner or SharedSession()
-    if not isinstance(how, SharedSession | PerTableJob) or (isinstance(how, SharedSession) and how.batch < 1):
+    if not isinstance(how, SharedSession | PerTableJob):
         raise definition_error(f"runner={how!r} cannot run services", "Pass SharedSession(batch=50) or PerTableJob().")
+    if isinstance(how, SharedSession):
+        refuse_no_count(f"runner={how!r} cannot run services, it has batch", how.batch)
     jobs = [job_of(table, policy, how) for table in tables]
     shared = batch_job(lake, tables, policy, how)
     schedules = [

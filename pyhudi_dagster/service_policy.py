@@ -8,7 +8,7 @@ from datetime import datetime, time
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.settings import names
+from pyhudi_dagster.settings import names, refuse_no_count
 
 TICK_SECONDS = 40
 """A tick of a sensor ends after this time, before Dagster ends it at 60 seconds; the next one continues with the tables that waited longest."""
@@ -66,10 +66,12 @@ class ServicePolicy:
             ) from error
         for text in names(self.quiet_hours):
             _hours(text)
-        for figure in ("max_minutes", "interval_seconds", "again_minutes"):
-            number = getattr(self, figure)
-            if number is not None and (not isinstance(number, int) or number < 1):
-                raise definition_error(f"ServicePolicy has {figure}={number!r}", "Pass a whole number from 1 on.")
+        for figure in ("interval_seconds", "again_minutes"):
+            refuse_no_count(f"ServicePolicy has {figure}", getattr(self, figure))
+        if self.max_minutes is not None:
+            refuse_no_count("ServicePolicy has max_minutes", self.max_minutes)
+        if not isinstance(self.priority, int) or isinstance(self.priority, bool):
+            raise definition_error(f"ServicePolicy has priority={self.priority!r}", "Pass a whole number such as -5.")
 
     def quiet_at(self, now: datetime) -> str:
         """The quiet hours that a moment (with a time zone) is in, as text; empty outside."""
@@ -88,7 +90,7 @@ def _hours(text: str) -> tuple[time, time]:
         found = time.fromisoformat(begin.strip()), time.fromisoformat(end.strip())
     except ValueError as error:
         raise _bad_hours(text) from error
-    if found[0] == found[1]:
+    if found[0] == found[1] or any(each.tzinfo for each in found):
         raise _bad_hours(text)
     return found
 

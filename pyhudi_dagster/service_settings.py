@@ -198,7 +198,7 @@ class _Checked:
         return _KNOWN.get(name, _Known(""))
 
     def _refuse_unfit(self, name: str, trigger: Trigger) -> None:
-        if name in ("compaction", "log_compaction") and self.settings.table_type.lower() != "merge_on_read":
+        if name in ("compaction", "log_compaction") and self.settings.kind != "merge_on_read":
             self._refuse(
                 f"services={name}, but its table is {self.settings.table_type}, which has no log files",
                 f"Set table_type='merge_on_read', or leave {name} out.",
@@ -259,5 +259,5 @@ def refuse_bad_cron(what: str, cron: str, timezone: str) -> None:
     except dg.DagsterInvalidDefinitionError as error:
         raise definition_error(
             f"{what} has the cron expression {cron!r} in the time zone {timezone!r}, which Dagster refuses: {error}",
-            "Pass an expression such as OnCron('0 3 * * *', timezone='Europe/Berlin').",
+            "Write it as '0 3 * * *' (minute, hour, day, month, day of the week), in a zone such as 'Europe/Berlin'.",
         ) from error

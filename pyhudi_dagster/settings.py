@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
+import pyarrow as pa
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import ConfigError
 from pyhudi_dagster.errors import definition_error
 
 Operation = Literal[
     "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete", "delete_partitions"
 ]
 OPERATIONS: tuple[str, ...] = get_args(Operation)
+_SHORT = {"cow": "copy_on_write", "mor": "merge_on_read"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,35 @@ class TableSettings:
         """The same settings with further options, which override those of the same name."""
         return replace(self, options={**self.options, **options})
 
+    @property
+    def kind(self) -> str:
+        """The table type by its long name: ``mor`` is ``merge_on_read``."""
+        word = str(self.table_type).strip().lower()
+        return _SHORT.get(word, word)
+
+    def refuse_unfit(self, asset: str) -> None:
+        """Raise `InvalidOptionError` for settings with which no table could be created, and name the asset."""
+        if self.kind not in _SHORT.values():
+            raise definition_error(
+                f"The asset {asset} has table_type={self.table_type!r}, which is unknown",
+                "Use 'copy_on_write' or 'merge_on_read'.",
+            )
+        try:
+            hudi.refuse_unfit_options(self.options)
+        except ConfigError as error:
+            raise definition_error(f"The asset {asset} has unfit options: {error.message}", error.hint or "") from error
+        if isinstance(self.schema, pa.Schema):
+            self._refuse_absent(asset, self.schema.names)
+
+    def _refuse_absent(self, asset: str, columns: Sequence[str]) -> None:
+        for argument in ("record_key", "partition_by", "ordering"):
+            absent = [name for name in names(getattr(self, argument)) if name not in columns]
+            if absent:
+                raise definition_error(
+                    f"The asset {asset} has {argument}={absent}, which its schema does not have",
+                    f"The schema has {', '.join(columns)}.",
+                )
+
 
 @dataclass(frozen=True, slots=True)
 class HudiWrite:
@@ -43,10 +77,12 @@ class HudiWrite:
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-def checked_operation(operation: str) -> Operation:
+def checked_operation(operation: str, whose: str = "The write") -> Operation:
     """Return the operation if it exists."""
     if operation not in OPERATIONS:
-        raise definition_error(f"{operation!r} is not an operation", f"Use one of {', '.join(OPERATIONS)}.")
+        raise definition_error(
+            f"{whose} has operation={operation!r}, which does not exist", f"Use one of {', '.join(OPERATIONS)}."
+        )
     return cast("Operation", operation)
 
 
@@ -55,3 +91,9 @@ def names(columns: str | Sequence[str] | None) -> tuple[str, ...]:
     if columns is None:
         return ()
     return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def refuse_no_count(what: str, number: object) -> None:
+    """Raise `InvalidOptionError` unless it is a whole number from 1 on."""
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise definition_error(f"{what}={number!r}", "Pass a whole number from 1 on.")

@@ -9,7 +9,6 @@ import pyhudi_core as hudi
 from pyhudi_dagster.errors import TableMismatchError
 from pyhudi_dagster.settings import TableSettings, names
 
-_TYPES = {"cow": "copy_on_write", "mor": "merge_on_read"}
 _BY_VALUE = "folders named by the values of the columns"
 _PLAIN_GENERATORS = ("SIMPLE", "COMPLEX", "CUSTOM", "NON_PARTITION")
 
@@ -31,12 +30,11 @@ def refuse_mismatch(table: hudi.HudiTable, settings: TableSettings) -> None:
 def differences(table: hudi.HudiTable, settings: TableSettings) -> Iterator[tuple[str, str, str]]:
     """The differences: the name of the setting, its value in the asset, its value in the table."""
     config = table.config
-    wanted = settings.table_type.strip().lower()
     compared = (
         ("record key", ", ".join(settings.record_key), ", ".join(config.record_key_fields)),
         ("partition columns", ", ".join(settings.partition_by), ", ".join(config.partition_fields)),
         ("ordering", ", ".join(names(settings.ordering)), ", ".join(config.ordering_fields)),
-        ("table type", _TYPES.get(wanted, wanted), config.table_type.value.lower()),
+        ("table type", settings.kind, config.table_type.value.lower()),
         ("key generator", _BY_VALUE, _key_generator(config)),
     )
     return ((what, asset, has) for what, asset, has in compared if asset != has)

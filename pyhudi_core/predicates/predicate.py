@@ -63,6 +63,13 @@ class Predicate:
         check_expression(expression, schema)
         return cls(expression, schema, tree)
 
+    @staticmethod
+    def refuse_syntax(text: str) -> None:
+        """Raise `PredicateError` if SQL text cannot be parsed; its columns and types are not looked at."""
+        from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (see `of_sql`)
+
+        parse_sql(text)
+
     @property
     def columns(self) -> frozenset[str] | None:
         """The top-level columns that the condition reads, in the schema's spelling; None if they are not known."""

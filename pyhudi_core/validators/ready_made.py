@@ -54,6 +54,13 @@ def row_count(at_least: int | None = None, at_most: int | None = None, *, unchan
     """The table has so many rows after the commit; with ``unchanged``, as many as before it."""
     if at_least is None and at_most is None and not unchanged:
         raise InvalidOptionError("row_count needs a bound", hint="For example row_count(at_least=1).")
+    for side, bound in (("at_least", at_least), ("at_most", at_most)):
+        if bound is not None and (not isinstance(bound, int) or isinstance(bound, bool) or bound < 0):
+            raise InvalidOptionError(f"row_count has {side}={bound!r}", hint="Give a whole number from 0 on.")
+    if at_least is not None and at_most is not None and at_least > at_most:
+        raise InvalidOptionError(
+            f"row_count has at_least={at_least} above at_most={at_most}", hint="No table could pass it."
+        )
     return RowCount(at_least, at_most, unchanged)
 
 
@@ -123,6 +130,11 @@ class Holds:
     def refuse_unfit(self, schema: pa.Schema) -> None:
         """Raise `PredicateError` if the condition does not fit the columns."""
         Predicate.of(self.condition, with_meta_fields(schema))
+
+    def refuse_unreadable(self) -> None:
+        """Raise `PredicateError` if the condition is no SQL, before any schema is known."""
+        if isinstance(self.condition, str):
+            Predicate.refuse_syntax(self.condition)
 
     def __call__(self, candidate: Candidate) -> str:
         """What is wrong; empty if nothing."""

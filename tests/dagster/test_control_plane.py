@@ -56,4 +56,4 @@ def test_a_warehouse_in_a_home_folder_is_refused_by_name_and_not_made_below_the_
     from pyhudi_dagster import HudiLakeResource
 
     with pytest.raises(ConfigError, match="begins with '~'"):
-        HudiLakeResource(warehouse="~/lake").table("orders")
+        HudiLakeResource(warehouse="~/lake")

@@ -41,6 +41,7 @@ ORDERS = {
     "pre_commit": {"not_null": ["id"], "holds": ["id > 0"]},
     "read_optimized": True,
 }
+TOTALS = {"key": "sales/totals", "python": "tables.py:totals", "record_key": ["day"]}
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "dagster_component"
 WEB = {"key": "web/events", "partitions": {"type": "static", "column": "site", "values": ["a", "b"]}}
 
@@ -129,6 +130,12 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         ({"services": {"compaction": {"every_commits": 2, "cron": "0 3 * * *"}}}, "does not say when"),
         ({"services": {"compactoin": {"every_commits": 2}}}, "no table service"),
         ({"table_type": "copy_on_write", "read_optimized": False}, "no log files"),
+        ({"partitions": {"type": "daily", "column": "day", "start": "yesterday"}}, "start='yesterday'"),
+        ({"services": {"clustering": {"cron": "never"}}}, "cron expression 'never'"),
+        ({"services": {"cleaning": {"keep_commits": -1}}}, "commits=-1"),
+        ({"pre_commit": {"holds": ["id >"]}}, "holds('id >')"),
+        ({"changes_of": {"context": "sales/ordres"}}, "changes_of=context"),
+        ({"options": {"hoodie.write.lock.provider": "in_process"}}, "excludes only the writers of one process"),
     ],
 )
 def test_what_cannot_work_is_refused_at_load_with_what_to_do(
@@ -136,6 +143,25 @@ def test_what_cannot_work_is_refused_at_load_with_what_to_do(
 ) -> None:
     with pytest.raises(Exception, match="defs.yaml") as refused:
         lake_of(tmp_path, tables=[{**ORDERS, **change}])
+    said = next(str(each) for each in chain_of(refused.value) if isinstance(each, InvalidOptionError))
+    assert words in said
+    assert "sales/orders" in said or "python" in change
+
+
+@pytest.mark.parametrize(
+    ("lake", "words"),
+    [
+        ({"services": {"quiet_hours": ["soon"]}}, "quiet_hours='soon'"),
+        ({"timeline_sensor": {"minimum_interval_seconds": 0}}, "minimum_interval_seconds=0"),
+        ({"checks": ["freshness"]}, "'freshness', which does not exist"),
+        ({"options": {"hoodie.write.lock.provider": "zookeeper"}}, "not supported yet"),
+        ({"tables": [{**TOTALS, "changes_of": {"orders": "sales/ordres"}}]}, "Did you mean sales/orders"),
+    ],
+)
+def test_a_lake_that_cannot_work_is_refused_at_load(tmp_path: Path, lake: dict[str, Any], words: str) -> None:
+    tables = [ORDERS, *lake.pop("tables", [])]
+    with pytest.raises(Exception, match="defs.yaml") as refused:
+        lake_of(tmp_path, tables=tables, **lake)
     assert words in next(str(each) for each in chain_of(refused.value) if isinstance(each, InvalidOptionError))
 
 

@@ -65,7 +65,7 @@ def test_a_direct_call_gives_the_checks_beside_its_result(lake, orders):
         (hudi.not_null("id"), "has pre_commit="),
         (["not_null"], "cannot be called"),
         ([not_all, not_all], "two validators with the name not_all"),
-        ([hudi.not_null("elsewhere")], "an unfit validator in pre_commit"),
+        ([hudi.not_null("elsewhere")], "not_null('elsewhere') in pre_commit, which cannot work"),
     ],
 )
 def test_validators_that_cannot_work_fail_at_load(asset_of, rules, message):

@@ -14,7 +14,14 @@ from support.dagster_services import filled, orders_asset, tick
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_dagster import Changes, HudiPartitions, build_hudi_timeline_sensor, hudi_asset, hudi_external_asset
+from pyhudi_dagster import (
+    Changes,
+    HudiLakeResource,
+    HudiPartitions,
+    build_hudi_timeline_sensor,
+    hudi_asset,
+    hudi_external_asset,
+)
 from pyhudi_dagster.timeline_cursor import Cursor, Position
 from pyhudi_dagster.timeline_view import parsed
 
@@ -171,6 +178,28 @@ def test_two_unreachable_tables_fail_their_checks_once_and_the_third_is_reported
     back = look(lake, instance, *assets, cursor=result.cursor).asset_events
     assert [event.passed for event in back if isinstance(event, dg.AssetCheckEvaluation)] == [True, True]
     assert len([event for event in back if isinstance(event, dg.AssetMaterialization)]) == 2
+
+
+def test_an_object_store_that_cannot_be_reached_is_a_red_check_and_no_dead_sensor(instance):
+    nobody = {
+        "endpoint_url": "http://127.0.0.1:9",
+        "access_key_id": "a",
+        "secret_access_key": "b",
+        "region": "eu-west-1",
+    }
+    away = HudiLakeResource(warehouse="s3://lake", storage_options=nobody)
+    asset = orders_asset(None)
+    first = look(away, instance, asset)
+    (check,) = first.asset_events
+    assert (check.check_name, check.passed, check.metadata["hudi/error"].value) == (
+        "timeline_readable",
+        False,
+        "StorageError",
+    )
+    assert "Check the endpoint" in check.metadata["hudi/hint"].value
+    again = look(away, instance, asset, cursor=first.cursor)
+    assert not again.asset_events
+    assert "could not be reached" in again.skip_message
 
 
 def test_a_tick_of_the_timeline_starts_no_jvm(lake, instance):

@@ -1,0 +1,65 @@
+"""What can be said of options before there is a table: whether they are valid, and whether their lock can exclude the writers of a location.
+
+For programs that only declare tables, such as Dagster's loading of definitions. It reads no storage, and imports no writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.options import TableOptions, WriteOptions, read_options
+from pyhudi_core.storage.paths import parse_location
+
+_OWN_OPTIONS = {
+    "file_system": ("lock.path", "lock.expire_minutes"),
+    "storage_based": ("lock.validity_s", "lock.renew_s"),
+}
+"""The options that only one lock has."""
+_BY_SCHEME = {"file": "file_system", "memory": "in_process"}
+_PROVIDER = "hoodie.write.lock.provider"
+
+
+def refuse_unfit_options(
+    options: Mapping[str, object], *, location: str | None = None, processes: bool = False
+) -> None:
+    """Raise what opening a table with these options would raise, without a table.
+
+    Args:
+        options: keys to values, as for `create_table`.
+        location: where the table will be; then the lock is also checked against its storage.
+        processes: whether several processes write, so that a lock inside one process is not enough.
+
+    Raises:
+        UnknownOptionError: a key is not an option.
+        InvalidOptionError: a value is wrong, two options contradict each other, the location has no storage, or the lock is configured only in
+            part: it has options of another lock, or cannot exclude the writers of this location.
+    """
+    TableOptions.parse(options)
+    WriteOptions.parse(options)
+    if location is not None:
+        _refuse_unfit_lock(options, parse_location(location).scheme, location, processes)
+
+
+def _refuse_unfit_lock(options: Mapping[str, object], scheme: str, location: str, processes: bool) -> None:
+    found = read_options(options)
+    called = {option.attribute: option.key for option in found}
+    given = next((str(value) for option, value in found.items() if option.key == _PROVIDER), None)
+    provider = given or _BY_SCHEME.get(scheme, "storage_based")
+    if provider == "storage_based" and scheme == "file":
+        raise InvalidOptionError(
+            f"{_PROVIDER}=storage_based needs an object store with conditional replacement, and {location} is a folder on a disk",
+            hint=f"Leave {_PROVIDER} out: a disk has the lock file_system.",
+        )
+    if given == "in_process" and processes and scheme != "memory":
+        raise InvalidOptionError(
+            f"{_PROVIDER}=in_process excludes only the writers of one process, and several processes write below {location}",
+            hint=f"Leave {_PROVIDER} out: a disk has the lock file_system, and an object store storage_based.",
+        )
+    for other, attributes in _OWN_OPTIONS.items():
+        unused = [called[attribute] for attribute in attributes if attribute in called]
+        if other != provider and unused:
+            raise InvalidOptionError(
+                f"{', '.join(unused)} belongs to the lock {other}, but {'the lock is' if given else f'the lock of {location} is'} {provider}",
+                hint=f"Remove it, or set {_PROVIDER}={other}.",
+            )

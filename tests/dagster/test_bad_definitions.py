@@ -1,0 +1,185 @@
+"""What cannot work fails when the definitions load; the message names the asset and the option, and says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_dagster import (
+    Changes,
+    Every,
+    HudiCheck,
+    HudiLakeResource,
+    HudiPartitions,
+    Keep,
+    OnCron,
+    ServicePolicy,
+    Services,
+    SharedSession,
+    build_hudi_checks,
+    build_hudi_services,
+    build_hudi_timeline_sensor,
+    checked_definitions,
+    hudi_asset,
+    hudi_external_asset,
+)
+
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("ts", pa.int64())])
+LOCK = "hoodie.write.lock.provider"
+EXPIRE = "hoodie.write.lock.filesystem.expire"
+VALIDITY = "hoodie.write.lock.storage.validity.timeout.secs"
+
+
+def orders_asset(**arguments: Any) -> dg.AssetsDefinition:
+    @hudi_asset(**{"key": ["sales", "orders"], "record_key": "id", "schema": SCHEMA, **arguments})
+    def orders() -> None: ...
+
+    return orders
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option", "fix"),
+    [
+        ({"pre_commit": [hudi.holds("amount >>> 3 and")]}, "pre_commit", "one condition in Spark SQL"),
+        ({"pre_commit": [hudi.holds("a >>> 3 and")], "schema": None}, "pre_commit", "one condition in Spark SQL"),
+        ({"pre_commit": [hudi.holds("amount > 3")]}, "pre_commit", "The columns are"),
+        ({"record_key": "idd"}, "record_key=['idd']", "id, day, ts"),
+        ({"ordering": "tss"}, "ordering=['tss']", "id, day, ts"),
+        ({"partition_by": "dayy"}, "partition_by=['dayy']", "id, day, ts"),
+        ({"table_type": "merge-on-read"}, "table_type='merge-on-read'", "merge_on_read"),
+        ({"operation": "upsrt"}, "operation='upsrt'", "upsert"),
+        ({"options": {"hoodie.compact.inlin": "true"}}, "hoodie.compact.inlin", "hoodie.compact.inline?"),
+        ({"options": {"hoodie.parquet.max.file.size": "-3"}}, "hoodie.parquet.max.file.size=-3", "at least"),
+        ({"options": {LOCK: "org.apache.hudi.client.NoLockProvider"}}, LOCK, "file_system"),
+        ({"services": Services(cleaning=Keep(commits=-1))}, "services=cleaning with commits=-1", "from 1 on"),
+        ({"services": Services(clustering=Every(commits=0))}, "services=clustering with commits=0", "from 1 on"),
+        ({"services": Services(clustering=OnCron("61 * * * *"))}, "'61 * * * *'", "'0 3 * * *'"),
+    ],
+)
+def test_an_asset_that_cannot_work_fails_at_load(arguments, option, fix):
+    with pytest.raises(InvalidOptionError) as refused:
+        orders_asset(**arguments)
+    assert "sales/orders" in refused.value.message
+    assert option in refused.value.message
+    assert fix in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("made", "says", "fix"),
+    [
+        (lambda: HudiPartitions.daily("day", "2026-13-01"), "start='2026-13-01'", "'2026-01-01'"),
+        (lambda: HudiPartitions.hourly("hour", "2026-01-01"), "start='2026-01-01'", "'2026-01-01-00:00'"),
+        (lambda: HudiPartitions.monthly("month", "2026-01-01", timezone="Mars"), "timezone='Mars'", "Europe/Berlin"),
+        (lambda: HudiPartitions.weekly("w", "2026-01-01", end_date="2025-01-01"), "not before its end", "later"),
+        (lambda: HudiPartitions.static("region", []), "values []", "'eu'"),
+        (lambda: ServicePolicy(quiet_hours="25:00-10:00"), "quiet_hours='25:00-10:00'", "08:00-10:00"),
+        (lambda: ServicePolicy(quiet_hours="08:00+01:00-10:00"), "quiet_hours=", "08:00-10:00"),
+        (lambda: ServicePolicy(max_minutes=-1), "max_minutes=-1", "from 1 on"),
+        (lambda: ServicePolicy(priority="low"), "priority='low'", "-5"),
+        (lambda: hudi.row_count(at_least=-1), "at_least=-1", "from 0 on"),
+        (lambda: hudi.row_count(at_least=3, at_most=1), "at_least=3 above at_most=1", "No table"),
+        (
+            lambda: build_hudi_checks([orders_asset()], [HudiCheck("compaction_lag", limit=-1)]),
+            "'compaction_lag' with limit=-1",
+            "from 0 on",
+        ),
+        (lambda: build_hudi_checks([orders_asset()], ["compaction_lag"], cron="99 * * * *"), "'99 * * * *'", "minute"),
+    ],
+)
+def test_what_belongs_to_no_asset_fails_at_load(made, says, fix):
+    with pytest.raises(InvalidOptionError) as refused:
+        made()
+    assert says in refused.value.message
+    assert fix in refused.value.hint
+
+
+@pytest.mark.parametrize("numbers", [{"minimum_interval_seconds": -1}, {"max_events_per_tick": 0}])
+def test_limits_of_a_sensor_fail_at_load(tmp_path, numbers):
+    (name,) = numbers
+    with pytest.raises(InvalidOptionError, match=f"{name}="):
+        build_hudi_timeline_sensor(HudiLakeResource(warehouse=str(tmp_path)), [orders_asset()], **numbers)
+    with pytest.raises(InvalidOptionError, match="batch='3'"):
+        build_hudi_services(
+            HudiLakeResource(warehouse=str(tmp_path)), [orders_asset()], runner=SharedSession(batch="3")
+        )
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "options", "says", "fix"),
+    [
+        ("", {}, "empty warehouse", "s3://bucket/lake"),
+        ("ftp://lake", {}, "unknown scheme 'ftp'", "lake"),
+        ("/lake", {LOCK: "zookeeper"}, f"{LOCK}=zookeeper is not supported yet", "file_system"),
+        ("/lake", {LOCK: "in_process"}, "excludes only the writers of one process", "Leave"),
+        ("/lake", {LOCK: "storage_based"}, "is a folder on a disk", "Leave"),
+        ("s3://lake", {EXPIRE: "5"}, f"{EXPIRE} belongs to the lock file_system", f"{LOCK}=file_system"),
+        ("/lake", {VALIDITY: "600"}, f"{VALIDITY} belongs to the lock storage_based", "Remove it"),
+        ("s3://lake", {VALIDITY: "60"}, "is below ten times", "increase the timeout"),
+    ],
+)
+def test_a_lake_with_a_missing_or_half_configured_lock_does_not_load(warehouse, options, says, fix):
+    with pytest.raises(InvalidOptionError, match="HudiLakeResource") as refused:
+        HudiLakeResource(warehouse=warehouse, options=options)
+    assert says in refused.value.message
+    assert fix in refused.value.hint
+
+
+def test_a_lake_that_the_environment_describes_is_examined_when_its_values_are_known(monkeypatch, tmp_path):
+    lake = HudiLakeResource(warehouse=dg.EnvVar("LAKE"), options={"hoodie.write.lock.wait_time_ms": dg.EnvVar("WAIT")})
+    monkeypatch.setenv("LAKE", str(tmp_path))
+    monkeypatch.setenv("WAIT", "soon")
+
+    @dg.asset
+    def reader(lake: HudiLakeResource) -> None:
+        lake.location("orders")
+
+    with pytest.raises(dg.DagsterResourceFunctionError) as refused:
+        dg.materialize([reader], resources={"lake": lake})
+    assert "must be a whole number, not 'soon'" in str(refused.value.__cause__)
+
+
+def test_the_lock_of_an_asset_has_to_fit_its_lake(tmp_path):
+    lake = HudiLakeResource(warehouse=str(tmp_path))
+    asset = orders_asset(options={LOCK: "in_process"})
+    for build in (
+        lambda: checked_definitions(dg.Definitions(assets=[asset], resources={"lake": lake})),
+        lambda: build_hudi_services(lake, [asset]),
+        lambda: build_hudi_timeline_sensor(lake, [asset]),
+    ):
+        with pytest.raises(InvalidOptionError, match="sales/orders.*in_process excludes only"):
+            build()
+
+
+def test_changes_of_an_asset_that_does_not_exist_fail_at_load_with_the_nearest_name(tmp_path):
+    resources = {"lake": HudiLakeResource(warehouse=str(tmp_path))}
+
+    @hudi_asset(record_key="id", changes_of={"web": "ordres"})
+    def totals(web: Changes) -> None: ...
+
+    @hudi_asset(record_key="id")
+    def orders() -> None: ...
+
+    with pytest.raises(InvalidOptionError, match="totals reads the changes of ordres.*Did you mean orders"):
+        checked_definitions(dg.Definitions(assets=[totals, orders], resources=resources))
+    with pytest.raises(InvalidOptionError, match="hudi_external_asset\\('ordres'\\)"):
+        checked_definitions(dg.Definitions(assets=[totals], resources=resources))
+    declared = dg.Definitions(assets=[totals, hudi_external_asset("ordres")], resources=resources)
+    assert checked_definitions(declared) is declared
+
+
+def test_changes_of_what_is_no_asset_are_refused():
+    with pytest.raises(InvalidOptionError, match="The asset totals has changes_of=3"):
+
+        @hudi_asset(record_key="id", changes_of={"web": 3})
+        def totals(web: Changes) -> None: ...
+
+
+def test_a_short_table_type_is_the_same_as_its_long_name(tmp_path):
+    asset = orders_asset(table_type="mor", services=Services(compaction=Every(commits=2)))
+    lake = HudiLakeResource(warehouse=str(tmp_path))
+    assert build_hudi_services(lake, [asset]).jobs
