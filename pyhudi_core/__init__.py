@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyhudi_core.lake import UpkeepReport as UpkeepReport
     from pyhudi_core.lake import upkeep as upkeep
     from pyhudi_core.lock.fitting import refuse_unfit_options as refuse_unfit_options
+    from pyhudi_core.lock.permit import Permit as Permit
     from pyhudi_core.model.commit import CommitMetadata as CommitMetadata
     from pyhudi_core.model.commit import WriteStat as WriteStat
     from pyhudi_core.model.instant import Action as Action
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
     from pyhudi_core.read.sizes import TableSize as TableSize
     from pyhudi_core.recovering import plan_recovery as plan_recovery
     from pyhudi_core.recovering import recover as recover
+    from pyhudi_core.remote import WriteRequest as WriteRequest
+    from pyhudi_core.remote import commit_for as commit_for
+    from pyhudi_core.remote import open_permit as open_permit
+    from pyhudi_core.remote import schema_text as schema_text
     from pyhudi_core.services.recovery.recovery import RecoveryPlan as RecoveryPlan
     from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.service import ServicePlan as ServicePlan
@@ -85,6 +90,7 @@ _HOMES = {
     "Limits": "doctor",
     "NoCommitAfter": "conflicts.requirement",
     "OperationType": "model.operation",
+    "Permit": "lock.permit",
     "PropertyIs": "conflicts.requirement",
     "RecoveryPlan": "services.recovery.recovery",
     "Rollback": "transaction.requested_rollbacks",
@@ -101,21 +107,25 @@ _HOMES = {
     "UpkeepReport": "lake",
     "UpkeepRules": "services.upkeep",
     "Write": "write.handle",
+    "WriteRequest": "remote",
     "WriteStat": "model.commit",
     "bootstrap": "bootstrapping",
     "check_table": "opening",
+    "commit_for": "remote",
     "commit_with_retries": "write.operations",
     "create_table": "opening",
     "held_transactions": "services.transactions",
     "holds": "validators",
     "in_range": "validators",
     "not_null": "validators",
+    "open_permit": "remote",
     "open_table": "opening",
     "options_for_open": "options",
     "plan_recovery": "recovering",
     "recover": "recovering",
     "refuse_unfit_options": "lock.fitting",
     "row_count": "validators",
+    "schema_text": "remote",
     "service_kinds": "services.registry",
     "transaction_watermark": "services.transactions",
     "transactions": "services.transactions",
@@ -143,6 +153,7 @@ __all__ = [
     "Limits",
     "NoCommitAfter",
     "OperationType",
+    "Permit",
     "PropertyIs",
     "RecoveryPlan",
     "Rollback",
@@ -159,9 +170,11 @@ __all__ = [
     "UpkeepReport",
     "UpkeepRules",
     "Write",
+    "WriteRequest",
     "WriteStat",
     "bootstrap",
     "check_table",
+    "commit_for",
     "commit_with_retries",
     "create_table",
     "errors",
@@ -169,12 +182,14 @@ __all__ = [
     "holds",
     "in_range",
     "not_null",
+    "open_permit",
     "open_table",
     "options_for_open",
     "plan_recovery",
     "recover",
     "refuse_unfit_options",
     "row_count",
+    "schema_text",
     "service_kinds",
     "transaction_watermark",
     "transactions",

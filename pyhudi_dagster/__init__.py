@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyhudi_dagster.partitions import Backfill as Backfill
     from pyhudi_dagster.partitions import HudiPartitions as HudiPartitions
     from pyhudi_dagster.partitions import chunked as chunked
+    from pyhudi_dagster.pipes import HudiPipes as HudiPipes
     from pyhudi_dagster.read_optimized import hudi_read_optimized_asset as hudi_read_optimized_asset
     from pyhudi_dagster.reconciling import Reconciled as Reconciled
     from pyhudi_dagster.reconciling import build_hudi_reconcile as build_hudi_reconcile
@@ -71,6 +72,7 @@ _HOMES = {
     "HudiLakeComponent": "lake_component",
     "HudiLakeResource": "resource",
     "HudiPartitions": "partitions",
+    "HudiPipes": "pipes",
     "HudiTableDefinition": "translator",
     "HudiTranslator": "translator",
     "HudiWrite": "settings",

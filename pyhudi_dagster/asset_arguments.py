@@ -163,7 +163,13 @@ def _upstream(key: dg.AssetKey, given: Any) -> Upstream:
     return Upstream(dg.AssetKey.from_coercible(given))
 
 
+def as_resource(hint: Any) -> Any:
+    """The annotation by which Dagster takes a parameter as a resource, for a Pipes client of any kind."""
+    is_client = inspect.isclass(hint) and issubclass(hint, dg.PipesClient)
+    return dg.ResourceParam[hint] if is_client else hint  # type: ignore[misc]
+
+
 def _is_config_or_resource(hint: Any) -> bool:
     if inspect.isclass(hint):
-        return issubclass(hint, dg.Config | dg.ConfigurableResource | dg.ConfigurableIOManager)
+        return issubclass(hint, dg.Config | dg.ConfigurableResource | dg.ConfigurableIOManager | dg.PipesClient)
     return "resource_param" in getattr(hint, "__metadata__", ())

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import PreCommitError, TableNotFoundError
-from pyhudi_dagster import events, metadata, pre_commit, runner, writer
+from pyhudi_dagster import events, metadata, pipes, pre_commit, runner, writer
 from pyhudi_dagster.annotations import parameter_hints
-from pyhudi_dagster.asset_arguments import AssetArguments, Inputs, asset_spec, inputs_of
+from pyhudi_dagster.asset_arguments import AssetArguments, Inputs, as_resource, asset_spec, inputs_of
 from pyhudi_dagster.dagster_internals import current_context, metadata_of_asset
 from pyhudi_dagster.errors import UpstreamMissingError, definition_error
 from pyhudi_dagster.gaps import acceptance_of
@@ -27,6 +27,7 @@ from pyhudi_dagster.incremental import Changes, Reader, changes_since
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.late_data import report_late
 from pyhudi_dagster.partitions import Backfill, ForeignRows, HudiPartitions
+from pyhudi_dagster.pipes import HudiPipes
 from pyhudi_dagster.pre_commit import Validator
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_settings import Services
@@ -54,13 +55,18 @@ class HudiAsset:
         step = runner.step_of(context, self.info.key)
         rules = self.info.pre_commit
         try:
-            written = runner.run(step, lambda: self._write(context, step, lake, inputs))
+            found: Any = runner.run(step, lambda: self._write(context, step, lake, inputs))
         except dg.Failure as failure:
             if isinstance(failure.__cause__, PreCommitError):
                 yield from pre_commit.answers(self.info.key, rules, failure.__cause__)
             raise
+        written, remote = found, pipes.NOTHING
+        if isinstance(found, HudiPipes):
+            remote = pipes.run(context, step, lake, self.info, found)
+            written = remote.written
+        yield from remote.checks
         if written is not None and not written.is_empty:
-            yield self._report(context, step, written)
+            yield self._report(context, step, written, remote.metadata)
             # Not as a part of the result: in a direct call Dagster would not find them there.
             yield from pre_commit.passed(self.info.key, rules, "Asked before the commit.")
             return
@@ -86,7 +92,7 @@ class HudiAsset:
 
     def _write(
         self, context: dg.AssetExecutionContext, step: runner.Step, lake: HudiLakeResource, inputs: dict[str, Any]
-    ) -> writer.Written | None:
+    ) -> writer.Written | HudiPipes | None:
         found = writer.adopted(lake, self.info, step)
         if found is not None:
             return found
@@ -96,6 +102,9 @@ class HudiAsset:
             return writer.unreported(lake, self.info, step)
         arguments = {**inputs, **changes}
         result = self.function(context, **arguments) if self.inputs.takes_context else self.function(**arguments)
+        if isinstance(result, HudiPipes):
+            result.refuse_unfit(self.info, incremental=bool(changes))
+            return result
         request = result if isinstance(result, HudiWrite) else HudiWrite(result, self.info.operation)
         checked_operation(request.operation)
         return writer.write(lake, self.info, request, step, tuple(changes.values()))
@@ -119,7 +128,7 @@ class HudiAsset:
         return info.table if info is not None else table_name(upstream.key)
 
     def _report(
-        self, context: dg.AssetExecutionContext, step: runner.Step, written: writer.Written
+        self, context: dg.AssetExecutionContext, step: runner.Step, written: writer.Written, told: Mapping[str, Any]
     ) -> dg.MaterializeResult[Any]:
         key = self.info.key
         entries: Mapping[str, Any] = {}
@@ -131,7 +140,7 @@ class HudiAsset:
         report_late(self.info, written, step, context.log_event)
         return dg.MaterializeResult(
             asset_key=key,
-            metadata=said.entries if step.run is not None else {**entries, **said.entries},
+            metadata={**told, **(said.entries if step.run is not None else {**entries, **said.entries})},
             data_version=dg.DataVersion(written.commit.completion_time),
             tags=events.event_tags(written.commit),
         )
@@ -307,7 +316,7 @@ def _compute(asset: HudiAsset) -> Callable[..., Iterator[Results]]:
     own = inspect.signature(asset.function)
     hints = parameter_hints(asset.function)
     kept = [
-        parameter.replace(annotation=hints.get(name, parameter.annotation), kind=_ORDINARY)
+        parameter.replace(annotation=as_resource(hints.get(name, parameter.annotation)), kind=_ORDINARY)
         for name, parameter in own.parameters.items()
         if name != "context" and name not in asset.inputs.changes and name != asset.info.lake
     ]

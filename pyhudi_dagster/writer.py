@@ -225,6 +225,13 @@ def _foreign(info: HudiAssetInfo, step: Step, paths: frozenset[str]) -> tuple[Va
     return tuple(sorted(touched - allowed))
 
 
+def refuse_foreign(table: hudi.HudiTable, info: HudiAssetInfo, step: Step, paths: frozenset[str]) -> None:
+    """Raise `ForeignRowsError` if the paths of a commit are outside the step's partitions and its asset does not allow that."""
+    foreign = _foreign(info, step, paths)
+    if foreign and info.on_foreign_rows == "fail":
+        raise _foreign_error(table, info, step, foreign)
+
+
 def _foreign_error(
     table: hudi.HudiTable, info: HudiAssetInfo, step: Step, foreign: Sequence[Value]
 ) -> ForeignRowsError:
