@@ -17,6 +17,8 @@ PYTHON = str(Path(".venv") / "bin" / "python")
 KINDS_OF_CRASHES = ("disk", "disk_with_its_lock", "object_store", "object_store_with_its_lock")
 """The kinds of tables in tests/reliability/test_crashes.py; each is a separate part."""
 IN_MANY_STATES = ("tests/interop/test_tables_left_behind.py", "tests/interop/test_hudi_continues_our_tables.py")
+_SOME_SLOW = re.compile(r"pytest\.mark\.slow|\bone_in\(")
+"""Decorators that make some cases of a test slow."""
 OWN_PARTS = ("test_crashes.py", "test_eleven_rows.py", "test_every_order.py", "test_two_processes.py")
 
 
@@ -138,7 +140,7 @@ def _tests(body: list[ast.stmt], path: str, prefix: str, slow: bool) -> Iterator
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             always = slow or _is_slow(node.decorator_list)
             yield Test(path, prefix + node.name, always)
-            if not always and "pytest.mark.slow" in ast.unparse(ast.Module([*map(ast.Expr, node.decorator_list)], [])):
+            if not always and _SOME_SLOW.search(ast.unparse(ast.Module([*map(ast.Expr, node.decorator_list)], []))):
                 yield Test(path, prefix + node.name, True)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from support.samples import is_left_to_the_night
 
 pytest.register_assert_rewrite("pyhudi_core.testing.lock_kit", "pyhudi_core.testing.storage_kit")
 
@@ -37,9 +38,15 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` is applied
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Slow tests have a limit of their own, unless they name one. The processes of `make test` take the longest files first."""
+    """Cases that the quick suite leaves out become slow (`tests/support/samples.py`); slow tests have a limit of their own, unless they name one.
+
+    The processes of `make test` take the longest files first.
+    """
     for item in items:
+        if is_left_to_the_night(item):
+            item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_TEST_S))
         if item.get_closest_marker("spark") and not _needs_spark(item.nodeid):

@@ -98,6 +98,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cron", ["0 * * * *", "0 */6 * * *"])
 @pytest.mark.parametrize("columns", ["at", ["day", "hour"]])
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
@@ -167,6 +168,7 @@ def multi(time):
     return dg.MultiPartitionsDefinition({"region": dg.StaticPartitionsDefinition(["eu", "us"]), "at": time})
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cron", ["0 * * * *", "0 */6 * * *", "0 0 * * *", "0 0 1 * *"])
 @pytest.mark.parametrize("columns", [("at", "region"), ("region", "at"), ("day", "region"), {"region": "r", "at": "t"}])
 def test_time_windows_in_multi_partitions_work(cron, columns):

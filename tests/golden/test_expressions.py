@@ -34,6 +34,7 @@ def opened(location: str, zone: str) -> hudi.HudiTable:
     return hudi.open_table(location, options={"pyhudi.expression.index.timezone": zone})
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("I8")
 @pytest.mark.parametrize("zone", ["unknown", "utc"])
 @pytest.mark.parametrize("where", CONDITIONS)

@@ -19,6 +19,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: unpack(name, root / Path(name)) for name in sorted({query.table for query in QUERIES})}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("D2", "D3", "D5", "D7", "E9", "J1", "J2", "J5", "J6", "L8", "L9", "E10", "Q3", "M1")
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_a_table_of_hudi_reads_as_hudi_reads_it(unpacked: dict[str, str], query: Query) -> None:
@@ -46,9 +47,9 @@ ACTIONS = [
 @pytest.mark.row("B6")
 @pytest.mark.parametrize("action", [*ACTIONS, "rollback", "savepoint"])
 def test_every_action_of_the_timeline_is_in_a_table_that_is_read(unpacked: dict[str, str], action: str) -> None:
+    """One table is enough here: the doctor reads all of them (tests/unit/doctor/test_doctor.py)."""
     tables = [folder for folder in unpacked.values() if any(Path(folder, ".hoodie").rglob(f"timeline/*.{action}*"))]
     assert tables
-    for folder in tables:
-        table = hudi.open_table(folder)
-        assert len(table.timeline.completed)
-        assert not table.check(keys=False).errors
+    table = hudi.open_table(tables[0])
+    assert len(table.timeline.completed)
+    assert not table.check(keys=False).errors

@@ -13,6 +13,7 @@ from pyhudi_core.errors import SnapshotExpiredError
 COPY_ON_WRITE = sorted(str(path.relative_to(FIXTURES)) for path in FIXTURES.glob("hudi-*/cow_*"))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", COPY_ON_WRITE)
 def test_a_table_of_hudi_has_as_many_rows_as_it_says_at_every_commit(name: str, tmp_path: Path) -> None:
     table = hudi.open_table(unpack(name, tmp_path))

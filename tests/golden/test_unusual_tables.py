@@ -32,6 +32,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> hudi.HudiTable:
     return hudi.open_table(unpack(f"hudi-1.0.2/{request.param}", tmp_path))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("table", TABLES, indirect=True)
 def test_no_condition_loses_a_row_at_any_time(table: hudi.HudiTable) -> None:
     for time in (None, *table.timeline.commits[-6::-5]):

@@ -57,6 +57,7 @@ CASES: dict[str, tuple[pa.Table, type[DataError], list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("case", CASES)
 def test_bad_data_is_an_error_and_the_disk_stays_as_it_was(location: str, case: str, operation: str) -> None:

@@ -98,6 +98,7 @@ def use(data: bytes, how: str) -> None:
         len(part)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("make", [same_block, fan_of_levels, many_entries, many_metas])
 @pytest.mark.parametrize("how", ["scan", "keys", "prefixes"])
 def test_a_file_that_unfolds_is_refused_within_bounds(make, how: str) -> None:

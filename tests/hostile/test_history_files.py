@@ -87,6 +87,7 @@ def archived(location: str) -> Archived:
     return Archived(location)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "pointer", [b"", b"-1", b"0x1", b"\0\0\0", b"9" * 400, b"1\n2", "\u0661".encode(), b"1", b" 2 \n"]
 )
@@ -133,6 +134,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_manifest_that_names_a_foreign_or_missing_file_is_not_believed(
     archived: Archived, tmp_path: Path, name: str
@@ -175,6 +177,7 @@ def test_levels_that_overlap_give_every_instant_once(archived: Archived) -> None
     assert [str(table.commit_status(c.token)) for c in archived.commits] == ["committed"] * len(archived.commits)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("damage", ["empty", "cut", "garbage", "footer", "folder", "other"])
 def test_a_damaged_data_file_is_an_error_for_those_who_need_it(archived: Archived, damage: str) -> None:
     path = archived.data[0]

@@ -125,6 +125,7 @@ def _put(table: hudi.HudiTable, instant: Instant, body: bytes) -> None:
     Path(table.location, ".hoodie/timeline", instant.file_name()).write_bytes(body)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("pattern", HOSTILE)
 @pytest.mark.parametrize("field", ["path", "partition", "replaced"])
 def test_a_commit_that_names_files_elsewhere_is_not_followed(
@@ -187,6 +188,7 @@ def test_markers_that_name_files_elsewhere_delete_nothing_there(location: str, b
     )
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("target", ["{time}", "../../outside/secret", ""])
 @pytest.mark.parametrize("pattern", HOSTILE[:4])
 def test_a_rollback_plan_of_a_dead_process_deletes_nothing_elsewhere(
@@ -247,6 +249,7 @@ def test_plans_of_services_that_name_files_elsewhere_are_not_followed(
     assert rows(hudi.open_table(location), "id", "price") == [(1, 2.0)]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("field", ["path", "staged", "inflight"])
 @pytest.mark.parametrize("pattern", HOSTILE)
 def test_a_commit_record_that_names_files_elsewhere_creates_nothing_there(

@@ -125,6 +125,7 @@ def every_order(world: Callable[[], CounterWorld], actors: list[Callable], check
     explore_randomly(world, actors, check, Bounds(schedules=5 * FACTOR), seed=1).assert_clean()
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("B9")
 @pytest.mark.parametrize("profile", [Profile.LOCAL_POSIX, Profile.S3])
 def test_upsert_and_archival_in_any_order_lose_nothing(profile: Profile) -> None:
@@ -156,6 +157,7 @@ def test_two_archivals_on_an_object_store_forget_nothing() -> None:
     explore_randomly(world, [archiver, archiver], and_the_next_run_finishes, bounds, seed=4).assert_clean()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("profile", [Profile.LOCAL_POSIX, Profile.S3])
 def test_a_crash_at_every_step_of_archival_leaves_a_table_that_the_next_run_finishes(profile: Profile) -> None:
     report = run(lambda: world_with_history(profile), [archiver], Bounds(crashes=1), and_the_next_run_finishes)
@@ -166,6 +168,7 @@ def test_a_crash_at_every_step_of_archival_leaves_a_table_that_the_next_run_fini
     assert any(verb == "delete" and "/timeline/" in name for verb, name in report.crash_points)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("bounds", [Bounds(crashes=1), Bounds(faults={"torn_temporary": 1})], ids=["crash", "torn"])
 def test_the_first_archival_of_a_table_may_crash_anywhere_too(bounds: Bounds) -> None:
     assert run(world_with_commits, [archiver], bounds, and_the_next_run_finishes).exhausted
@@ -174,6 +177,7 @@ def test_the_first_archival_of_a_table_may_crash_anywhere_too(bounds: Bounds) ->
 LOST = [(profile, fault) for profile in (Profile.LOCAL_POSIX, Profile.S3) for fault in ("lost_ack", "unknown")]
 
 
+@pytest.mark.one_in(3, first=1)
 @pytest.mark.parametrize(
     ("profile", "fault"), [*LOST, (Profile.S3, "false_precondition"), (Profile.LOCAL_POSIX, "fail_before")]
 )

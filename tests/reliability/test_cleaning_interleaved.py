@@ -118,6 +118,7 @@ def beside(name: str, bounds: Bounds, by_chance: int) -> None:
     in_many_orders(name, _setup(kind, planned, False), (act, other), check, bounds, by_chance)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("L1", "K6")
 @pytest.mark.parametrize("name", BESIDE)
 def test_a_clean_beside_another_process(name: str) -> None:

@@ -156,6 +156,7 @@ def the_tables_agree(world: CounterWorld, history: History) -> None:
     assert not [info.path for info in context.root.list(f"{layout.STAGED}/") if info.path.endswith(SUFFIX)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("K8")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_both_tables_or_none_have_the_commit_after_a_crash_at_any_call(profile: Profile) -> None:

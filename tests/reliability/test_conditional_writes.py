@@ -62,6 +62,7 @@ def test_put_412_first_try_is_loss(place: Place) -> None:
     assert (place.storage.get("once"), place.storage.get("record")) == (b"theirs", b"theirs")
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("O9")
 def test_a_decision_that_lost_is_taken_again_from_the_state_of_the_winner(place: Place) -> None:
     """The other writer decides between this one's look at the record and its swap: no lock holds it back here."""
@@ -81,6 +82,7 @@ def test_a_decision_that_lost_is_taken_again_from_the_state_of_the_winner(place:
         assert commit.retries == (expected is not NEW), "planned anew only where the two touched one file group"
 
 
+@pytest.mark.one_in(2)
 def test_put_409_retries_and_does_not_count_as_conflict(place: Place) -> None:
     table = place.make()
     table.upsert(BEFORE)
@@ -271,6 +273,7 @@ def test_a_listing_that_does_not_show_the_record_that_was_just_written_loses_no_
     assert real_table.rows_of(world.table()) == ((1, "a", 2.0),)
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("T8")
 @pytest.mark.parametrize("depth", [3, 14, 40])
 def test_stale_list_of_data_files_never_loses_a_commit(depth: int) -> None:

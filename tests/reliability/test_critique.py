@@ -187,6 +187,7 @@ def test_locking_is_on_by_default(location: str, monkeypatch: pytest.MonkeyPatch
         hudi.open_table(location, options={"hoodie.write.lock.provider": "none"})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("R14")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_check_happens_under_the_lock(profile: Profile) -> None:

@@ -97,6 +97,7 @@ def the_index_names_every_commit_once(world: CounterWorld, history: History) -> 
     assert set(acknowledged) <= set(commits)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("K8")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_replacement_and_its_commit_stand_together_in_every_explored_order_and_crash(profile: Profile) -> None:
@@ -197,6 +198,7 @@ def rows_show_and_nothing_was_undone(world: CounterWorld, history: History) -> N
         assert found.get("another") == "one", "a later change was undone"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("K8", "A8")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_no_row_shows_while_a_metadata_table_is_trusted_that_does_not_know_it(profile: Profile) -> None:
@@ -208,6 +210,7 @@ def test_no_row_shows_while_a_metadata_table_is_trusted_that_does_not_know_it(pr
     assert report.exhausted
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.slow
 @pytest.mark.row("K8", "A8")
 @pytest.mark.parametrize("profile", PROFILES)
@@ -219,6 +222,7 @@ def test_no_row_shows_while_two_writers_take_the_metadata_table_off_the_list(pro
     assert report.exhausted
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("K8", "A8")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_taking_the_metadata_table_off_the_list_undoes_no_other_change(profile: Profile) -> None:

@@ -97,6 +97,7 @@ def calls_of(profile: Profile, work: Callable[[Writer], None], commits: int) -> 
     return scene.writer.calls, len(scene.doctor.calls)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX], ids=lambda profile: profile.value)
 @pytest.mark.parametrize("work", [upsert, first_rows_of_a_partition, delete_partitions, rollback])
 def test_a_writer_at_work_is_no_alarm_wherever_it_stands(profile: Profile, work: Callable[[Writer], None]) -> None:

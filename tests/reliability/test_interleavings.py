@@ -191,6 +191,7 @@ def nothing_is_left_of_the_dead(world: KvWorld, history: History) -> None:
     assert not world.sim.storage.list(".hoodie/.heartbeat/")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("K11")
 @pytest.mark.row("R9")
 @pytest.mark.parametrize("death", DEATHS)

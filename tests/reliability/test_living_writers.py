@@ -118,6 +118,7 @@ def test_a_writer_that_died_is_rolled_back_whatever_the_clocks_say(profile: Prof
         assert not table.timeline.pending.instants
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("O9")
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.value)
 def test_rollback_of_completed_instant_impossible(profile: Profile) -> None:

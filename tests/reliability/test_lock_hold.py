@@ -53,6 +53,7 @@ def _kind(path: str) -> str:
     return "data"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
 def test_what_is_done_under_the_lock_does_not_grow_with_history_or_files(profile: Profile) -> None:
     """Call for call the same for a table with few commits and few files, with a long history, and with many files; no data file is touched."""

@@ -34,6 +34,7 @@ from pyhudi_core.lock import StorageBasedLockProvider
 from pyhudi_core.testing import Bounds, Fault, History, Profile, explore
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("K13")
 @pytest.mark.parametrize("how", ["412_after", "lost_ack"])
 def test_put_412_after_success_completed_instant_reads_back(place: Place, how: Any) -> None:
@@ -46,6 +47,7 @@ def test_put_412_after_success_completed_instant_reads_back(place: Place, how: A
     assert table.commit_status(commit.token) is hudi.CommitStatus.COMMITTED
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("K13")
 @pytest.mark.parametrize("how", ["412_after", "lost_ack"])
 def test_put_412_after_success_decision_reads_back(place: Place, how: Any) -> None:
@@ -56,6 +58,7 @@ def test_put_412_after_success_decision_reads_back(place: Place, how: Any) -> No
     assert (rows(table, "id", "price"), completed(table)) == (NEW, 2)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.row("K13")
 @pytest.mark.parametrize("name", ["*.replacecommit.requested", "*.replacecommit.inflight", ".hoodie/.heartbeat/*"])
 def test_put_412_after_success_requested_instant(place: Place, name: str) -> None:
@@ -138,6 +141,7 @@ def test_put_412_after_success_lock_unlock(place: Place, how: Any) -> None:
 # --- every answer
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("K13", "U4")
 @pytest.mark.parametrize("fault", [Fault.LOST_ACK, Fault.FALSE_PRECONDITION], ids=lambda fault: fault.value)
 @pytest.mark.parametrize("profile", SIMULATED, ids=lambda profile: profile.value)

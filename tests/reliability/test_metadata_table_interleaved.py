@@ -74,6 +74,7 @@ PAIRS: dict[str, tuple[Callable[[HudiTable], object], Callable[[HudiTable], obje
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("K8", "P10")
 @pytest.mark.parametrize("pair", PAIRS)
 def test_the_metadata_table_is_true_after_two_writers(pair: str) -> None:

@@ -87,6 +87,7 @@ def test_no_livelock_with_jitter(jitter: bool) -> None:
     assert len(set(beats[-4:])) == 1, "from here on every attempt is the same, so it would lose for ever"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("T7")
 @pytest.mark.parametrize("reserves", [True, False])
 def test_long_writer_eventually_wins(reserves: bool) -> None:
@@ -171,6 +172,7 @@ def test_disjoint_file_groups_never_conflict(profile: Profile) -> None:
 # --- listings
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("T8", "L7")
 @pytest.mark.parametrize("faulty", ["timeline", "heartbeat", "part=a", "commit_record", ".temp"])
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])

@@ -52,6 +52,7 @@ class Asleep:
         return self._greenlet.switch()
 
 
+@pytest.mark.one_in(2)
 @every_profile
 def test_a_rollback_whose_plan_is_published_while_its_reservation_is_swept_is_finished(profile: Profile) -> None:
     """Its process died when the plan was decided and not published. One process finds only the reservation, another publishes the plan."""

@@ -180,6 +180,7 @@ def test_two_executors_of_one_restore_in_far_more_orders(options: dict[str, obje
 # --- zombies
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("O9", "R13")
 @pytest.mark.parametrize("metadata", [False, True], ids=["listing", "metadata table"])
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX], ids=lambda profile: profile.value)

@@ -61,6 +61,7 @@ NOTICED = {
 """Protections that are off, and what the machine says of them; `test_load_bearing` has a scenario for each of all protections."""
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("protection", NOTICED)
 def test_the_machine_notices_a_protection_that_is_off(protection: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind, setup in SETUPS.items():

@@ -143,6 +143,7 @@ def test_a_semi_join_gives_the_same_rows_on_spark(table: hudi.HudiTable, session
         assert sorted(row["id"] for row in scan.to_spark(session).collect()) == ids(scan.to_arrow())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("literally", ["true", "false"])
 def test_texts_mean_the_same_whatever_a_backslash_is_to_the_session(
     table: hudi.HudiTable, spark: Any, literally: str

@@ -81,6 +81,7 @@ def _rows(frame: Any, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in (frame.select(*columns) if columns else frame).collect())
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("query", READ, ids=lambda query: query.name)
 def test_a_table_of_hudi_reads_as_hudi_reads_it(tables: dict[str, hudi.HudiTable], query: Any, session: Any) -> None:
     table = tables[query.table]

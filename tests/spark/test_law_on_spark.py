@@ -13,6 +13,7 @@ from pyhudi_core.engine import spark as engine
 from pyhudi_core.engine.spark_types import to_spark
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("J2", "J6")
 @pytest.mark.parametrize("name", ["double", "two columns"])
 def test_cases_and_random_stories_end_as_on_the_local_engine(

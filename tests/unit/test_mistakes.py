@@ -186,6 +186,7 @@ def test_digits_that_show_a_date_or_a_beginning_are_times(location: str, digits:
 INTERNALS = ["sqlglot", "<class", "FieldRef", "pyarrow.lib", "Traceback", "botocore"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("mistake", [*READS.values(), *WRITES.values()], ids=[*READS, *WRITES])
 def test_a_message_is_in_the_words_of_this_package(location: str, mistake: Mistake) -> None:
     table = make(location)

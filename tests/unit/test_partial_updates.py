@@ -164,6 +164,7 @@ def test_a_partial_update_beside_another_writer_of_the_row_is_a_conflict(table: 
             write.commit()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("J5")
 @pytest.mark.parametrize("ordering", [None, "ts"])
 @pytest.mark.parametrize("block", ["parquet", "avro"])

@@ -53,3 +53,13 @@ def test_tests_run_beside_each_other_or_alone_and_slow_ones_not_at_all(tmp_path:
 )  # fmt: skip
 def test_every_test_has_to_pass_and_there_has_to_be_one(ended: tuple[int, int], status: int) -> None:
     assert runpy.run_path(str(SCRIPT))["verdict"](ended) == status
+
+
+@pytest.mark.one_in(3, first=1)
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("second", [0, 1, 2])
+def test_one_in_so_many_cases_is_quick_and_each_value_is_in_one_of_them(
+    first: int, second: int, request: pytest.FixtureRequest
+) -> None:
+    quick = request.node.get_closest_marker("slow") is None
+    assert quick == ((first, second) in ((1, 0), (0, 2)))

@@ -190,6 +190,7 @@ def _outcome(write: hudi.Write) -> Verdict:
     return Verdict.COMMUTES
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("one", "other"), PAIRS, ids=str)
 def test_what_has_nothing_in_common_commutes(one: OperationType, other: OperationType, location: str) -> None:
     table = _full(make(location))

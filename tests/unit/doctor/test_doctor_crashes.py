@@ -61,6 +61,7 @@ VERBS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("verb", "profile"),
     [*((verb, Profile.LOCAL_POSIX) for verb in VERBS), ("upsert", Profile.S3)],

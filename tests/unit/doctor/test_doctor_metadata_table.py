@@ -92,6 +92,7 @@ def test_a_log_of_it_that_is_gone_leaves_out_files_that_commits_name(indexed: Pa
     assert _about_metadata(report) == ["metadata_file_missing"]
 
 
+@pytest.mark.one_in(2, first=1)
 def test_a_file_of_an_older_slice_that_is_gone_is_a_warning_and_a_newest_one_an_error(indexed: Path) -> None:
     slices = _slices(indexed)
     slices[0].unlink()
@@ -144,6 +145,7 @@ def test_a_partition_without_an_entry_is_found_by_its_files(indexed: Path) -> No
     assert _about_metadata(report) == ["metadata_file_missing"]
 
 
+@pytest.mark.one_in(2)
 def test_a_file_that_no_commit_names_is_an_error_only_where_it_is_listed(indexed: Path) -> None:
     newest = _slices(indexed)[-1]
     leaked = newest.with_name(newest.name.replace(newest.name.split("_")[1], "7-7-7"))
@@ -174,6 +176,7 @@ def _other_partition(entries: dict[str, Entry]) -> None:
     found["partitionName"] = "us" if found["partitionName"] != "us" else "eu"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("change", "word"), [(_forget, "does not know 1 of"), (_move, "elsewhere"), (_other_partition, "elsewhere")])  # fmt: skip
 def test_a_record_index_that_leads_elsewhere_is_an_error(
     indexed: Path, change: Callable[[dict[str, Entry]], None], word: str

@@ -45,6 +45,7 @@ def _wider(stats: dict[str, Any]) -> None:
     stats["maxValue"] = (kind, {"value": 2**40})
 
 
+@pytest.mark.one_in(2)
 def test_bounds_that_hide_rows_are_an_error_that_names_file_and_column(location: str) -> None:
     counts = sorted(hudi.open_table(location).scan(columns=["qty"]).to_arrow()["qty"].drop_null().to_pylist())
     upper = f"qty >= {counts[len(counts) // 2]}"
@@ -57,6 +58,7 @@ def test_bounds_that_hide_rows_are_an_error_that_names_file_and_column(location:
     assert "'qty'" in found.what and str(found.where).endswith(".parquet") and found.area is Area.METADATA_TABLE
 
 
+@pytest.mark.one_in(2)
 def test_wider_bounds_are_no_finding(location: str) -> None:
     _change(location, "ts", _wider)
     report = examine(location)
@@ -64,12 +66,14 @@ def test_wider_bounds_are_no_finding(location: str) -> None:
     assert report.counts["columns compared with statistics"] > 10
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("column", "nulls"), [("label", 0), ("qty", 1000)])
 def test_nulls_and_values_that_are_denied_are_an_error(location: str, column: str, nulls: int) -> None:
     _change(location, column, lambda stats: stats.update(nullCount=nulls, valueCount=max(nulls, stats["valueCount"])))
     assert kinds(examine(location)) == ["metadata_statistics_differ"]
 
 
+@pytest.mark.one_in(2, first=1)
 def test_files_without_statistics_are_no_finding(location: str) -> None:
     _change(location, "ts", lambda stats: stats.update(isDeleted=True))
     assert kinds(examine(location)) == []

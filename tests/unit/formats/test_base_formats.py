@@ -43,6 +43,7 @@ def new_york(tmp_path_factory: pytest.TempPathFactory) -> str:
     return unpack("hudi-1.0.2/cow_orc_base", tmp_path_factory.mktemp("orc") / "t")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.row("E2")
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "zstd"])
 def test_stripes_are_row_groups_that_can_be_read_one_by_one(compression: str) -> None:

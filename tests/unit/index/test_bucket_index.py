@@ -75,6 +75,7 @@ def test_keys_that_hudi_would_take_apart_differently_are_refused(keys: tuple[str
         Hashing(4, keys, keys).of(pa.array([key]))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("I12", "K2")
 @pytest.mark.parametrize("release", ["hudi-1.0.2", "hudi-1.2.0"])
 def test_a_table_of_hudi_is_continued_in_its_buckets(release: str, tmp_path: Path) -> None:

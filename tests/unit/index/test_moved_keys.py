@@ -38,6 +38,7 @@ def stored(table: hudi.HudiTable) -> list[tuple[Any, ...]]:
     return rows(table, *META, "price")
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.row("I10", "I11", "I5")
 @pytest.mark.parametrize(
     ("kind", "index"),
@@ -127,6 +128,7 @@ def test_readers_of_changes_see_a_move_as_a_delete_and_an_insert() -> None:
     assert len(changed) == 2, changed
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("I10", "K2")
 @pytest.mark.parametrize(
     ("kind", "index"), [*((kind, "GLOBAL_BLOOM") for kind in TYPES), *((kind, "RECORD_INDEX") for kind in TYPES)]

@@ -44,6 +44,7 @@ def changed(column: str, change: Callable[[dict[str, Any]], object]) -> Callable
     return run
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("I2", "I3")
 @pytest.mark.parametrize("name", ["hudi-1.0.2/cow_indexed", "hudi-1.2.0/mor_indexed"])
 @pytest.mark.parametrize("counts", [("valueCount",), ("valueCount", "nullCount")])
@@ -90,6 +91,7 @@ def in_milliseconds(location: str, column: str) -> None:
             pq.write_table(replaced, path)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("I2")
 @pytest.mark.parametrize("where", ["at >= '2020-01-01'", "at < '1990-01-01'", "at > '1971-01-01' AND year(at) > 2000"])
 def test_statistics_in_milliseconds_are_not_taken_for_microseconds(tmp_path: Path, where: str) -> None:

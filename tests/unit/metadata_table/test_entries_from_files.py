@@ -54,6 +54,7 @@ def claims(record: merging.Record) -> dict[str, object]:
     return {name: value for name, value in record.items() if not name.startswith("_hoodie_") and value is not None}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("I4")
 def test_bloom_filters_are_those_that_hudi_made(table: hudi.HudiTable) -> None:
     metadata = metadata_of(table)

@@ -33,6 +33,7 @@ def ids(found: hudi.Scan | pa.Table) -> list[str]:
     return sorted(rows.column("id").to_pylist())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("I2", "I3")
 @pytest.mark.parametrize(
     "where", ["ts >= 4", "ts = 1", "qty < 20", "price > 90.0", "label IS NULL", "ts > 100", "label = 'no such'", "id < 'k0001'"]

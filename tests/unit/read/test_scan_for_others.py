@@ -40,6 +40,7 @@ def test_a_scan_can_be_written_to_another_table(table: HudiTable, tmp_path: Path
     assert rows(copy, "id", "price") == rows(table, "id", "price")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("where", [None, "price > 3", "day = 'a'", "price > 100"])
 def test_the_count_is_the_number_of_rows(table: HudiTable, where: str | None) -> None:
     scan = table.scan(where=where)

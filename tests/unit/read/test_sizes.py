@@ -40,6 +40,7 @@ def a_write(table: hudi.HudiTable, chance: random.Random, number: int) -> Any:
     return getattr(table, word)(batch)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_size_is_what_reading_every_row_would_count_also_beyond_the_active_timeline(
     tmp_path: Path, seed: int

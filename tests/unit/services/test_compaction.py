@@ -176,6 +176,7 @@ def test_groups_that_were_replaced_meanwhile_are_left_out(table: hudi.HudiTable)
     assert rows(table, "id") == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("first", [(), ("files", "column_stats"), tuple(GROUPS)], ids=["made", "extended", "rebuilt"])
 def test_a_metadata_table_that_comes_during_a_compaction_is_written_by_it(
     table: hudi.HudiTable, first: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
@@ -237,6 +238,7 @@ def test_a_copy_on_write_table_has_nothing_to_compact(location: str) -> None:
     assert not table.compaction.run()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.row("C5")
 @pytest.mark.parametrize("name", GOLDEN)
 def test_tables_of_hudi_are_compacted(tmp_path: Path, name: str) -> None:

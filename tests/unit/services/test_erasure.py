@@ -77,6 +77,7 @@ def test_no_file_holds_an_erased_key_and_the_report_says_so(table: hudi.HudiTabl
     assert any(path.startswith("day=b/") for path in left.found)
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("U9")
 def test_indexes_that_users_defined_are_made_anew_without_the_keys(table: hudi.HudiTable) -> None:
     table.indexes.create("by_name", ["name"])
@@ -109,6 +110,7 @@ def test_keys_with_signs_that_secondary_indexes_escape_are_found_there(location:
     assert not reopen(table).erasure.verify(keys("other"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("U9")
 def test_the_report_has_the_digest_of_every_file_and_no_key(table: hudi.HudiTable) -> None:
     report = table.erasure.run(keys(SECRET, OTHER, "never-there"))
@@ -125,6 +127,7 @@ def test_the_report_has_the_digest_of_every_file_and_no_key(table: hudi.HudiTabl
     assert hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest() == found["sha256"]
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("U9")
 def test_keys_that_were_deleted_long_ago_are_erased_from_older_slices(table: hudi.HudiTable) -> None:
     table.delete(pa.table({"id": [SECRET], "day": ["a"]}))
@@ -139,6 +142,7 @@ def test_keys_that_were_deleted_long_ago_are_erased_from_older_slices(table: hud
     assert again.instants == ()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("U9")
 @pytest.mark.parametrize("what", ["savepoint", "readers", "pending", "index"])
 def test_who_needs_older_files_refuses_it_by_name(table: hudi.HudiTable, what: str) -> None:
@@ -167,6 +171,7 @@ def test_who_needs_older_files_refuses_it_by_name(table: hudi.HudiTable, what: s
         assert table.erasure.plan(keys("nobody")).refused_by == ()
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("U9")
 def test_what_is_left_is_reported_and_nothing_is_called_proved(table: hudi.HudiTable) -> None:
     # As by a program that put the key into a commit.
@@ -188,6 +193,7 @@ def test_a_gate_that_says_no_erases_nothing(table: hudi.HudiTable) -> None:
     assert contents(table.location) == before
 
 
+@pytest.mark.one_in(2)
 def test_the_gate_is_asked_before_each_step_and_the_last_one_can_be_refused(table: hudi.HudiTable) -> None:
     def pending() -> str:
         return ",".join(str(instant.action) for instant in reopen(table).timeline.pending)

@@ -85,6 +85,7 @@ def test_the_new_log_names_the_blocks_that_it_replaces_and_has_hudis_plan(table:
         assert 5 not in block.headers, "no positions"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("C6", "N4", "J1", "J2")
 @pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())

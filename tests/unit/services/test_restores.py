@@ -68,6 +68,7 @@ def test_the_files_on_the_timeline_are_those_that_hudi_writes(location: str) -> 
     assert len(table.savepoints) == 1
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("C10")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_metadata_table_is_built_again_and_true(location: str, kind: str) -> None:
@@ -210,6 +211,7 @@ def test_a_planned_restore_can_be_taken_back_until_it_is_begun(location: str) ->
     assert table.check().findings
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("C10", "O9")
 @pytest.mark.parametrize("kind", KINDS)
 def test_readers_see_the_old_state_from_the_inflight_file_on_and_another_process_finishes(

@@ -263,6 +263,7 @@ def test_a_sleeper_that_has_slept_already_is_not_the_same_as_one_that_still_slee
     assert seen == {("woken", "put"), ("put", "woken")}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("profile", [Profile.LOCAL_POSIX, Profile.S3])
 def test_an_unbounded_exploration_of_the_real_protocol_completes_runs(profile: Profile) -> None:
     report = explore(

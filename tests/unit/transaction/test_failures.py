@@ -45,6 +45,7 @@ def _writes_of_an_upsert(tmp_path: Path) -> int:
     return len(calls)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("C1")
 @pytest.mark.parametrize("after", [False, True], ids=["refused", "answer_lost"])
 @pytest.mark.parametrize("number", range(1, 32))

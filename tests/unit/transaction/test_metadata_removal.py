@@ -78,6 +78,7 @@ def test_a_write_that_fails_before_its_commit_leaves_the_list_alone(location: st
     assert _properties(location) == listed
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("D1", "D3")
 @pytest.mark.parametrize(
     "name", ["hudi-1.0.2/cow_plain", "hudi-1.2.0/cow_plain", "hudi-1.0.2/cow_rich_types", "hudi-1.2.0/cow_rich_types"]

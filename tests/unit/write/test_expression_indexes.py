@@ -84,6 +84,7 @@ CHANGES: tuple[Callable[[hudi.HudiTable], object], ...] = (
 )
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("I8")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_operation_keeps_expression_indexes_true(kind: str) -> None:

@@ -50,6 +50,7 @@ CHANGES: tuple[Callable[[hudi.HudiTable], hudi.Commit], ...] = (
 """Every way to change a table. A row that is older than the stored one changes nothing."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("I4")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_operation_keeps_the_indexes_true(kind: str) -> None:

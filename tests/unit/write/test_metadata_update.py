@@ -40,6 +40,7 @@ def data_of(table: hudi.HudiTable) -> pa.Table:
     return rows.select([name for name in rows.column_names if not name.startswith("_hoodie_")])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("I1", "I2", "I3", "P10")
 @pytest.mark.parametrize("name", OF_HUDI)
 def test_the_metadata_table_of_hudi_stays_true_under_our_commits(name: str, location: str) -> None:
@@ -92,6 +93,7 @@ def test_a_key_that_is_in_another_partition_is_refused_before_anything_is_publis
     assert_metadata_is_true(indexed)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("I3")
 @pytest.mark.parametrize("form", ["parquet", "avro"])
 def test_rows_in_log_files_are_found_wherever_their_values_are(location: str, form: str) -> None:

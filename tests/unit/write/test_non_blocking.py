@@ -173,6 +173,7 @@ BLIND = {"upsert", "insert", "delete", "compact"}
 """After these an upsert or a delete commits."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("operation", ["upsert", "insert", "delete", "insert_overwrite", "insert_overwrite_table"])
 def test_only_upserts_and_deletes_leave_it_to_the_merge(operation: str, other: str) -> None:

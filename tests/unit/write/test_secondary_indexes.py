@@ -79,6 +79,7 @@ CHANGES: tuple[Callable[[hudi.HudiTable], object], ...] = (
 """Every way to change a table. A row that is older than the stored one changes nothing."""
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("I7")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_operation_keeps_secondary_indexes_true(kind: str) -> None:
@@ -98,6 +99,7 @@ def test_every_operation_keeps_secondary_indexes_true(kind: str) -> None:
     assert {finding.severity for finding in table.check().findings} <= {Severity.INFO}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("I7", "I8")
 @pytest.mark.parametrize("name", ["hudi-1.0.2/cow_indexed", "hudi-1.2.0/mor_indexed"])
 def test_indexes_of_hudi_are_continued(name: str, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ REFUSED: dict[type[WriteState], dict[str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 def test_a_state_refuses_what_does_not_fit_and_allows_the_rest(
