@@ -156,7 +156,7 @@ ROWS: dict[str, dict[str, Row]] = {
         ),
         "I12": Row(
             "Bucket index with Hudi's hash, simple and with consistent hashing",
-            "Numbers of buckets by partition; ranges of consistent hashing are not split or merged here",
+            "Numbers of buckets by partition",
         ),
         "I13": Row("HBASE, INMEMORY and FLINK_STATE indexes are refused with an error that names them"),
         "I14": Row(
@@ -230,8 +230,9 @@ ROWS: dict[str, dict[str, Row]] = {
         "N3": Row("Strategies of compaction"),
         "N4": Row("Log compaction, on demand or after commits", "logs with partial updates; mergers"),
         "N5": Row(
-            "Plans of clustering: by size and partition, sorted by columns or along a curve (Z-order, Hilbert)",
-            "consistent buckets, commit-based and stream-copy plans",
+            "Plans of clustering: by size and partition, single files, by commit, buckets split and merged; sorted by columns or "
+            "along a curve (Z-order, Hilbert)",
+            "row groups copied without decoding (stream copy): such plans are executed by an ordinary rewrite",
         ),
         "N6": Row("Clustering: updates are rejected or allowed; a plan is cancelled, or expires"),
         "N7": Row("Cleaning that keeps the latest commits"),

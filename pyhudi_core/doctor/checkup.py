@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyhudi_core.doctor import (
     commit_record,
     files,
+    hash_ranges,
     history,
     keys,
     leftovers,
@@ -113,6 +114,7 @@ def _examine_rows(exam: Examination, with_keys: bool) -> None:
     snapshot = schema.load(exam)
     if snapshot is None:
         return
+    _run(exam, Area.FILES, lambda: hash_ranges.examine(exam, snapshot))
     schema.examine(exam, snapshot)
     if with_keys:
         _run(exam, Area.KEYS, lambda: keys.examine(exam, snapshot))

@@ -10,6 +10,7 @@ from pyhudi_core.doctor import locks
 from pyhudi_core.doctor.examination import Examination, describe
 from pyhudi_core.doctor.kinds import AT_WORK, Area, Kind, Severity
 from pyhudi_core.errors import CorruptionError, HudiError
+from pyhudi_core.index.hashing_metadata import FOLDER, META
 from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_file_name
 from pyhudi_core.model.safe_path import is_safe
 from pyhudi_core.timeline import properties_file
@@ -163,6 +164,8 @@ def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
             return True
         if path.startswith(f"{layout.executions(intent.requested_time)}/"):
             return True
+        if action is Action.CLUSTERING and path.startswith(f"{FOLDER}/") and name == f"{intent.requested_time}{META}":
+            return True  # new ranges of hashes
     plan = Instant(intent.requested_time, Action.ROLLBACK, State.REQUESTED)
     if intent.action == str(Action.ROLLBACK) and path == f"{folder}/{plan.file_name()}":
         return True

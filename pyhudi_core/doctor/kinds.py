@@ -92,6 +92,8 @@ class Kind(StrEnum):
     PARTITION_WITHOUT_METAFILE = "partition_without_metafile"
     WRITTEN_TO_REPLACED_GROUP = "written_to_replaced_group"
     REPLACED_GROUP_KEPT = "replaced_group_kept"
+    HASH_RANGES_DIFFER = "hash_ranges_differ"
+    HASH_RANGES_LEFT = "hash_ranges_left"
     MARKERS_LEFT = "markers_left"
     TEMPORARY_FILE_LEFT = "temporary_file_left"
     STALE_CHECKSUM = "stale_checksum"
@@ -277,6 +279,16 @@ USUAL: dict[Kind, Usual] = {
         Area.FILES, _ERROR, "Its rows are invisible: write them again, and give all writers one lock provider."
     ),
     Kind.REPLACED_GROUP_KEPT: Usual(Area.FILES, _INFO, "Cleaning removes its files when they are old enough."),
+    Kind.HASH_RANGES_DIFFER: Usual(
+        Area.FILES,
+        _ERROR,
+        "Restore the metadata of consistent hashing from a copy. Writes to the partition are refused, because rows would be lost or doubled.",
+    ),
+    Kind.HASH_RANGES_LEFT: Usual(
+        Area.FILES,
+        _WARNING,
+        "Delete the file while no clustering runs. This package ignores it; Hudi's writers may use it.",
+    ),
     Kind.MARKERS_LEFT: Usual(Area.LEFTOVERS, _INFO, "Its instant is not pending; `pyhudi sweep` removes them."),
     Kind.TEMPORARY_FILE_LEFT: Usual(
         Area.LEFTOVERS, _INFO, "A process was killed while it wrote the file. `pyhudi sweep` removes it."

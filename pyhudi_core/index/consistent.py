@@ -74,7 +74,7 @@ class _Tag:
         ends = {path: np.array([end for end, _ in ring.nodes], np.int64) for path, ring in self.rings.items()}
         for batch in batches:
             own = batch.column(PARTITION_PATH)
-            paths, hashes = own.dictionary_encode(), self._hashes(batch.column(RECORD_KEY))
+            paths, hashes = own.dictionary_encode(), _hashes(self.hashing, batch.column(RECORD_KEY))
             codes = paths.indices.to_numpy()
             file_ids: list[str] = []
             chosen = np.full(len(batch), -1, np.int64)
@@ -82,9 +82,7 @@ class _Tag:
                 if path not in ends:
                     continue
                 here = np.flatnonzero(codes == code)
-                places = np.searchsorted(ends[path], hashes[here]) % len(
-                    ends[path]
-                )  # after the last range comes the first
+                places = _places(hashes[here], ends[path])
                 chosen[here] = places + len(file_ids)
                 file_ids += self.rings[path].file_ids
             known = pa.array(chosen, mask=chosen < 0)
@@ -93,7 +91,17 @@ class _Tag:
             columns = [*batch.columns, partition, tagged, pa.nulls(len(batch), pa.int64())]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _hashes(self, keys: pa.Array) -> npt.NDArray[np.int64]:
-        values = self.hashing.values(keys)
-        text = values[0] if len(values) == 1 else pc.binary_join_element_wise(*values, "")
-        return (xxh32(text) & np.uint32(LARGEST)).astype(np.int64)
+
+def places_of(hashing: Hashing, keys: pa.Array, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The number of the range that each record key belongs to; ``ends``: the last hashes of the ranges, in order. Raises as `Hashing.values`."""
+    return _places(_hashes(hashing, keys), ends)
+
+
+def _places(hashes: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.searchsorted(ends, hashes) % len(ends)  # after the last range comes the first
+
+
+def _hashes(hashing: Hashing, keys: pa.Array) -> npt.NDArray[np.int64]:
+    values = hashing.values(keys)
+    text = values[0] if len(values) == 1 else pc.binary_join_element_wise(*values, "")
+    return (xxh32(text) & np.uint32(LARGEST)).astype(np.int64)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,8 @@ FIRST = "00000000000000"
 """Stands for the instant of the first metadata of a partition."""
 LARGEST = 0x7FFFFFFF
 """The largest hash."""
-_META, _COMMIT = ".hashing_meta", ".commit"
+META = ".hashing_meta"
+_COMMIT = ".commit"
 _NAME = re.compile(r"([0-9]+)(\.hashing_meta|\.commit)")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HINT = "Restore the file, or write the partition again with Hudi. Without it nobody knows which file group has a key."
@@ -37,11 +38,19 @@ _HINT = "Restore the file, or write the partition again with Hudi. Without it no
 
 @dataclass(frozen=True, slots=True)
 class HashingMetadata:
-    """Of one partition. ``nodes``: (last hash of the range, prefix of the file id), by hash."""
+    """Of one partition.
+
+    Attributes:
+        nodes: (last hash of the range, prefix of the file id), by hash.
+        sequence: how often clusterings have changed the ranges.
+        first_buckets: the number of ranges that the partition began with; 0 if that is the number of nodes.
+    """
 
     partition: str
     instant: str
     nodes: tuple[tuple[int, str], ...]
+    sequence: int = 0
+    first_buckets: int = 0
 
     @classmethod
     def first(cls, partition: str, buckets: int) -> HashingMetadata:
@@ -59,6 +68,7 @@ class HashingMetadata:
             body: dict[str, Any] = json.loads(data)
             nodes = {_hash(node["value"]): _uuid(node["fileIdPrefix"]) for node in body["nodes"]}
             partition, instant = _text(body["partitionPath"]), _text(body["instant"])
+            sequence, buckets = _count(body.get("seqNo", 0)), _count(body.get("numBuckets", 0))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorruptionError(
                 f"The metadata of consistent hashing cannot be read: {error}", path=path, hint=_HINT
@@ -67,7 +77,8 @@ class HashingMetadata:
             raise CorruptionError(
                 "The metadata of consistent hashing has no bucket, or one file group twice", path=path, hint=_HINT
             )
-        return cls(partition, instant, tuple(sorted(nodes.items())))
+        first = 0 if buckets == len(nodes) else buckets
+        return cls(partition, instant, tuple(sorted(nodes.items())), sequence, first)
 
     def encode(self) -> bytes:
         """As Hudi writes a file."""
@@ -76,16 +87,69 @@ class HashingMetadata:
             "version": 0,
             "partitionPath": self.partition,
             "instant": self.instant,
-            "numBuckets": len(self.nodes),
-            "seqNo": 0,
+            "numBuckets": self.first_buckets or len(self.nodes),
+            "seqNo": self.sequence,
             "nodes": nodes,
         }
         return json.dumps(body, indent=2).encode()
+
+    def changed(self, children: Iterable[ChildNode], instant: str) -> HashingMetadata:
+        """The metadata after a clustering. Raises `ValueError` if a removed range is not there, or no range is left."""
+        nodes = dict(self.nodes)
+        for child in children:
+            if child.prefix is not None:
+                nodes[child.end] = child.prefix
+            elif nodes.pop(child.end, None) is None:
+                raise ValueError(f"no range ends at {child.end}")
+        if not nodes or len(set(nodes.values())) < len(nodes):
+            raise ValueError("no range is left, or a file group has two")
+        buckets = self.first_buckets or len(self.nodes)
+        return HashingMetadata(self.partition, instant, tuple(sorted(nodes.items())), self.sequence + 1, buckets)
 
     @property
     def file_ids(self) -> tuple[str, ...]:
         """The file groups, in the order of their ranges."""
         return tuple(f"{prefix}-0" for _, prefix in self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildNode:
+    """What a clustering does to one range: it gets a new file group, or it is removed (``prefix`` is None) and the next range has its hashes.
+
+    ``end`` is the last hash of the range. A range that was not there before is cut off from the one that had its hashes.
+    """
+
+    end: int
+    prefix: str | None
+
+    @property
+    def file_id(self) -> str | None:
+        """The new file group."""
+        return None if self.prefix is None else f"{self.prefix}-0"
+
+
+def encode_children(children: Iterable[ChildNode]) -> str:
+    """As a clustering plan of Hudi has them."""
+    tags = ((child, "DELETE" if child.prefix is None else "REPLACE") for child in children)
+    return json.dumps([{"value": child.end, "fileIdPrefix": child.prefix, "tag": tag} for child, tag in tags], indent=2)
+
+
+def decode_children(text: str) -> tuple[ChildNode, ...]:
+    """The changes of a plan. Raises `ValueError`."""
+    try:
+        found = json.loads(text)
+        if not isinstance(found, list):
+            raise TypeError("they are no list")
+        return tuple(map(_child, found))
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"its changes of hash ranges cannot be read: {error}") from None
+
+
+def _child(node: dict[str, Any]) -> ChildNode:
+    tag = node["tag"]
+    if tag not in ("DELETE", "REPLACE"):
+        raise ValueError(f"{tag!r} is no change of a hash range")
+    return ChildNode(_hash(node["value"]), _uuid(node["fileIdPrefix"]) if tag == "REPLACE" else None)
 
 
 def is_consistent(storage: Storage) -> bool:
@@ -110,23 +174,43 @@ def load(
 
     Raises `CorruptionError` if a file cannot be read.
     """
-    folder = _folder(partition)
-    names = (_NAME.fullmatch(info.path.rpartition("/")[2]) for info in storage.list_folder(folder).objects)
-    kinds: dict[str, set[str]] = {_META: set(), _COMMIT: set()}
-    for name in filter(None, names):
-        kinds[name[2]].add(name[1])
+    kinds = _times(storage, partition)
     marked = kinds[_COMMIT].difference(undone)
-    found = [time for time in kinds[_META] if time == FIRST or time in marked or has_completed(time)]
+    found = [time for time in kinds[META] if time == FIRST or time in marked or has_completed(time)]
     if not found:
         return None
-    path = join(folder, max(found) + _META)
+    path = path_of(partition, max(found))
     return HashingMetadata.decode(storage.get(path), path)
+
+
+def times_of(storage: Storage, partition: str) -> frozenset[str]:
+    """The instants of all metadata files of a partition, whether they count or not."""
+    return frozenset(_times(storage, partition)[META])
+
+
+def path_of(partition: str, time: str) -> str:
+    """The metadata file of an instant."""
+    return join(_folder(partition), time + META)
+
+
+def forget(storage: Storage, partition: str, time: str) -> None:
+    """Remove the metadata file of a clustering that is undone, and its mark. Hudi's writers may use such a file."""
+    storage.delete_many([path_of(partition, time), join(_folder(partition), time + _COMMIT)])
+
+
+def _times(storage: Storage, partition: str) -> dict[str, set[str]]:
+    """The instants of metadata files, and of their commit marks."""
+    names = (_NAME.fullmatch(info.path.rpartition("/")[2]) for info in storage.list_folder(_folder(partition)).objects)
+    kinds: dict[str, set[str]] = {META: set(), _COMMIT: set()}
+    for name in filter(None, names):
+        kinds[name[2]].add(name[1])
+    return kinds
 
 
 def make(storage: Storage, partition: str, buckets: int) -> HashingMetadata:
     """Write the first metadata of a partition, or read what another writer has written at this moment."""
     made = HashingMetadata.first(partition, buckets)
-    path = join(_folder(partition), FIRST + _META)
+    path = path_of(partition, FIRST)
     try:
         storage.put_if_absent(path, made.encode())
     except PreconditionFailedError:
@@ -152,6 +236,12 @@ def _prefix(partition: str, begin: int, end: int) -> str:
 def _hash(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST:
         raise ValueError(f"{value!r} is no hash")
+    return value
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{value!r} is no count")
     return value
 
 

@@ -7,6 +7,27 @@ from dataclasses import dataclass
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.options.option import MEBIBYTE, Option, words
 
+SIZE_BASED, SINGLE_FILE_SORT, CONSISTENT_BUCKET = "SIZE_BASED", "SINGLE_FILE_SORT", "CONSISTENT_BUCKET"
+COMMIT_BASED, STREAM_COPY = "COMMIT_BASED", "STREAM_COPY"
+_PLANS_PACKAGE = "org.apache.hudi.client.clustering.plan.strategy."
+_PLANS = {
+    "SparkSizeBasedClusteringPlanStrategy": SIZE_BASED,
+    "SparkSingleFileSortPlanStrategy": SINGLE_FILE_SORT,
+    "SparkConsistentBucketClusteringPlanStrategy": CONSISTENT_BUCKET,
+    "SparkStreamCopyClusteringPlanStrategy": STREAM_COPY,
+}
+_PLAN_STRATEGIES = {f"{_PLANS_PACKAGE}{name}".lower(): value for name, value in _PLANS.items()} | {
+    "org.apache.hudi.table.action.cluster.strategy.commitbasedclusteringplanstrategy": COMMIT_BASED,
+}
+EXECUTIONS_PACKAGE = "org.apache.hudi.client.clustering.run.strategy."
+EXECUTIONS = {
+    SIZE_BASED: "SparkSortAndSizeExecutionStrategy",
+    SINGLE_FILE_SORT: "SparkSingleFileSortExecutionStrategy",
+    CONSISTENT_BUCKET: "SparkConsistentBucketClusteringExecutionStrategy",
+    COMMIT_BASED: "SparkSortAndSizeExecutionStrategy",
+    STREAM_COPY: "SparkStreamCopyClusteringExecutionStrategy",
+}
+"""The execution strategy that a plan of each kind names, below the package."""
 _UPDATES_PACKAGE = "org.apache.hudi.client.clustering.update.strategy."
 _UPDATE_STRATEGIES = {
     "reject": "reject",
@@ -26,6 +47,18 @@ CLUSTERING_OPTIONS = (
     Option("hoodie.clustering.updates.strategy", "clustering.updates", str, "reject",
            "What happens to a write that changes file groups of a planned clustering: `reject`, it conflicts; `allow`, it may commit, and the "
            "clustering is given up. Hudi's class names are accepted.", choices=_UPDATE_STRATEGIES),
+    Option("hoodie.clustering.plan.strategy.class", "clustering.plan_strategy", str, None,
+           "How plans choose file groups; Hudi's class names are accepted. `SIZE_BASED`, small files together; `SINGLE_FILE_SORT`, each small file "
+           "alone, sorted; `COMMIT_BASED`, file groups that commits after a given one have written; `STREAM_COPY`, small files together, "
+           "unsorted; `CONSISTENT_BUCKET`, buckets of consistent hashing are split and merged, the default for tables that have them. "
+           "The default for others is `SIZE_BASED`.",
+           choices=words(SIZE_BASED, SINGLE_FILE_SORT, CONSISTENT_BUCKET, COMMIT_BASED, STREAM_COPY) | _PLAN_STRATEGIES),
+    Option("hoodie.clustering.execution.strategy.class", "clustering.execution_strategy", str, None,
+           "The execution strategy that plans name, a class of Hudi's. It must be the one of the plan strategy, which is the default.",
+           choices={f"{EXECUTIONS_PACKAGE}{name}".lower(): name for name in EXECUTIONS.values()}),
+    Option("hoodie.clustering.plan.strategy.earliest.commit.to.cluster", "clustering.earliest_commit", str, None,
+           "Under `COMMIT_BASED`: the requested time of a commit; file groups that later commits have written are clustered. By default the commit "
+           "up to which the last plan of this kind came."),
     Option("hoodie.clustering.enable.expirations", "clustering.expires", bool, False,
            "A write removes planned clusterings that are too old and that no process executes, before it begins."),
     Option("hoodie.clustering.expiration.threshold.mins", "clustering.expires_after_minutes", int, 60,
@@ -71,6 +104,9 @@ class ClusteringOptions:
     schedule_inline: bool
     max_commits: int
     updates: str
+    plan_strategy: str | None
+    execution_strategy: str | None
+    earliest_commit: str | None
     expires: bool
     expires_after_minutes: int
     small_limit: int
@@ -103,6 +139,26 @@ class ClusteringOptions:
             raise InvalidOptionError(
                 f"hoodie.layout.optimize.strategy is {self.layout}, and there are no sort columns",
                 hint="Give the columns by hoodie.clustering.plan.strategy.sort.columns",
+            )
+        kind, execution = self.plan_strategy, self.execution_strategy
+        if (
+            execution is not None
+            and execution != EXECUTIONS[kind or SIZE_BASED]
+            and (kind or execution != EXECUTIONS[CONSISTENT_BUCKET])
+        ):
+            raise InvalidOptionError(
+                f"hoodie.clustering.execution.strategy.class={execution} does not execute plans of {kind or SIZE_BASED}",
+                hint=f"Omit it, or set {EXECUTIONS_PACKAGE}{EXECUTIONS[kind or SIZE_BASED]}",
+            )
+        if kind == SINGLE_FILE_SORT and not self.order:
+            raise InvalidOptionError(
+                "hoodie.clustering.plan.strategy.class is SINGLE_FILE_SORT, and there are no sort columns",
+                hint="Give the columns by hoodie.clustering.plan.strategy.sort.columns",
+            )
+        if kind == STREAM_COPY and self.order:
+            raise InvalidOptionError(
+                "hoodie.clustering.plan.strategy.class is STREAM_COPY, which keeps the order of the rows, and there are sort columns",
+                hint="Omit hoodie.clustering.plan.strategy.sort.columns, or plan by SIZE_BASED",
             )
         between = (self.first_partition, self.last_partition)
         if self.partition_filter == "SELECTED_PARTITIONS" and None in between:

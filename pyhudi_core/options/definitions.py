@@ -155,9 +155,20 @@ WRITE_OPTIONS = (
            "Comma-separated key columns that are hashed under the BUCKET index; all key columns by default.",
            aliases=("hoodie.datasource.write.indexkey.field",)),
     Option("hoodie.index.bucket.engine", "index.bucket_engine", str, None,
-           "How keys come to file groups under the BUCKET index: a fixed number of buckets, or ranges of hashes that clusterings of Hudi can split "
+           "How keys come to file groups under the BUCKET index: a fixed number of buckets, or ranges of hashes that clusterings split "
            "and merge (merge-on-read tables). By default that of the table, and SIMPLE for a new one.",
            choices=words("SIMPLE", "CONSISTENT_HASHING")),
+    Option("hoodie.bucket.index.max.num.buckets", "index.most_buckets", int, None,
+           "Clusterings split buckets of a partition with consistent hashing up to this number. By default hoodie.bucket.index.num.buckets.",
+           minimum=1, maximum=99_999_999),
+    Option("hoodie.bucket.index.min.num.buckets", "index.least_buckets", int, None,
+           "Clusterings merge buckets of a partition with consistent hashing down to this number. By default hoodie.bucket.index.num.buckets.",
+           minimum=1, maximum=99_999_999),
+    Option("hoodie.bucket.index.split.threshold", "index.split_threshold", float, 2.0,
+           "A clustering splits a bucket whose files are larger than hoodie.parquet.max.file.size times this number.", minimum=0),
+    Option("hoodie.bucket.index.merge.threshold", "index.merge_threshold", float, 0.2,
+           "A clustering merges neighbouring buckets whose files together are not larger than hoodie.parquet.max.file.size times this number.",
+           minimum=0),
     Option("hoodie.simple.index.update.partition.path", "index.simple_moves", bool, True,
            "Under GLOBAL_SIMPLE, a row whose key is in another partition is deleted there and inserted in its own, by one commit. If false, "
            "the stored row is updated where it is."),

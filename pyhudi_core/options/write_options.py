@@ -63,7 +63,7 @@ class IndexOptions:
     """Which index finds keys (None: one that suits the table and the batch), and how the indexes of other writers are read.
 
     ``buckets`` of a partition (with consistent hashing, of a new one), the columns that are hashed, and the engine, of a bucket index; None if they
-    are not given.
+    are not given. ``most_buckets``, ``least_buckets`` and the thresholds (in sizes of a full file) say which buckets clusterings split and merge.
     The three ``moves``: under the global index of that kind, a row whose key is in another partition takes it along into its own.
     """
 
@@ -74,7 +74,24 @@ class IndexOptions:
     buckets: int | None
     hash_fields: str | None
     bucket_engine: str | None
+    most_buckets: int | None
+    least_buckets: int | None
+    split_threshold: float
+    merge_threshold: float
     expression_timezone: str
+
+    def __post_init__(self) -> None:
+        least, most = self.least_buckets or self.buckets, self.most_buckets or self.buckets
+        if least is not None and most is not None and least > most:
+            raise InvalidOptionError(
+                f"A partition would have at least {least} and at most {most} buckets",
+                hint="Set hoodie.bucket.index.min.num.buckets, hoodie.bucket.index.num.buckets and hoodie.bucket.index.max.num.buckets in this order",
+            )
+        if self.merge_threshold > self.split_threshold:
+            raise InvalidOptionError(
+                f"hoodie.bucket.index.merge.threshold is {self.merge_threshold:g}, above the split threshold of {self.split_threshold:g}",
+                hint="Merged buckets would be split again; lower it, or raise hoodie.bucket.index.split.threshold",
+            )
 
     @property
     def makes_consistent(self) -> bool:

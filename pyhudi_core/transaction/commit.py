@@ -63,12 +63,21 @@ class Finished:
     lock_held: float
 
 
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file below the table that a commit publishes just before its own completed file. No file may be there. ``path`` is relative to the table."""
+
+    path: str
+    body: bytes
+
+
 def finish(
     transaction: Transaction,
     encode: Encode,
     check: Check,
     gate: Gate | None = None,
     companions: Sequence[CompanionCommit] = (),
+    attachments: Sequence[Attachment] = (),
     *,
     kept: Kept = frozenset(),
 ) -> Finished:
@@ -79,6 +88,7 @@ def finish(
         check: raises `CommitError` if the commit may not stand on the timeline that was found under the lock, and `PreparationNeeded` if it has
             to read first; it does that a bounded number of times.
         companions: commits of companion places, staged, which this decision publishes before the transaction's own.
+        attachments: files that this decision publishes, too.
         gate: asked under the lock, just before the decision; False, an exception or more than `GATE_LIMIT_S` gives the commit up.
         kept: partitions of a metadata table that stay correct, in addition to those that the commits of the companions write.
 
@@ -88,7 +98,7 @@ def finish(
     keeper = _GateKeeper(transaction, gate)
     kept = None if kept is None else kept.union(*(companion.keeps for companion in companions))
     notes = metadata_removal.notes(context.config, kept)
-    finishing = _Finishing(transaction, encode, notes, tuple(companions), kept)
+    finishing = _Finishing(transaction, encode, notes, tuple(companions), kept, tuple(attachments))
     finishing.stage()
 
     def checked(timeline: Timeline) -> None:
@@ -150,6 +160,7 @@ class _Finishing:
     notes: Mapping[str, str]
     companions: tuple[CompanionCommit, ...] = ()
     kept: Kept = frozenset()
+    attachments: tuple[Attachment, ...] = ()
     body: bytes = b""
     completed: Instant | None = None
 
@@ -160,7 +171,14 @@ class _Finishing:
     def stage(self) -> None:
         """Write the bytes to the staging path, from which any process can publish them."""
         self.body = self.encode(self.notes)
-        self.transaction.context.root.put(self.staged, self.body)
+        root = self.transaction.context.root
+        for number, attachment in enumerate(self.attachments):
+            root.put(self.attached(number), attachment.body)
+        root.put(self.staged, self.body)
+
+    def attached(self, number: int) -> str:
+        """Where the bytes of an attachment wait."""
+        return f"{self.staged}.{number}"
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
         """What is to be decided on this timeline; None if our instant is completed. Raises `CommitAbortedError` if it was rolled back."""
@@ -192,6 +210,10 @@ class _Finishing:
             publications.append(Publication(path, companion.staged))
             bodies[path] = companion.body
             time = completion_time_after(context, time)
+        for number, attachment in enumerate(self.attachments):
+            path = context.place.from_root(attachment.path)
+            publications.append(Publication(path, self.attached(number)))
+            bodies[path] = attachment.body
         completed = _completed_as(transaction, time)
         path = context.place.from_root(folder.file(completed))
         publications.append(Publication(path, self.staged))
@@ -313,6 +335,8 @@ def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:
         transaction.heartbeat.handle.cancel()
         markers.remove(context.storage, transaction.requested_time)
         context.root.delete(finishing.staged)
+        if finishing.attachments:
+            context.root.delete_many(map(finishing.attached, range(len(finishing.attachments))))
         for companion in finishing.companions:
             companion.clean_up()
         if transaction.requested.action in execution.PLANNED:

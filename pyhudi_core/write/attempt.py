@@ -34,7 +34,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution, markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
-from pyhudi_core.transaction.commit import Finished, Gate, finish
+from pyhudi_core.transaction.commit import Attachment, Finished, Gate, finish
 from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.context import PreCommit
 from pyhudi_core.transaction.decision import Check, PreparationNeeded
@@ -67,6 +67,7 @@ class Attempt:
         basis: what its data was read from, if it was; commits after that can be in conflict.
         requirements: what must hold under the lock.
         companions: the commits of the metadata table that are published with it.
+        attachments: files of the table that are published with it, before it.
         guard: asked with the other checks; raises `CommitError` for what only this kind of commit must not meet.
         pre_commit: validators of this commit alone, in addition to those of the table's handle.
         engine: where the rows were written; None if there were none.
@@ -80,6 +81,7 @@ class Attempt:
     basis: Basis | None = None
     requirements: Sequence[CommitRequirement] = ()
     companions: Sequence[CompanionCommit] = ()
+    attachments: Sequence[Attachment] = ()
     guard: Check | None = None
     pre_commit: PreCommit | None = None
     engine: Engine | None = None
@@ -247,7 +249,7 @@ def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> P
     with at_table(context.table):
         check.outside(context.folder.load())
         validation.run()
-        finished = finish(transaction, encode, checked, gate, attempt.companions)
+        finished = finish(transaction, encode, checked, gate, attempt.companions, attempt.attachments)
     return Published(finished, tuple(sorted(notes.items())))
 
 

@@ -15,6 +15,7 @@ from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.index.choice import INDEX_KEY, IndexType, refuse_index_options
+from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY
 from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
@@ -25,7 +26,7 @@ from pyhudi_core.model.schema import reconcile
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write.indexing import asks_index, has_consistent_hashing, is_bucketed, refuse_other_buckets
+from pyhudi_core.write.indexing import asks_index, is_bucketed, refuse_other_buckets
 from pyhudi_core.write.metadata_update import needs_keys
 from pyhudi_core.write.prepare import Prepared
 

@@ -19,6 +19,7 @@ from pyhudi_core.conflicts.explanation import Explanation
 from pyhudi_core.conflicts.requirement import checked_requirements
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError
+from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.operation import REPLACING, OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -28,7 +29,7 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import checks, states
 from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import Batch
-from pyhudi_core.write.indexing import has_consistent_hashing, is_bucketed
+from pyhudi_core.write.indexing import is_bucketed
 from pyhudi_core.write.non_blocking import refuse_unfit
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.retrying import Retries

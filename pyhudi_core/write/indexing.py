@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
@@ -14,7 +14,8 @@ from pyhudi_core.index.choice import INDEX_KEY, Facts, IndexChoice, IndexType, c
 from pyhudi_core.index.consistent import ConsistentIndex
 from pyhudi_core.index.elsewhere import OneRowAKey
 from pyhudi_core.index.files import FilesIndex
-from pyhudi_core.index.hashing_metadata import HashingMetadata, has_partition_numbers, is_consistent, load, make
+from pyhudi_core.index.hash_ranges import has_consistent_hashing, ranges_of
+from pyhudi_core.index.hashing_metadata import HashingMetadata, has_partition_numbers, make
 from pyhudi_core.index.key_files import FileLookUp
 from pyhudi_core.index.listed_filters import ListedFilters
 from pyhudi_core.index.record_index import RecordIndex
@@ -25,7 +26,6 @@ from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import BUCKETS_KEY, CONSISTENT, MERGES_KEY
 from pyhudi_core.model.file_names import BUCKET_FILE_ID
 from pyhudi_core.model.operation import OVERWRITING, OperationType
-from pyhudi_core.model.properties import TableType
 from pyhudi_core.options import IndexOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
@@ -81,9 +81,17 @@ def hashing_of(context: TableContext) -> Hashing:
     return Hashing(options.buckets or 1, keys, fields)
 
 
-def has_consistent_hashing(context: TableContext) -> bool:
-    """Whether the table has the metadata of consistent hashing, which merge-on-read tables alone can have."""
-    return context.config.table_type is TableType.MERGE_ON_READ and is_consistent(context.storage)
+def known_hashing(context: TableContext, snapshot: Snapshot) -> Hashing:
+    """How keys come to buckets: as the newest commit says that does; else by the options. Raises as `hashing_of`."""
+    given = hashing_of(context)
+    known = _known_buckets(snapshot)
+    return given if known is None else replace(given, fields=tuple(known.partition(":")[2].split(",")))
+
+
+def _known_buckets(snapshot: Snapshot) -> str | None:
+    """What the newest commit says of its buckets; Hudi's commits do not."""
+    commits = map(snapshot.visibility.read_commit, reversed(snapshot.visibility.commits))
+    return next((commit.extra[BUCKETS_KEY] for commit in commits if BUCKETS_KEY in commit.extra), None)
 
 
 def _buckets(context: TableContext, *, consistent: bool) -> str:
@@ -118,8 +126,7 @@ def refuse_other_buckets(
     if operation is OperationType.INSERT_OVERWRITE_TABLE:
         return
     mine = _buckets(context, consistent=consistent)
-    commits = map(snapshot.visibility.read_commit, reversed(snapshot.visibility.commits))
-    known = next((commit.extra[BUCKETS_KEY] for commit in commits if BUCKETS_KEY in commit.extra), mine)
+    known = _known_buckets(snapshot) or mine
     if known != mine:
         number, _, fields = known.partition(":")
         hint = f"Set hoodie.bucket.index.num.buckets={number} and hoodie.bucket.index.hash.field={fields}. {ANEW}"
@@ -189,7 +196,7 @@ def index_of(context: TableContext, indexing: Indexing, snapshot: Snapshot, how:
             return [piece.file_id for piece in slices(partition)]
 
         if choice.consistent:
-            rings = partial(_hashing_metadata, context, snapshot, makes=how.operation is not OperationType.DELETE)
+            rings = partial(_ranges, context, snapshot, makes=how.operation is not OperationType.DELETE)
             return ConsistentIndex(hashing_of(context), rings, file_ids, snapshot.visibility.replaced)
         anew = how.operation is OperationType.INSERT_OVERWRITE_TABLE
         replaced = snapshot.visibility.replaced
@@ -210,17 +217,9 @@ def index_of(context: TableContext, indexing: Indexing, snapshot: Snapshot, how:
     return FilesIndex(slices, open_storage, tasks, look_up, with_new_keys)
 
 
-def _hashing_metadata(
-    context: TableContext, snapshot: Snapshot, partition: str, *, makes: bool
-) -> HashingMetadata | None:
-    """The metadata of a partition as of the snapshot; ``makes`` the first one if there is none."""
-    visibility = snapshot.visibility
-
-    def has_completed(time: str) -> bool:
-        archived = visibility.history is not None and snapshot.timeline.has_history and visibility.history.find(time)
-        return visibility.is_active(time) or bool(archived)
-
-    found = load(context.storage, partition, has_completed, context.folder.undone)
+def _ranges(context: TableContext, snapshot: Snapshot, partition: str, *, makes: bool) -> HashingMetadata | None:
+    """The ranges of hashes of a partition as of the snapshot; ``makes`` the first ones if there are none."""
+    found = ranges_of(context, snapshot, partition)
     return make(context.storage, partition, hashing_of(context).buckets) if found is None and makes else found
 
 

@@ -128,3 +128,81 @@ def test_buckets_that_hudi_has_merged_are_continued(judge: JudgeProcess, tmp_pat
     agreed(judge, path, found)
     expected = pa.concat_tables([kept, rows(90, 130, 4), rows(130, 155, 6), rows(155, 170, 7)])
     assert_same_rows(found, expected, by=["id", "day"])
+
+
+SPLITTING = {
+    "hoodie.bucket.index.max.num.buckets": "16",
+    "hoodie.bucket.index.split.threshold": "0.000001",
+    "hoodie.bucket.index.merge.threshold": "0",
+}
+MERGING = {"hoodie.bucket.index.min.num.buckets": "2"}
+
+
+def resized(path: Path, options: dict[str, str]) -> int:
+    """Cluster here; returns the number of buckets of the first partition."""
+    table = hudi.open_table(str(path), options=OURS | options)
+    assert table.clustering.run()
+    return len(ring(path, table.snapshot().view.partitions()[0])) - 1
+
+
+@pytest.mark.slow
+@pytest.mark.row("I12", "N5", "Q3")
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("key", ["id", "id,part"])
+def test_buckets_that_we_have_split_and_merged_are_continued_by_hudi(
+    judge: JudgeProcess, tmp_path: Path, key: str
+) -> None:
+    path = tmp_path / "table"
+    back_and_forth(judge, path, key, "ours")
+    now = opened(path).scan(columns=SCHEMA.names).to_arrow()
+    assert resized(path, SPLITTING) == 8
+    agreed(judge, path, now)
+    judge.write(path, rows(100, 170, 6), "upsert", **theirs(key))
+    changed = pa.concat_tables([now.filter(pa.compute.less(_number(now), 100)), rows(100, 170, 6)])
+    agreed(judge, path, changed)
+    opened(path).upsert(rows(150, 180, 7))
+    assert resized(path, MERGING) == 2
+    opened(path).archival.run()
+    judge.write(path, rows(160, 190, 8), "upsert", **theirs(key))
+    kept = changed.filter(pa.compute.less(_number(changed), 150))
+    agreed(judge, path, pa.concat_tables([kept, rows(150, 160, 7), rows(160, 190, 8)]))
+
+
+@pytest.mark.slow
+@pytest.mark.row("I12", "N5", "Q3")
+@pytest.mark.timeout(900)
+def test_hudi_executes_our_plan_of_buckets_and_we_execute_hudis(judge: JudgeProcess, tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    back_and_forth(judge, path, "id", "ours")
+    now = opened(path).scan(columns=SCHEMA.names).to_arrow()
+    ours = hudi.open_table(str(path), options=OURS | SPLITTING).clustering.schedule()
+    assert ours is not None
+    cluster(judge, path, "execute", **SPLITTING)
+    found = opened(path).timeline.find(ours.requested_time)
+    assert found is not None
+    assert found.is_completed
+    [partition, *_] = opened(path).snapshot().view.partitions()
+    assert len(ring(path, partition)) == 9
+    agreed(judge, path, now)
+    opened(path).upsert(rows(130, 160, 5))
+    expected = pa.concat_tables([now.filter(pa.compute.less(_number(now), 130)), rows(130, 160, 5)])
+    agreed(judge, path, expected)
+    cluster(judge, path, "schedule", **MERGING)
+    [plan] = [i for i in opened(path).timeline.pending if i.action is Action.CLUSTERING]
+    assert opened(path).clustering.execute(plan).new_file_groups
+    assert len(ring(path, partition)) < 9
+    agreed(judge, path, expected)
+    judge.write(path, rows(150, 170, 6), "upsert", **theirs("id"))
+    kept = expected.filter(pa.compute.less(_number(expected), 150))
+    agreed(judge, path, pa.concat_tables([kept, rows(150, 170, 6)]))
+
+
+def cluster(judge: JudgeProcess, path: Path, op: str, **options: str) -> None:
+    """Hudi's procedure, with the strategies of consistent hashing."""
+    given = {**theirs("id"), **RESIZING, **options, "hoodie.clustering.inline": "false"}
+    listed = ",".join(f"{name}={value}" for name, value in given.items())
+    judge.sql(f"CALL run_clustering(path => '{path}', op => '{op}', options => '{listed}')")
+
+
+def _number(table: pa.Table) -> pa.ChunkedArray:
+    return pa.compute.cast(pa.compute.utf8_slice_codeunits(table["id"], 1), pa.int64())

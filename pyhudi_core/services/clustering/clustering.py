@@ -17,10 +17,11 @@ from typing import ClassVar
 from pyhudi_core.conflicts.conflict import Conflict, is_final
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError
+from pyhudi_core.index.hashing_metadata import forget
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services.clustering.execution import ClusteringRun
-from pyhudi_core.services.clustering.plan import ClusteringPlan, ClusteringWork, decode
+from pyhudi_core.services.clustering.plan import ClusteringPlan, ClusteringWork, bucket_partitions, decode
 from pyhudi_core.services.clustering.planning import plan_clustering, refuse_outdated
 from pyhudi_core.services.planned import PlannedResult, PlannedService
 from pyhudi_core.services.service import Execution
@@ -78,9 +79,17 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
         """
         time = self._time_of(instant)
         assert time is not None, "an instant was given"
-        if not any(pending.requested_time == time for pending in self._pending()):
+        plan = next((pending for pending in self._pending() if pending.requested_time == time), None)
+        if plan is None:
             return False
-        return roll_back(self.context, time) is not None
+        path = self.context.folder.file(Instant(time, plan.action, State.REQUESTED))
+        partitions = bucket_partitions(self.context.storage, path)
+        done = roll_back(self.context, time) is not None
+        if done and partitions:
+            # An execution of Hudi writes the new ranges of hashes before it commits, and Hudi's writers may use them after it has died.
+            for partition in partitions:
+                forget(self.context.storage, partition, time)
+        return done
 
     def after_commit(self, engine: Engine | None) -> None:
         """With ``hoodie.clustering.inline``: execute the plans that no process executes, and cluster if that is due. With

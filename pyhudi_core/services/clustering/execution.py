@@ -8,13 +8,16 @@ them; only the name of the file is new. The slices are read as readers see them,
    hoodie.clustering.plan.strategy.max.bytes.per.group of base files at a time, whose rows must fit into memory; on Spark for all groups at once.
 3. Each task writes its new files, one after the other.
 
+A clustering of buckets sends each row to the bucket that has its hash after the clustering, and publishes the new ranges of hashes with its commit
+(``services/clustering/rings.py``).
+
 If a planned file group was changed meanwhile, nothing is committed (specification, "Table Service/Writer Concurrency").
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,21 +26,27 @@ from pyhudi_core.conflicts.concurrent import refuse_conflicts
 from pyhudi_core.conflicts.conflict import Touched
 from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
 from pyhudi_core.engine.grouping import dealt, runs, slotted, with_slots, without_slots
+from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.base_file.range_table import range_schema
+from pyhudi_core.index.bucket import Hashing
+from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.services.clustering.outputs import Ints, Piece, new_groups
 from pyhudi_core.services.clustering.plan import LINEAR, ClusteringGroup, ClusteringWork, RowOrder
 from pyhudi_core.services.clustering.planning import refuse_unsortable
+from pyhudi_core.services.clustering.rings import Rings, attachments, rings_after
 from pyhudi_core.services.clustering.row_curve import ColumnBounds, bounds_of, places, sample
 from pyhudi_core.services.plan_run import RewriteRun, shared_out
 from pyhudi_core.write import metadata_update
 from pyhudi_core.write.attempt import Attempt, extra_of
 from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime, runtime_opener
 from pyhudi_core.write.handles.new_file import NewFile
+from pyhudi_core.write.indexing import known_hashing
 from pyhudi_core.write.tasks import KEY_CHANGES, WRITTEN, Written, files_batch
 
 _PLACE = "_pyhudi_place"
@@ -46,7 +55,10 @@ _PLACE = "_pyhudi_place"
 
 @dataclass(slots=True)
 class ClusteringRun(RewriteRun[ClusteringWork]):
-    """One execution of a clustering."""
+    """One execution of a clustering. ``rings``: the ranges of hashes after it, for partitions with consistent hashing; ``hashing``: of their keys."""
+
+    rings: Rings = field(default_factory=dict)
+    hashing: Hashing | None = None
 
     @property
     def _noun(self) -> str:
@@ -56,6 +68,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         """Write the new file groups."""
         refuse_unsortable(self.snapshot.schema, self.work.order)
         self._refuse_changed()
+        self._prepare_buckets()
         groups = self._sized()
         settings = replace(self._settings(), target=self.transaction.context.options.clustering.target_size)
         parts = [self._written(wave, settings) for wave in self._waves(groups)]
@@ -77,7 +90,25 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         kept = metadata_update.slices_to_keep(context, self.current, self.current.schema)
         companions = metadata_update.stage(transaction, kept, self.current, written, replaced, schema, engine)
         touched, guard = Touched.by(metadata), self._refuse_overtaken
-        return Attempt(transaction, self.snapshot, metadata, touched, schema, companions=companions, guard=guard)
+        made = Attempt(transaction, self.snapshot, metadata, touched, schema, companions=companions, guard=guard)
+        return replace(made, attachments=attachments(context, self.rings))
+
+    def _prepare_buckets(self) -> None:
+        """Find the new ranges of hashes.
+
+        Raises `UnsupportedTableError` if the plan would take buckets away, and `CommitAbortedError` if it was made from other ranges.
+        """
+        context, time = self.transaction.context, self.transaction.requested_time
+        if self.work.is_of_buckets:
+            self.rings = rings_after(context, self.snapshot, self.work, time)
+            self.hashing = known_hashing(context, self.snapshot)
+        elif has_consistent_hashing(context):
+            raise UnsupportedTableError(
+                "The table has consistent hashing, and the plan does not say what becomes of its ranges of hashes",
+                table=context.table,
+                instant=time,
+                hint="Remove the plan by table.clustering.cancel(instant) or `pyhudi cluster --cancel`. Nothing was changed.",
+            )
 
     def _refuse_changed(self) -> None:
         """Raise `CommitConflictError` if a planned file group was changed before this execution began. The commit asks again."""
@@ -105,7 +136,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         bound = self.transaction.context.options.clustering.group_bytes if self.how.engine.in_process else None
         wave: list[ClusteringGroup] = []
         for group in sorted(groups, key=lambda group: (group.partition, group.slices[0].file_id)):
-            if group.outputs > 1 and self.work.order.columns:
+            if _is_cut_by_rows(group, self.work.order):
                 yield [group]
             elif wave and bound is not None and sum(each.size for each in wave) + group.size > bound:
                 yield wave
@@ -119,14 +150,13 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         """Write the new files of some groups."""
         context, engine, order = self.transaction.context, self.how.engine, self.work.order
         open_runtime = runtime_opener(engine, context.storage, context.runtime)
-        alone = len(wave) == 1 and wave[0].outputs > 1 and bool(order.columns)
-        outputs = _outputs(wave, alone=alone)
-        tasks = max(1, min(len(outputs), engine.cores))
+        alone = len(wave) == 1 and _is_cut_by_rows(wave[0], order)
+        new = new_groups(wave, self.hashing, self.rings, alone=alone)
+        tasks = max(1, min(len(new.files), engine.cores))
         merging = Merging(self.snapshot.config, self.snapshot.evolution)
         reading = _Reading(open_runtime, settings, merging, order, tasks)
-        pieces = [(output, piece) for output, found in enumerate(outputs) for piece in found.slices]
-        shares = shared_out(pieces, lambda item: item[1].size, engine.cores)
-        bounds = self._bounds(reading, [piece for _, piece in pieces])
+        shares = shared_out(new.pieces, lambda piece: piece.size, engine.cores)
+        bounds = self._bounds(reading, [piece.slice for piece in new.pieces])
         rows = engine.run(replace(reading, bounds=bounds), reading.output, shares)
         by = (_PLACE,) if order.layout != LINEAR else order.columns
         ids = context.runtime.ids
@@ -137,7 +167,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
             payloads: list[dict[int, tuple[str, str]]] = [{0: (wave[0].partition, name)} for name in names]
         else:
             sorted_rows = rows.shuffle(TASK, tasks, SORT, *by)
-            payloads = dealt([(output.partition, f"{ids.uuid()}-0") for output in outputs], tasks)
+            payloads = dealt([(partition, file_id or f"{ids.uuid()}-0") for partition, file_id in new.files], tasks)
         written = sorted_rows.map(ClusterTask(open_runtime, settings), WRITTEN, payloads)
         try:
             return Written.collect(written, settings.schema, key_changes=False)
@@ -158,28 +188,14 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
             sampled.release()
 
 
-@dataclass(frozen=True, slots=True)
-class _Output:
-    """One new file, and the slices whose rows go there."""
-
-    partition: str
-    slices: tuple[FileSlice, ...]
-
-
-def _outputs(wave: list[ClusteringGroup], *, alone: bool) -> list[_Output]:
-    """The new files. ``alone``: of one group whose rows say where its files end; its slices are read together."""
-    if alone:
-        return [_Output(wave[0].partition, wave[0].slices)]
-    return [
-        _Output(group.partition, tuple(share))
-        for group in wave
-        for share in shared_out(group.slices, lambda piece: piece.size, group.outputs)
-    ]
+def _is_cut_by_rows(group: ClusteringGroup, order: RowOrder) -> bool:
+    """Whether the sorted rows say where the files of a group end."""
+    return group.outputs > 1 and bool(order.columns) and not group.children
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Task function: reads slices (numbers of new files, slices), and says for each row to which new file it goes, and where it is on the curve."""
+    """Task function: reads slices (`Piece`), and says for each row to which new file it goes, and where it is on the curve."""
 
     open_runtime: OpenRuntime
     settings: HandleSettings
@@ -200,14 +216,17 @@ class _Reading:
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         storage, schema = self.open_runtime().storage, self.settings.schema
-        for number, piece in task.payload:
-            for batch in merged_batches(storage, piece, self.merging, schema, schema):
+        pieces: Sequence[Piece] = task.payload
+        for piece in pieces:
+            for batch in merged_batches(storage, piece.slice, self.merging, schema, schema):
                 rows = batch.select(schema.names).cast(schema)
-                yield self._placed(rows, number)
+                yield self._placed(rows, piece)
 
-    def _placed(self, rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
-        count = len(rows)
-        found = with_slots(rows, np.full(count, number % self.tasks, np.int64), np.full(count, number, np.int64))
+    def _placed(self, rows: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
+        numbers: Ints = np.full(len(rows), piece.number, np.int64)
+        if piece.by_hash is not None:
+            numbers = piece.by_hash.of_keys(rows.column(RECORD_KEY), piece.slice.path)
+        found = with_slots(rows, numbers % self.tasks, numbers)
         if self.order.layout == LINEAR:
             return found
         at = places(rows, self.order.columns, self.bounds, self.order.layout)

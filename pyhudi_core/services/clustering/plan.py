@@ -11,23 +11,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyhudi_core.errors import CorruptTimelineError, UnsafePathError
+from pyhudi_core.errors import CorruptTimelineError, ObjectNotFoundError, UnsafePathError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.formats.avro.container import decode_record, encode_record
+from pyhudi_core.index.hashing_metadata import ChildNode, decode_children, encode_children
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.options.clustering import EXECUTIONS, EXECUTIONS_PACKAGE, SIZE_BASED
 from pyhudi_core.services.service import Figures
+from pyhudi_core.storage.base import Storage
 
 RECORD = "HoodieRequestedReplaceMetadata"
-EXECUTION_CLASS = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
+EXECUTION_CLASS = f"{EXECUTIONS_PACKAGE}{EXECUTIONS[SIZE_BASED]}"
 SORT_KEY = "hoodie.clustering.plan.strategy.sort.columns"
 LAYOUT_KEY = "hoodie.layout.optimize.strategy"
 MEBIBYTE = 1 << 20
 LINEAR = "LINEAR"
 _LAYOUTS = (LINEAR, "ZORDER", "HILBERT")
-_EXECUTED = ("SortAndSizeExecutionStrategy", "SingleFileSortExecutionStrategy")
-"""How the names end of those strategies of Hudi whose plans are executed here. Others mean something else, such as a split of buckets."""
+CHECKPOINT_KEY = "clustering.commit.checkpoint"
+"""In the extra metadata of a commit-based plan: the last commit that it has looked at."""
+_PARTITION_KEY, _CHILDREN_KEY, _SEQUENCE_KEY = (
+    "clustering.group.partition",
+    "clustering.group.child.node",
+    "clustering.group.sequence.no",
+)
+_OF_BUCKETS = ("ConsistentBucketClusteringExecutionStrategy", "ConsistentHashingExecutionStrategy")
+_EXECUTED = (
+    "SortAndSizeExecutionStrategy",
+    "SingleFileSortExecutionStrategy",
+    "StreamCopyClusteringExecutionStrategy",
+    "BinaryCopyClusteringExecutionStrategy",
+    *_OF_BUCKETS,
+)
+"""How the names end of those strategies of Hudi whose plans are executed here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +63,18 @@ class RowOrder:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringGroup:
-    """Slices of one partition that are rewritten together, into so many new file groups."""
+    """Slices of one partition that are rewritten together, into so many new file groups.
+
+    Attributes:
+        children: with consistent hashing: what the clustering does to ranges of hashes. The rows go to the new file groups by their hashes.
+        sequence: of the metadata of consistent hashing that the plan was made from.
+    """
 
     slices: tuple[FileSlice, ...]
     outputs: int
     default_bytes: int = 0
+    children: tuple[ChildNode, ...] = ()
+    sequence: int = 0
 
     @property
     def partition(self) -> str:
@@ -80,9 +104,15 @@ class ClusteringGroup:
                 "TOTAL_IO_MB": float(read + write),
             },
             "numOutputFileGroups": self.outputs,
-            "extraMetadata": None,
+            "extraMetadata": self._extra(),
             "version": 1,
         }
+
+    def _extra(self) -> dict[str, str] | None:
+        if not self.children:
+            return None
+        children, sequence = encode_children(self.children), str(self.sequence)
+        return {_PARTITION_KEY: self.partition, _CHILDREN_KEY: children, _SEQUENCE_KEY: sequence}
 
     def _with(self, bases: list[int]) -> zip[tuple[int, FileSlice]]:
         return zip(bases, self.slices, strict=True)
@@ -99,6 +129,8 @@ class ClusteringPlan:
         trigger: what the trigger of the options says, such as ``3 of 4 commits``.
         due: whether that trigger says that it is time.
         location: of the table, for the absolute paths of the record.
+        kind: the plan strategy, as `ClusteringOptions.plan_strategy`.
+        checkpoint: of a commit-based plan: the requested time of the last commit that it has looked at.
     """
 
     groups: tuple[ClusteringGroup, ...] = ()
@@ -107,6 +139,8 @@ class ClusteringPlan:
     trigger: str = ""
     due: bool = False
     location: str = ""
+    kind: str = SIZE_BASED
+    checkpoint: str = ""
 
     @property
     def file_groups(self) -> frozenset[tuple[str, str]]:
@@ -132,9 +166,8 @@ class ClusteringPlan:
             return f"Nothing to cluster: {self.why_not}{trigger}"
         figures = self.figures
         left = f"; {self.why_not}" if self.why_not else ""
-        counts = (
-            f"{figures['file_groups']:,} file groups into {figures['new_file_groups']:,}, {figures['bytes']:,} bytes"
-        )
+        what = "buckets" if any(group.children for group in self.groups) else "file groups"
+        counts = f"{figures['file_groups']:,} {what} into {figures['new_file_groups']:,}, {figures['bytes']:,} bytes"
         return f"Cluster {counts}, {self.order}{left}{trigger}"
 
     def encode(self, sync_marker: bytes) -> bytes:
@@ -142,10 +175,11 @@ class ClusteringPlan:
         params = {SORT_KEY: ",".join(self.order.columns)} if self.order.columns else {}
         if self.order.layout != LINEAR:
             params[LAYOUT_KEY] = self.order.layout
+        executed_by = f"{EXECUTIONS_PACKAGE}{EXECUTIONS[self.kind]}"
         plan = {
             "inputGroups": [group.to_avro(self.location) for group in self.groups],
-            "strategy": {"strategyClassName": EXECUTION_CLASS, "strategyParams": params, "version": 1},
-            "extraMetadata": {},
+            "strategy": {"strategyClassName": executed_by, "strategyParams": params, "version": 1},
+            "extraMetadata": {CHECKPOINT_KEY: self.checkpoint} if self.checkpoint else {},
             "version": 1,
             "preserveHoodieMetadata": True,
             "missingSchedulePartitions": [],
@@ -161,10 +195,19 @@ class ClusteringPlan:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringWork:
-    """What a requested file says is to be done. Its slices have no sizes."""
+    """What a requested file says is to be done. Its slices have no sizes.
+
+    ``checkpoint`` is that of the plan.
+    """
 
     groups: tuple[ClusteringGroup, ...]
     order: RowOrder
+    checkpoint: str = ""
+
+    @property
+    def is_of_buckets(self) -> bool:
+        """Whether it splits and merges buckets of consistent hashing, or moves them to new file groups."""
+        return bool(self.groups) and bool(self.groups[0].children)
 
     @property
     def file_groups(self) -> frozenset[tuple[str, str]]:
@@ -181,7 +224,9 @@ def decode(data: bytes, path: str) -> ClusteringWork:
         params, kind = strategy.get("strategyParams") or {}, strategy.get("strategyClassName") or EXECUTION_CLASS
         if not kind.endswith(_EXECUTED):
             raise ValueError(f"it was made for {kind.rpartition('.')[2]}, which this release does not have")
-        groups = tuple(_group(group) for group in plan.get("inputGroups") or ())
+        of_buckets = kind.endswith(_OF_BUCKETS)
+        groups = tuple(_group(group, of_buckets=of_buckets) for group in plan.get("inputGroups") or ())
+        checkpoint = str((plan.get("extraMetadata") or {}).get(CHECKPOINT_KEY) or "")
         columns = tuple(name for name in map(str.strip, (params.get(SORT_KEY) or "").split(",")) if name)
         layout = params.get(LAYOUT_KEY) or LINEAR
         if layout not in _LAYOUTS:
@@ -194,14 +239,32 @@ def decode(data: bytes, path: str) -> ClusteringWork:
             path=path,
             hint="Look at what wrote it; nothing was changed. table.clustering.cancel(instant) removes the plan.",
         ) from error
-    return ClusteringWork(groups, RowOrder(columns, layout))
+    return ClusteringWork(groups, RowOrder(columns, layout), checkpoint)
 
 
-def _group(record: Mapping[str, Any]) -> ClusteringGroup:
+def bucket_partitions(storage: Storage, path: str) -> frozenset[str]:
+    """The partitions whose buckets a requested file changes; none if it cannot be read, or is not of buckets."""
+    try:
+        work = decode(storage.get(path), path)
+    except (ObjectNotFoundError, CorruptTimelineError):
+        return frozenset()
+    return frozenset(group.partition for group in work.groups if group.children)
+
+
+def _group(record: Mapping[str, Any], *, of_buckets: bool) -> ClusteringGroup:
     slices = tuple(_slice(piece) for piece in record.get("slices") or ())
     if not slices or len({piece.partition for piece in slices}) > 1:
         raise ValueError("a group has no slices, or slices of several partitions")
-    return ClusteringGroup(slices, max(1, int(record.get("numOutputFileGroups") or 1)))
+    outputs = max(1, int(record.get("numOutputFileGroups") or 1))
+    if not of_buckets:
+        return ClusteringGroup(slices, outputs)
+    extra = record.get("extraMetadata") or {}
+    children = decode_children(extra.get(_CHILDREN_KEY) or "[]")
+    if all(child.prefix is None for child in children):
+        raise ValueError("a group of buckets has no new bucket")
+    if extra.get(_PARTITION_KEY) != slices[0].partition:
+        raise ValueError("a group of buckets names another partition than its slices")
+    return ClusteringGroup(slices, outputs, 0, children, int(extra.get(_SEQUENCE_KEY) or 0))
 
 
 def _slice(record: Mapping[str, Any]) -> FileSlice:

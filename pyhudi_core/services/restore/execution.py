@@ -16,6 +16,8 @@ from typing import Any
 
 from pyhudi_core.errors import CommitAbortedError
 from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.index.hash_ranges import has_consistent_hashing
+from pyhudi_core.index.hashing_metadata import forget
 from pyhudi_core.model.instant import Action
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.restore import work as restore_work
@@ -79,6 +81,11 @@ def undo(context: TableContext, undone: Undone) -> None:
     files = files_of_instant(context.folder, undone.requested_time, states)
     remove_files(context.folder, [file for file in files if file.is_completed])
     removal.delete_data_files(context.storage, undone.files, contained=context.protections.path_containment)
+    if action is Action.REPLACECOMMIT and has_consistent_hashing(context):
+        # Hudi's writers would use the ranges of hashes as soon as one of the buckets has a base file.
+        partitions = {path.rpartition("/")[0] for path in undone.files}
+        for partition in partitions:
+            forget(context.storage, partition, undone.requested_time)
     remove_files(context.folder, [file for file in files if file.is_pending])
     _forget(context, undone.requested_time)
 

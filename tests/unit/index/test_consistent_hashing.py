@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -260,11 +259,3 @@ def test_two_first_writers_of_which_one_has_consistent_hashing_do_not_both_commi
         with pytest.raises(CommitConflictError, match="another index"):
             early.commit()
     assert rows(table, "id") == [(2,)]
-
-
-def test_it_is_not_clustered_here(tmp_path: Path) -> None:
-    table = made(str(tmp_path / "t"))
-    table.upsert(orders((1, "a", 1.0, 1)))
-    table.compaction.run()
-    plain = hudi.open_table(table.location)
-    assert "buckets" in plain.clustering.plan().why_not

@@ -115,7 +115,7 @@ def test_a_plan_is_read_as_it_was_written(order: RowOrder) -> None:
 
 
 def test_a_plan_for_another_kind_of_execution_is_refused() -> None:
-    plan = {"strategy": {"strategyClassName": "org.apache.hudi.SparkConsistentBucketClusteringExecutionStrategy"}}
+    plan = {"strategy": {"strategyClassName": "org.apache.hudi.LsmSparkClusteringExecutionStrategy"}}
     body = encode_record("HoodieRequestedReplaceMetadata", {"clusteringPlan": plan}, sync_marker=bytes(16))
     with pytest.raises(CorruptTimelineError, match="which this release does not have"):
         decode(body, "p")
@@ -163,3 +163,51 @@ def test_a_column_with_one_value_takes_nothing_from_the_others() -> None:
     bounds = bounds_of(sample(rows, ["x", "y"]), ["x", "y"])
     ordered = rows.take(pc.sort_indices(places(rows, ["x", "y"], bounds, "ZORDER")))
     assert (np.diff(ordered.column("x").to_numpy()) >= 0).all()
+
+
+PLANS = "hoodie.clustering.plan.strategy.class"
+EXECUTIONS = "hoodie.clustering.execution.strategy.class"
+OF_PLANS = "org.apache.hudi.client.clustering.plan.strategy."
+OF_EXECUTIONS = "org.apache.hudi.client.clustering.run.strategy."
+
+
+@pytest.mark.row("N5")
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        (f"{OF_PLANS}SparkSizeBasedClusteringPlanStrategy", "SIZE_BASED"),
+        (f"{OF_PLANS}SparkConsistentBucketClusteringPlanStrategy", "CONSISTENT_BUCKET"),
+        (f"{OF_PLANS}SparkStreamCopyClusteringPlanStrategy", "STREAM_COPY"),
+        ("org.apache.hudi.table.action.cluster.strategy.CommitBasedClusteringPlanStrategy", "COMMIT_BASED"),
+        ("commit_based", "COMMIT_BASED"),
+    ],
+)
+def test_plan_strategies_have_hudis_names(name: str, kind: str) -> None:
+    assert WriteOptions.parse({PLANS: name}).clustering.plan_strategy == kind
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {PLANS: f"{OF_PLANS}SparkLsmBaseClusteringPlanStrategy"},
+        {EXECUTIONS: f"{OF_EXECUTIONS}LsmSparkClusteringExecutionStrategy"},
+        {PLANS: "SINGLE_FILE_SORT"},
+        {PLANS: "STREAM_COPY", "hoodie.clustering.plan.strategy.sort.columns": "x"},
+        {PLANS: "CONSISTENT_BUCKET", EXECUTIONS: f"{OF_EXECUTIONS}SparkSortAndSizeExecutionStrategy"},
+        {EXECUTIONS: f"{OF_EXECUTIONS}SparkSingleFileSortExecutionStrategy"},
+    ],
+)
+def test_strategies_that_are_unknown_or_contradict_each_other_are_refused(given: dict[str, object]) -> None:
+    with pytest.raises(InvalidOptionError):
+        WriteOptions.parse(given)
+
+
+def test_an_execution_strategy_is_accepted_with_its_plan_strategy() -> None:
+    both = {
+        PLANS: f"{OF_PLANS}SparkSingleFileSortPlanStrategy",
+        EXECUTIONS: f"{OF_EXECUTIONS}SparkSingleFileSortExecutionStrategy",
+        "hoodie.clustering.plan.strategy.sort.columns": "x",
+    }
+    assert WriteOptions.parse(both).clustering.plan_strategy == "SINGLE_FILE_SORT"
+    alone = {EXECUTIONS: f"{OF_EXECUTIONS}SparkConsistentBucketClusteringExecutionStrategy"}
+    assert WriteOptions.parse(alone).clustering.plan_strategy is None
