@@ -24,7 +24,7 @@ HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help install java check format test demo interop bench smoke35 wheel fuzz explore machine reliability mutants soak nightly docs screenshots clean
+.PHONY: help install java check format test demo interop bench smoke35 wheel fuzz explore machine reliability mutants soak locks nightly docs screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -96,6 +96,10 @@ mutants: $(INSTALLED) ## Small changes to the code, which the tests must detect 
 soak: $(INSTALLED) ## Writers that are killed every two seconds (SECONDS=600; KEEP=1 stores the figures)
 	$(BIN)/python scripts/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KEEP)),--keep)
 	$(if $(filter 1,$(KEEP)),$(BIN)/python scripts/reliability_page.py)
+
+locks: $(INSTALLED) java ## Locks and storages on real servers: installs, starts and stops them
+	$(BIN)/python scripts/servers.py
+	$(BIN)/pytest tests/locks -q --durations=10
 
 nightly: $(INSTALLED) ## All slow targets, in parts of an hour; continues where it stopped (PARTS="interop fuzz"; ANEW=1); results in docs/nightly.md
 	$(BIN)/python scripts/nightly.py $(PARTS) $(if $(filter 1,$(ANEW)),--anew)

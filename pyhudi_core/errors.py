@@ -24,7 +24,8 @@ HudiError
 ├─ LockError
 │   ├─ LockTimeoutError
 │   ├─ LockLostError
-│   └─ LockIdentityError
+│   ├─ LockIdentityError
+│   └─ LockServerError
 ├─ ClockSkewError
 ├─ DataError
 │   ├─ PartitionNotFoundError
@@ -249,6 +250,10 @@ class LockLostError(LockError):
 
 class LockIdentityError(LockError):
     """Other writers lock this table with another lock provider or under another address."""
+
+
+class LockServerError(LockError):
+    """The server of a lock could not be reached, did not answer in time, or refused."""
 
 
 class ClockSkewError(HudiError):

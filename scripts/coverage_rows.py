@@ -309,7 +309,9 @@ ROWS: dict[str, dict[str, Row]] = {
         "T7": Row("Short writes cannot delay a long write forever"),
         "T8": Row("A stale listing loses nothing"),
         "T9": Row("Commits per second are measured and published"),
-        "T10": Row("", "A commit coordinator, DynamoDB"),
+        "T10": Row(
+            "Writers on several machines exclude each other through a server: an SQL database", "a commit coordinator"
+        ),
         "T11": Row("Requirements of a commit"),
         "T12": Row("", "Commits batched inside one process"),
         "T13": Row("Conflicts are by file group"),

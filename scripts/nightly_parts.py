@@ -95,8 +95,9 @@ PARTS: dict[str, Part] = {
     "processes-store": _slow("test_two_processes.py", "processes that share an object store: 2,000 commits", "store"),
     "slow-tests": Part(
         "the other slow tests", paths=("tests/",), slow=True,
-        left_out=("tests/interop/", *(f"tests/reliability/{name}" for name in OWN_PARTS)),
+        left_out=("tests/interop/", "tests/locks/", *(f"tests/reliability/{name}" for name in OWN_PARTS)),
     ),
+    "locks": Part("locks and storages on real servers", ("make", "--no-print-directory", "locks"), paths=("tests/locks/",)),
     "commits": Part("the cost of commits (reliability.md)", (PYTHON, "-m", "benchmarks.commits")),
     "soak": _make("writers that are killed every two seconds, for ten minutes", "soak", "KEEP=1"),
     "mutants": _make("small changes to the code are noticed (score in reliability.md): the first hour", "mutants", "MINUTES=55"),

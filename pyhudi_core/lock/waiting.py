@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from pyhudi_core.errors import LockTimeoutError
+from pyhudi_core.errors import LockError
 from pyhudi_core.runtime.base import Clock, Ids
 
 S = TypeVar("S")
@@ -36,7 +36,7 @@ class Patience:
 
 def acquire_patiently(
     attempt: Callable[[], S | None],
-    give_up: Callable[[], LockTimeoutError],
+    give_up: Callable[[], LockError],
     patience: Patience,
     clock: Clock,
     timeout_s: float,

@@ -1,6 +1,7 @@
 """Typed options with Hudi's keys, one source for parsing and documentation."""
 
 from pyhudi_core.options.definitions import OPTIONS
+from pyhudi_core.options.locks import LockOptions, LockServerOptions
 from pyhudi_core.options.option import Option, Scope
 from pyhudi_core.options.registry import find_option, options_for_open, read_options, render_docs
 from pyhudi_core.options.write_options import (
@@ -10,7 +11,6 @@ from pyhudi_core.options.write_options import (
     FileOptions,
     HeartbeatOptions,
     IndexOptions,
-    LockOptions,
     RetryOptions,
     RowOptions,
     TableOptions,
@@ -26,6 +26,7 @@ __all__ = [
     "HeartbeatOptions",
     "IndexOptions",
     "LockOptions",
+    "LockServerOptions",
     "Option",
     "RetryOptions",
     "RowOptions",

@@ -9,25 +9,9 @@ Invariant: every key and every alias belongs to exactly one option.
 from __future__ import annotations
 
 from pyhudi_core.options.clustering import CLUSTERING_OPTIONS
+from pyhudi_core.options.locks import LOCK_OPTIONS
 from pyhudi_core.options.option import MEBIBYTE, Option, Scope, words
 from pyhudi_core.options.upkeep import UPKEEP_OPTIONS
-
-_LOCK_PACKAGE = "org.apache.hudi.client.transaction.lock."
-_LOCKS = {
-    "in_process": "in_process",
-    "file_system": "file_system",
-    f"{_LOCK_PACKAGE}InProcessLockProvider".lower(): "in_process",
-    f"{_LOCK_PACKAGE}FileSystemBasedLockProvider".lower(): "file_system",
-    "storage_based": "storage_based",
-    f"{_LOCK_PACKAGE}StorageBasedLockProvider".lower(): "storage_based",
-}
-_LATER_LOCKS = (
-    f"{_LOCK_PACKAGE}ZookeeperBasedLockProvider".lower(),
-    "org.apache.hudi.aws.transaction.lock.dynamodbbasedlockprovider",
-    "org.apache.hudi.hive.transaction.lock.hivemetastorebasedlockprovider",
-    "dynamodb",
-    "zookeeper",
-)
 
 _STRATEGY_PACKAGE = "org.apache.hudi.client.transaction."
 _STRATEGIES = {
@@ -337,32 +321,6 @@ WRITE_OPTIONS = (
     Option("hoodie.write.auto.upgrade", "auto_upgrade", bool, False,
            "Accepted because Hudi 1.1 and newer need it to keep a table at version 8; this package never upgrades.",
            choices={"false": "false"}),
-)  # fmt: skip
-
-LOCK_OPTIONS = (
-    Option("hoodie.write.lock.provider", "lock.provider", str, None,
-           "The lock that excludes other writers during a commit: `file_system` or `storage_based` (lock files that Hudi's own providers "
-           "respect), or "
-           "`in_process`; Hudi's class names are accepted. By default `file_system` on a disk, `storage_based` in an object store, "
-           "`in_process` in memory. A commit must use the same lock as the previous commit.", Scope.LOCK, choices=_LOCKS, not_yet=_LATER_LOCKS,
-           aliases=("lock",)),
-    Option("hoodie.write.lock.wait_time_ms", "lock.wait_ms", int, 60_000, "Milliseconds to wait for the lock.", Scope.LOCK,
-           minimum=0),
-    Option("hoodie.write.lock.filesystem.path", "lock.path", str, ".hoodie",
-           "Folder of the lock file, below the table; the default is Hudi's.", Scope.LOCK),
-    Option("hoodie.write.lock.filesystem.expire", "lock.expire_minutes", int, 0,
-           "Minutes after which a lock file of any writer counts as abandoned; 0 for never.", Scope.LOCK, minimum=0),
-    Option("hoodie.write.lock.storage.validity.timeout.secs", "lock.validity_s", int, 300,
-           "Seconds that a `storage_based` lock stays valid without renewal; at least ten times the renewal interval.", Scope.LOCK, minimum=10,
-           maximum=86_400),
-    Option("hoodie.write.lock.storage.renew.interval.secs", "lock.renew_s", int, 30,
-           "Seconds between two renewals of a `storage_based` lock.", Scope.LOCK, minimum=1, maximum=3_600,
-           aliases=("hoodie.write.lock.storage.heartbeat.poll.secs",)),
-    Option("pyhudi.lock.change.from", "lock.change_from", str, "",
-           "The identity of the previous lock, as the refusal shows it, when all writers change to the lock configured now. It works once: "
-           "after the first commit under the new lock it has no effect.", Scope.LOCK),
-    Option("pyhudi.lock.audit", "lock.audit", bool, False,
-           "Record every holding of the lock (holder and times) as a file of JSON lines below `.hoodie/.locks/audit/`.", Scope.LOCK),
 )  # fmt: skip
 
 OPTIONS: tuple[Option, ...] = TABLE_OPTIONS + WRITE_OPTIONS + LOCK_OPTIONS

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pyhudi_core.errors import InvalidOptionError, UnsafePathError
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.properties import POPULATE, TableConfig
-from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.options.clustering import ClusteringOptions
-from pyhudi_core.options.definitions import LOCK_OPTIONS, TABLE_OPTIONS, WRITE_OPTIONS
+from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
+from pyhudi_core.options.locks import LOCK_OPTIONS, LockOptions, LockServerOptions
 from pyhudi_core.options.option import Option
 from pyhudi_core.options.registry import Value, find_option, read_options
 from pyhudi_core.options.upkeep import CleaningOptions, CompactionOptions, UpkeepOptions
@@ -181,35 +181,6 @@ class ArchivalOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class LockOptions:
-    """Which lock excludes other writers during a commit, and how it is kept."""
-
-    provider: str | None
-    wait_ms: int
-    path: str
-    expire_minutes: int
-    validity_s: int
-    renew_s: int
-    change_from: str
-    audit: bool
-
-    def __post_init__(self) -> None:
-        if self.validity_s < 10 * self.renew_s:
-            raise InvalidOptionError(
-                f"hoodie.write.lock.storage.validity.timeout.secs ({self.validity_s}) is below ten times "
-                f"hoodie.write.lock.storage.renew.interval.secs ({self.renew_s})",
-                hint="A lock must outlive renewals that fail; increase the timeout or decrease the interval",
-            )
-        try:
-            safe_relative_path(self.path)
-        except UnsafePathError as error:
-            raise InvalidOptionError(
-                f"hoodie.write.lock.filesystem.path: {error.message}",
-                hint="Give a folder below the table, such as .hoodie",
-            ) from None
-
-
-@dataclass(frozen=True, slots=True)
 class WriteOptions:
     """How to write, by concern. A function takes the concern that it needs. ``definitions`` and docs/options.md explain each option."""
 
@@ -227,6 +198,7 @@ class WriteOptions:
     archival: ArchivalOptions
     upkeep: UpkeepOptions
     lock: LockOptions
+    lock_server: LockServerOptions
     auto_upgrade: bool
 
     @classmethod
@@ -328,6 +300,7 @@ _CONCERNS = {
     "archival": ArchivalOptions,
     "upkeep": UpkeepOptions,
     "lock": LockOptions,
+    "lock_server": LockServerOptions,
 }
 
 

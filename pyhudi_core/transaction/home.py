@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import ConfigError, CorruptionError, TableError, at_table
-from pyhudi_core.lock import AuditedLock, FileSystemLockProvider, InProcessLockProvider, StorageBasedLockProvider
 from pyhudi_core.lock.base import LockProvider
-from pyhudi_core.options import LockOptions, WriteOptions
+from pyhudi_core.lock.opening import LockRequest, open_lock
+from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import TimelineFolder
@@ -43,7 +43,9 @@ class TableHome:
         with at_table(self.storage.location):
             place = TablePlace.open(self.storage, self.runtime.clock, folders=self._folders)
             options = WriteOptions.parse(self.options, config=place.config)
-        lock = self.lock or lock_provider(self.storage, self.runtime, options.lock)
+            lock = self.lock or open_lock(
+                LockRequest(self.storage, self.runtime, place.config.name, options.lock, options.lock_server)
+            )
         protocol = CommitProtocol(self.storage, self.runtime, lock, options, self.protections, self.pre_commit)
         return TableContext(place, protocol, _companions(protocol, place, self._metadata_folders))
 
@@ -64,27 +66,3 @@ def _companions(protocol: CommitProtocol, place: TablePlace, folders: Folders) -
         return (TablePlace.open(protocol.storage, protocol.runtime.clock, METADATA_TABLE, folders),)
     except (TableError, CorruptionError, ConfigError):
         return ()  # reads go on without it, and writes are refused
-
-
-def lock_provider(storage: Storage, runtime: Runtime, options: LockOptions) -> LockProvider:
-    """The lock that the options name, or else the one that fits the storage."""
-    lock = _provider(storage, runtime, options)
-    return AuditedLock(lock, storage, runtime.clock) if options.audit else lock
-
-
-def _provider(storage: Storage, runtime: Runtime, options: LockOptions) -> LockProvider:
-    kind = options.provider or _default_kind(storage)
-    if kind == "in_process":
-        return InProcessLockProvider(storage.location, runtime.ids, runtime.process.identity())
-    if kind == "storage_based":
-        return StorageBasedLockProvider(storage, runtime, validity_s=options.validity_s, renew_s=options.renew_s)
-    return FileSystemLockProvider(
-        storage, runtime.clock, runtime.ids, folder=options.path, expire_minutes=options.expire_minutes
-    )
-
-
-def _default_kind(storage: Storage) -> str:
-    can = storage.capabilities
-    if can.one_process or not can.put_if_absent:
-        return "in_process"
-    return "storage_based" if can.put_if_match else "file_system"

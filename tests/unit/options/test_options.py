@@ -14,7 +14,8 @@ from pyhudi_core.errors import HudiError, InvalidOptionError, UnknownOptionError
 from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.properties import TableConfig, TableType
 from pyhudi_core.options import OPTIONS, TableOptions, WriteOptions, render_docs
-from pyhudi_core.options.definitions import LOCK_OPTIONS, TABLE_OPTIONS, WRITE_OPTIONS
+from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
+from pyhudi_core.options.locks import LOCK_OPTIONS
 from pyhudi_core.options.registry import read_value
 
 IDS = [option.key for option in OPTIONS]
@@ -135,7 +136,6 @@ def test_a_bad_value_is_refused_and_the_possible_ones_are_told(key: str, value: 
     [
         ("hoodie.index.type", "INMEMORY"),
         ("hoodie.write.record.merge.mode", "CUSTOM"),
-        ("lock", "dynamodb"),
     ],
 )
 def test_what_is_not_there_yet_is_refused_as_such(key: str, value: object) -> None:

@@ -1,0 +1,261 @@
+"""The frame of locks that a server keeps: SQL, ZooKeeper, DynamoDB, Hive Metastore.
+
+A `LockServer` makes a `Claim` for each acquisition; a claim asks, renews and releases, one bounded request at a time. The frame does the rest: it
+waits, renews in the background, and knows when the lock has ended.
+
+Invariants, for every server:
+
+- A holder's lease is counted by its own clocks (monotonic and wall, whichever ends first), from before the request that the server answered. The
+  server counts from a later moment, so the holder never believes in a lock that the server has given to another writer.
+- After `still_held` was False it is never True again, and the lease is never renewed after its end.
+- A request that gets no answer in time counts as failed; the claim finds out later whether it took effect. An acquisition that fails gives up what
+  it may have acquired.
+- Messages, identities and representations contain addresses without credentials.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyhudi_core.errors import HudiError, LockError, LockServerError, LockTimeoutError
+from pyhudi_core.lock.waiting import Patience, acquire_patiently
+from pyhudi_core.runtime.base import Runtime
+
+_log = logging.getLogger(__name__)
+_RELEASE_ATTEMPTS = 3
+_FIRST_WAIT_MS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """Who asks for the lock: a token of this acquisition, its purpose, the process (`Process.identity`), and the time in epoch milliseconds."""
+
+    token: str
+    note: str
+    process: str
+    since_ms: int
+
+
+class Claim(Protocol):
+    """One acquisition. Every method sends bounded requests, and raises `LockServerError` if the server does not answer."""
+
+    def attempt(self) -> bool:
+        """Ask for the lock; whether it is ours now. Also finds out that an earlier attempt without an answer succeeded."""
+        ...
+
+    def renew(self) -> bool:
+        """Extend the lock; False if the server says that it is not ours."""
+        ...
+
+    def release(self) -> None:
+        """Release the lock, or the place among the waiting. Never removes another holder's lock; may be called twice."""
+        ...
+
+
+class LockServer(Protocol):
+    """A server with a lock of one table."""
+
+    @property
+    def identity(self) -> str:
+        """Kind and address of the lock, without credentials."""
+        ...
+
+    @property
+    def lease_s(self) -> float:
+        """Seconds after which the server gives the lock to others if it is not renewed."""
+        ...
+
+    @property
+    def renew_s(self) -> float:
+        """Seconds between two renewals."""
+        ...
+
+    def claim(self, claimant: Claimant) -> Claim: ...
+
+    def holder(self) -> str:
+        """Describe the present holder for messages; empty if the lock is free. Raises `LockServerError`."""
+        ...
+
+
+class ServerLockProvider:
+    """Excludes every writer that uses the same lock of the same server.
+
+    Args:
+        server: the server.
+        runtime: clock, ids, the timer that renews, and the process that is recorded as the holder.
+        table: the table, for messages.
+        longest_wait_ms: bound of the wait between two attempts.
+    """
+
+    def __init__(self, server: LockServer, runtime: Runtime, table: str, *, longest_wait_ms: int = 1_000) -> None:
+        self._server = server
+        self._runtime = runtime
+        self._table = table
+        self._longest_wait_ms = longest_wait_ms
+
+    @property
+    def identity(self) -> str:
+        return self._server.identity
+
+    def acquire(self, timeout_s: float, note: str = "") -> ServerLockSession:
+        """As `LockProvider.acquire`. Raises `LockServerError` if the server did not answer until the end of the wait, or refused."""
+        clock, ids = self._runtime.clock, self._runtime.ids
+        claimant = Claimant(ids.uuid(), note, self._runtime.process.identity(), clock.now_ms())
+        claim = self._server.claim(claimant)
+        failed: list[LockServerError] = []
+
+        def attempt() -> ServerLockSession | None:
+            asked = _Moment.now(self._runtime)
+            try:
+                got = claim.attempt()
+            except LockServerError as error:
+                failed[:] = [error]
+                return None
+            failed.clear()
+            return ServerLockSession(self._server, claim, claimant, self._runtime, asked) if got else None
+
+        patience = Patience(clock, ids, min(_FIRST_WAIT_MS, self._longest_wait_ms), self._longest_wait_ms)
+        try:
+            return acquire_patiently(attempt, lambda: self._timed_out(timeout_s, failed), patience, clock, timeout_s)
+        except (
+            BaseException
+        ):  # also after Ctrl-C: a notebook's process lives on, and nobody else would release the lock
+            with suppress(HudiError):
+                claim.release()
+            raise
+
+    def _timed_out(self, timeout_s: float, failed: list[LockServerError]) -> LockError:
+        if failed:
+            last = failed[0]
+            message = f"The lock could not be asked for within {timeout_s:g} s: {last.message}"
+            return LockServerError(message, table=self._table, hint=last.hint)
+        try:
+            holder = self._server.holder()
+        except LockServerError as error:
+            holder = f"an unknown holder ({error.message})"
+        return LockTimeoutError(
+            f"The lock {self.identity} was not free within {timeout_s:g} s; "
+            + (f"it is held by {holder}" if holder else "it is free now"),
+            table=self._table,
+            hint="Wait for that writer and try again. If it has died, the server gives its lock to others when its lease ends.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A moment on both clocks. A clock that is set back must not lengthen a lease, and the monotonic clock does not count while a machine sleeps."""
+
+    wall_ms: int
+    monotonic: float
+
+    @classmethod
+    def now(cls, runtime: Runtime) -> _Moment:
+        return cls(runtime.clock.now_ms(), runtime.clock.monotonic())
+
+    def left_s(self, lease_s: float, now: _Moment) -> float:
+        """Seconds of a lease from this moment that are left now."""
+        passed = max(now.monotonic - self.monotonic, (now.wall_ms - self.wall_ms) / 1000)
+        return max(0.0, lease_s - passed)
+
+
+class ServerLockSession:
+    """A held lock.
+
+    Attributes:
+        on_renewed: called with the new end (epoch milliseconds) after each renewal.
+    """
+
+    def __init__(self, server: LockServer, claim: Claim, claimant: Claimant, runtime: Runtime, asked: _Moment) -> None:
+        self._server = server
+        self._claim = claim
+        self._claimant = claimant
+        self._runtime = runtime
+        self._asked = asked
+        self._lost = False
+        self._ending = False
+        self._released = False
+        self._requests = threading.Lock()  # a client sends one request at a time; the timer has its own thread
+        self.on_renewed: Callable[[int], None] | None = None
+        self._renewal = runtime.timer.every(server.renew_s, self.renew, f"lock {claimant.token}")
+
+    @property
+    def token(self) -> str:
+        return self._claimant.token
+
+    @property
+    def valid_until_ms(self) -> int:
+        """When the lock expires if it is not renewed, in epoch milliseconds."""
+        return self._asked.wall_ms + int(self._server.lease_s * 1000)
+
+    def lease_left_s(self) -> float:
+        """Seconds until the lock expires if it is not renewed, computed without a request; 0 after its end."""
+        if self._lost or self._released:
+            return 0.0
+        left = self._asked.left_s(self._server.lease_s, _Moment.now(self._runtime))
+        self._lost = left <= 0
+        return left
+
+    def still_held(self) -> bool:
+        if self._ending or self.lease_left_s() <= 0:
+            return False
+        with suppress(LockServerError):  # nobody else may have the lock before its end
+            self._renew()
+        return self.lease_left_s() > 0
+
+    def renew(self) -> None:
+        """Extend the lock; the timer calls this. Raises `LockServerError` if this attempt failed and a later one may succeed."""
+        if self._ending:
+            return
+        if self.lease_left_s() <= 0:
+            self._give_up("expired before it could be renewed")
+        elif not self._renew():
+            self._give_up("was given to another writer")
+        elif self.on_renewed is not None and not self._ending:
+            self.on_renewed(self.valid_until_ms)
+
+    def release(self) -> None:
+        """Release the lock. Raises `LockServerError` if the server cannot be reached; the lock then expires by itself."""
+        self._ending = True
+        self._renewal.cancel()
+        patience = Patience(self._runtime.clock, self._runtime.ids, 50, 1_000)
+        with self._requests:
+            for attempt in range(1, _RELEASE_ATTEMPTS + 1):
+                if self._released:
+                    return
+                try:
+                    self._claim.release()
+                except LockServerError:
+                    if attempt == _RELEASE_ATTEMPTS:
+                        raise
+                    patience.wait(1.0)
+                else:
+                    self._released = True
+
+    def _renew(self) -> bool:
+        with self._requests:
+            if self._ending or self.lease_left_s() <= 0:
+                return not self._lost
+            asked = _Moment.now(self._runtime)
+            if not self._claim.renew():
+                self._lost = True
+                return False
+            if self.lease_left_s() > 0:
+                self._asked = asked
+            return not self._lost
+
+    def _give_up(self, why: str) -> None:
+        self._lost = True
+        self._renewal.cancel()
+        _log.warning("the lock %s (%s) %s", self._server.identity, self._claimant.note or self.token, why)
+
+
+def describe_process(process: str) -> str:
+    """Describe the process of an identity (`Process.identity`) for messages."""
+    host, _, rest = process.partition("|")
+    pid = rest.split("|")[1] if rest.count("|") == 2 else ""
+    return f"process {pid} on {host}" if pid else process[:200] or "an unknown process"

@@ -1,0 +1,121 @@
+"""Real servers for the tests of locks, started on free ports of this machine, with their files in a temporary folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from support.ports import free_port
+from support.waiting import until
+
+ROOT = Path(__file__).resolve().parents[2]
+INSTALLED = ROOT / ".cache" / "servers"
+"""Where `scripts/servers.py` puts what it installs."""
+
+
+@dataclass
+class Server:
+    """A process that listens on a port, and its folder."""
+
+    command: Sequence[str]
+    port: int
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    _process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process, and wait until it listens."""
+        with (self.folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                list(self.command), stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
+                env={**os.environ, **self.environment},
+            )  # fmt: skip
+        until(self._listens)
+
+    def stop(self) -> None:
+        """Kill the process as if its machine had died; its files stay."""
+        process = self._process
+        if process is None:
+            return
+        for number, patience in ((signal.SIGTERM, 15), (signal.SIGKILL, 15)):
+            if process.poll() is None:
+                os.killpg(process.pid, number)
+                try:
+                    process.wait(patience)
+                except subprocess.TimeoutExpired:
+                    continue
+        self._process = None
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Without the server, for the duration of the block."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
+
+    @contextmanager
+    def running(self) -> Iterator[Server]:
+        self.start()
+        try:
+            yield self
+        finally:
+            self.stop()
+
+    def _listens(self) -> bool:
+        process = self._process
+        if process is None or process.poll() is not None:
+            raise AssertionError((self.folder / "server.log").read_text(errors="replace")[-4_000:])
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that other users of this machine can reach, for servers that refuse to run as root."""
+    folder = Path(tempfile.mkdtemp(prefix="pyhudi-server-", dir="/tmp"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def postgresql(folder: Path, password: str) -> Server:
+    """A new cluster of Debian's PostgreSQL with the user ``hudi`` and the database ``locks``."""
+    programs = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), default=None)
+    assert programs is not None, "PostgreSQL is not installed: run `make locks`, which installs it"
+    as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    (folder / "password").write_text(password)
+    for path in (folder, folder / "password"):
+        path.chmod(0o777)
+    data = folder / "data"
+    initdb = ["initdb", "-D", str(data), "-U", "hudi", "--auth=scram-sha-256", f"--pwfile={folder / 'password'}"]
+    _run([*as_user, str(programs / initdb[0]), *initdb[1:]])
+    port = free_port()
+    command = [*as_user, str(programs / "postgres"), "-D", str(data), "-p", str(port), "-k", str(folder)]
+    server = Server([*command, "-c", "listen_addresses=127.0.0.1", "-c", "shared_buffers=16MB"], port, folder)
+    server.start()
+    environment = {**os.environ, "PGPASSWORD": password}
+    create = [str(programs / "createdb"), "-h", "127.0.0.1", "-p", str(port), "-U", "hudi", "locks"]
+
+    def created() -> bool:
+        return subprocess.run(create, env=environment, capture_output=True, check=False).returncode == 0
+
+    until(created)
+    server.stop()
+    return server
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(list(command), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"

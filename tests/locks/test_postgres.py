@@ -1,0 +1,49 @@
+"""The SQL lock on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from locks.server_cases import SECRET, Lab, ServerCases
+from locks.servers import Server, postgresql, scratch
+from pyhudi_core.errors import LockServerError
+from pyhudi_core.lock import LockProvider
+from pyhudi_core.testing.lock_kit import LockKit
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with scratch() as folder, postgresql(folder, SECRET).running() as running:
+        yield running
+
+
+@pytest.fixture
+def lab(server: Server, tmp_path: Path) -> Lab:
+    def options(port: int) -> dict[str, object]:
+        return {
+            "hoodie.write.lock.provider": "sql",
+            "pyhudi.lock.sql.url": f"postgresql://hudi:{SECRET}@127.0.0.1:{port}/locks",
+            "pyhudi.lock.sql.lease.ms": 3_000,
+            "pyhudi.lock.request.timeout.ms": 2_000,
+            "hoodie.write.lock.wait_time_ms_between_retry": 50,
+        }
+
+    return Lab(server.port, options, 3.0, server.stopped, str(tmp_path / "orders"))
+
+
+@pytest.mark.row("T10")
+class TestPostgres(LockKit, ServerCases):
+    @pytest.fixture
+    def providers(self, lab: Lab) -> Callable[[], LockProvider]:
+        return lambda: lab.provider(**{"pyhudi.lock.sql.lease.ms": 60_000})
+
+    def test_a_wrong_password_is_reported_without_the_password(self, lab: Lab) -> None:
+        url = f"postgresql://hudi:{SECRET}x@127.0.0.1:{lab.port}/locks"
+        with pytest.raises(LockServerError, match="28P01") as refused:
+            lab.provider(**{"pyhudi.lock.sql.url": url}).acquire(0)
+        assert SECRET not in str(refused.value)
