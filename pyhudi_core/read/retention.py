@@ -4,12 +4,16 @@ Cleaning removes older slices of file groups. A state with missing files would b
 keeps; so every read of an older state is checked here first. Commits completed after the state, archived ones included, are compared with the
 listed files. A group that none of them names cannot have been cleaned, because only a commit that writes or replaces a group makes its older slices
 removable.
+
+A commit that rewrites a base file names the one before. A deltacommit names nothing before it. So for a merge-on-read table that was cleaned the
+archived commits of the state itself are read, too.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pyhudi_core.errors import SnapshotExpiredError
 from pyhudi_core.file_groups.listing import FileListing
@@ -17,7 +21,8 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, join, parse_data_file
-from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.instant import Action
+from pyhudi_core.model.properties import TableType
 from pyhudi_core.snapshot.snapshot import Snapshot
 
 Group = tuple[str, str]
@@ -32,8 +37,9 @@ def refuse_cleaned(state: Snapshot, table: str, changed_by: frozenset[str] | Non
     newest = state.timeline.commits
     if state.bound is None or not len(newest) or (newest[-1].completion_time or "") <= state.bound:
         return
-    known = _groups(state, changed_by)
-    logs = _logs(state)
+    commits = _commits(state)
+    known = _groups(state, commits, changed_by)
+    logs = _logs(commits)
     by_partition: dict[str, set[str]] = defaultdict(set)
     for partition, file_id in known.keys() - state.visibility.replaced:
         by_partition[partition].add(file_id)
@@ -87,15 +93,51 @@ def refuse_cleaned_change(
         raise _expired("What a commit changed", table, gone[0] if gone else partition or None)
 
 
-def _groups(state: Snapshot, changed_by: frozenset[str] | None) -> dict[Group, str | None]:
+@dataclass(frozen=True, slots=True)
+class _Commits:
+    """What commits say of a state: those that had completed (with their requested times), and the later ones; both in the order of completion."""
+
+    until: tuple[tuple[str, CommitMetadata], ...]
+    later: tuple[CommitMetadata, ...]
+
+
+def _commits(state: Snapshot) -> _Commits:
+    """Read the commits. Archived ones are read only if needed: if a clean has run, or if a group was replaced that one of them may have written."""
+    read, bound, history = state.visibility.read_commit, state.bound or "", state.visibility.history
+    seen = {instant.requested_time for instant in state.visibility.commits}
+    until = tuple((i.requested_time, read(i)) for i in state.visibility.commits)
+    later = tuple(read(i) for i in state.timeline.commits if i.requested_time not in seen)
+    if not state.timeline.has_history or history is None:
+        return _Commits(until, later)
+    cleaned = any(i.action is Action.CLEAN for i in state.timeline) or history.holds(Action.CLEAN, bound)
+    if not cleaned and not any(commit.replaced for commit in later):
+        return _Commits(until, later)
+    with_logs = cleaned and state.config.table_type is TableType.MERGE_ON_READ
+    before: list[tuple[str, CommitMetadata]] = []
+    after: list[CommitMetadata] = []
+    for row in history.rows_completed_after("" if with_logs else bound):
+        if row.metadata and row.requested_time not in seen:
+            record = CommitMetadata(None).record_name(Action(row.action))
+            commit = CommitMetadata.from_avro(decode_record(row.metadata, record))
+            if (row.completion_time or row.requested_time) > bound:
+                after.append(commit)
+            else:
+                before.append((row.requested_time, commit))
+    return _Commits((*before, *until), (*after, *later))
+
+
+def _groups(state: Snapshot, commits: _Commits, changed_by: frozenset[str] | None) -> dict[Group, str | None]:
     """Return the groups of the state, as far as commits before or after it name them, each with the name of its base file if known."""
-    commits = state.visibility.commits
-    stats = (stat for instant in commits for stat in state.visibility.read_commit(instant).stats if stat.path)
-    written = {(stat.partition, stat.file_id): stat.path.rpartition("/")[2] for stat in stats if _is_base(stat)}
-    groups: dict[Group, str | None] = {**dict.fromkeys(_written(state, commits)), **written}
-    active, born = set(groups), set[Group]()
+    groups: dict[Group, str | None] = {}
+    for _, commit in commits.until:
+        for stat in (stat for stat in commit.stats if stat.path):
+            name = stat.path.rpartition("/")[2] if _is_base(stat) else groups.get((stat.partition, stat.file_id))
+            groups[stat.partition, stat.file_id] = name
+        for group in _replaced(commit):
+            groups.pop(group, None)
+    named, born = set(groups), set[Group]()
     before: dict[Group, str] = {}
-    for commit in _later(state):
+    for commit in commits.later:
         for stat in commit.stats:
             group = (stat.partition, stat.file_id)
             if group in groups or group in born:
@@ -105,46 +147,29 @@ def _groups(state: Snapshot, changed_by: frozenset[str] | None) -> dict[Group, s
                 before[group] = stat.prev_commit
             else:
                 born.add(group)
-        for group in ((partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids):
+        for group in _replaced(commit):
             if group not in born:
                 groups.setdefault(group, None)
     if changed_by is None:
         return groups
-    changed = _written(state, (i for i in commits if i.requested_time in changed_by))
-    changed |= {group for group in groups.keys() - active if before.get(group, "") in {"", *changed_by}}
-    return {group: groups[group] for group in changed}
+    changed = {group for time, commit in commits.until if time in changed_by for group in _written(commit)}
+    changed |= {group for group in groups.keys() - named if before.get(group, "") in {"", *changed_by}}
+    return {group: groups[group] for group in changed & groups.keys()}
 
 
-def _later(state: Snapshot) -> Iterator[CommitMetadata]:
-    """Return the commits completed after the state, oldest first. Archived ones are read only if needed.
-
-    They are needed if a clean has run, or if a group was replaced that one of them may have written.
-    """
-    seen = {instant.requested_time for instant in state.visibility.commits}
-    later = [i for i in state.timeline.commits if i.requested_time not in seen]
-    active = [state.visibility.read_commit(instant) for instant in later]
-    history = state.visibility.history
-    bound = state.bound or ""
-    if state.timeline.has_history and history is not None:
-        cleaned = any(instant.action is Action.CLEAN for instant in state.timeline)
-        if cleaned or history.holds(Action.CLEAN, bound) or any(commit.replaced for commit in active):
-            for row in history.rows_completed_after(bound):
-                record = CommitMetadata(None).record_name(Action(row.action))
-                if row.metadata:
-                    yield CommitMetadata.from_avro(decode_record(row.metadata, record))
-    yield from active
+def _replaced(commit: CommitMetadata) -> Iterator[Group]:
+    return ((partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids)
 
 
-def _written(state: Snapshot, commits: Iterable[Instant]) -> set[Group]:
-    stats = (stat for instant in commits for stat in state.visibility.read_commit(instant).stats)
-    return {(stat.partition, stat.file_id) for stat in stats if stat.path}
+def _written(commit: CommitMetadata) -> Iterator[Group]:
+    return ((stat.partition, stat.file_id) for stat in commit.stats if stat.path)
 
 
-def _logs(state: Snapshot) -> dict[Group, list[str]]:
-    """The log files that the state's active commits wrote, by file group."""
+def _logs(commits: _Commits) -> dict[Group, list[str]]:
+    """The log files that the state's commits wrote, by file group."""
     found: dict[Group, list[str]] = defaultdict(list)
-    for instant in state.visibility.commits:
-        for stat in state.visibility.read_commit(instant).stats:
+    for _, commit in commits.until:
+        for stat in commit.stats:
             if stat.path and not _is_base(stat):
                 found[stat.partition, stat.file_id].append(stat.path)
     return found

@@ -20,13 +20,14 @@ from pyhudi_core.testing import Bounds, History, Profile, SimOptions, explore, e
 from pyhudi_core.testing.crash_cases import CrashPlan
 from pyhudi_core.testing.crashes import crash_everywhere
 
-MERGE_ON_READ = {"hoodie.table.type": "MERGE_ON_READ"}
-QUICK = ("upsert_existing", "upsert_partial", "delete_keys", "repair")
+MERGE_ON_READ = {"hoodie.table.type": "MERGE_ON_READ", "hoodie.compact.inline.max.delta.commits": 1}
+"""Compactions are not run by commits. Archival keeps no more commits than their trigger counts."""
+QUICK = ("upsert_existing", "upsert_partial", "delete_keys", "repair", "archival")
 ALL = (
     "insert", "bulk_insert", "upsert_existing", "upsert_new", "upsert_partial", "moved_key", "delete_keys", "delete_where", "insert_overwrite", "insert_overwrite_table",
     "delete_partitions", "nothing_to_change", "repair", "resume_rollback_requested", "resume_rollback_inflight", "rollback", "left_handle", "lost_race",
     "lost_races", "disjoint_race", "roll_forward", "first_commit", "yields_early", "upsert_new_with_metadata_table", "delete_keys_with_metadata_table",
-    "metadata_table_made",
+    "metadata_table_made", "archival", "archival_again", "archival_taken_over", "archival_by_a_write",
 )  # fmt: skip
 PAIRS: dict[str, tuple[Verb, Verb]] = {
     "updates of one row": (upsert((1, "a", 11.0)), upsert((1, "a", 12.0))),

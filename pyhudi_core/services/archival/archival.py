@@ -10,7 +10,7 @@ between other writers get the lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,10 +18,9 @@ from typing import ClassVar
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
-from pyhudi_core.file_groups.unnamed_files import recovered_until
+from pyhudi_core.file_groups.unnamed_files import named_paths, recovered_until
 from pyhudi_core.formats.avro.container import decode_record
-from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
+from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, is_time
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import TableType
@@ -32,6 +31,7 @@ from pyhudi_core.services.archival.limits import (
     MetadataTableInUse,
     plan_archival,
 )
+from pyhudi_core.services.compaction.rules import counted_from
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.timeline.archived_files import drop_archived, rows_of
@@ -148,8 +148,6 @@ def rules_of(context: TableContext, *, triggered: bool) -> ArchivalRules:
 def archive(context: TableContext, rules: ArchivalRules, gate: Gate | None = None) -> ArchivalResult:
     """Archive what the rules allow, and finish what an earlier run left. Raises `LockTimeoutError`, and errors of damaged files."""
     planned = plan_now(context, rules)
-    if not _is_archived(context):
-        return ArchivalResult(why_not=planned.why_not)
     swept, before, stop = _sweep(context, planned) if planned else ((), "", "")
     if not planned and not _is_left_over(context):
         return ArchivalResult(why_not=planned.why_not)
@@ -222,8 +220,6 @@ def plan_now(context: TableContext, rules: ArchivalRules) -> ArchivalPlan:
 
 
 def _plan(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Instant], bool]) -> ArchivalPlan:
-    if not _is_archived(context):
-        return ArchivalPlan(why_not="the table is merge-on-read, whose timeline Hudi archives")
     # Reservations first: a writer that gives its own back in between has completed, and shows on the timeline.
     reserved = _reserved(context)
     data_first = _data_first(context)
@@ -237,7 +233,7 @@ def _plan(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Ins
         earliest_to_retain=_earliest_to_retain(context, timeline),
         metadata_table=_metadata_table(context),
         empty=_empty(context, timeline, rules),
-        compaction_trigger=context.options.metadata.compact_after if context.place.prefix else None,
+        compaction_from=_compaction_from(context, timeline),
         data_first=data_first,
     )
     plan = plan_archival(state, rules)
@@ -246,9 +242,19 @@ def _plan(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Ins
     return plan_archival(replace(state, uncleaned=uncleaned), rules) if uncleaned else plan
 
 
-def _is_archived(context: TableContext) -> bool:
-    """Whether this release archives the timeline: of copy-on-write tables, and of metadata tables."""
-    return context.config.table_type is TableType.COPY_ON_WRITE or bool(context.place.prefix)
+def _compaction_from(context: TableContext, timeline: Timeline) -> str | None:
+    """The first instant that the trigger of compactions counts: of a metadata table's, or of a merge-on-read table's.
+
+    Hudi's timeline of a metadata table must not begin with a late build, whose time is one of the first, so that one stays for no trigger.
+    """
+    options = context.options.compaction
+    if context.place.prefix:
+        other = (i for i in timeline if not i.requested_time.startswith(layout.INITIAL_INSTANTS))
+        timeline = Timeline(tuple(other))
+        options = replace(options, trigger="NUM_COMMITS", max_delta_commits=context.options.metadata.compact_after)
+    elif context.config.table_type is not TableType.MERGE_ON_READ:
+        return None
+    return counted_from(timeline, options, context.now())
 
 
 def _data_first(context: TableContext) -> str | None:
@@ -326,8 +332,8 @@ def _is_cleaned(context: TableContext, instant: Instant) -> bool:
 
 
 def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], str, str]:
-    """Remove base files from before the first write that stays, which no completed commit names. Returns them, that write's requested time, and
-    why no more than the instants before it go: files that a recovery left out stay, and readers must not take them for files of archived commits.
+    """Remove base and log files from before the first write that stays, which no completed commit names. Returns them, that write's requested time,
+    and why no more than the instants before it go: files that a recovery left out stay, and readers must not take them for files of archived commits.
     """
     # The listing first: whose file it shows has announced itself before, and is on the timeline after it, though the plan may not know it.
     # Files of a metadata table count by their instants alone, and commits of Hudi's do not name all of them.
@@ -343,12 +349,12 @@ def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], 
     candidates: dict[str, list[str]] = {}
     for file_name, path in listed:
         name = parse_data_file(file_name)
-        if isinstance(name, BaseFileName) and name.requested_time < before:
+        if name is not None and name.requested_time < before:
             candidates.setdefault(name.requested_time, []).append(path)
     unnamed: dict[str, str] = {}
     for time, paths in candidates.items():
         if time in completed:
-            named = _named(context.folder.read_commit(completed[time]))
+            named = set(named_paths(context.folder.read_commit(completed[time])))
             unnamed |= {path: time for path in paths if path not in named}
         elif time < first and timeline.has_history:
             continue  # readers take it for a file of an archived commit, and it may be one
@@ -369,7 +375,3 @@ def _is_at_work(context: TableContext, time: str) -> bool:
     """Whether a write with this requested time is pending, whatever the listing of the timeline shows."""
     inflight = (Instant(time, action, State.INFLIGHT) for action in WRITE_ACTIONS)
     return any(context.storage.head(context.folder.file(instant)) is not None for instant in inflight)
-
-
-def _named(commit: CommitMetadata) -> Iterable[str]:
-    return {stat.path for stat in commit.stats}

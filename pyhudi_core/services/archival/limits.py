@@ -1,11 +1,11 @@
 """Which instants archival takes. Pure: a function of the table's state and the options.
 
-Commits leave the active timeline oldest first, down to ``hoodie.keep.min.commits``, and none of them passes a limit. Most limits are Hudi's; four are
-this package's: a time that a writer has reserved but not announced counts as pending; the greatest completion time stays, because the next
-one is chosen above it; the newest commit that says what the columns are stays, because readers look for it; and so does the newest commit without a
-savepoint, because to readers the timeline begins with the first such one, and what is older counts as completed. Completed cleans and rollbacks go
-along with the commits that are newer than they. Savepoints, restores and indexing stay. Commits that changed no rows (checkpoints of readers) do
-not count, unless the timeline would grow to twice its limits.
+Commits leave the active timeline oldest first, down to ``hoodie.keep.min.commits``, and none of them passes a limit. Most limits are Hudi's; four
+are this package's: a time that a writer has reserved but not announced counts as pending; the greatest completion time stays, because the next one
+is chosen above it; the newest commit that says what the columns are stays, because readers look for it; and so does the newest commit without a
+savepoint, because to readers the timeline begins with the first such one, and what is older counts as completed. What the trigger of compactions
+counts stays, too. Completed cleans and rollbacks go along with the commits that are newer than they. Savepoints, restores and indexing stay.
+Commits that changed no rows (checkpoints of readers) do not count, unless the timeline would grow to twice its limits.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ArchivalState:
         schema_commit: requested time of the newest commit that says what the table's columns are.
         earliest_to_retain: what the last completed clean kept from.
         metadata_table: where the table has one in use.
-        compaction_trigger: deltacommits after which a merge-on-read table is compacted; None where that is not counted.
+        compaction_from: requested time of the first instant that says when a compaction is due; None if that is not asked.
         empty: requested times of commits that changed no rows.
         data_first: for a metadata table, the first time on the timeline of its data table; None for a data table.
     """
@@ -61,7 +61,7 @@ class ArchivalState:
     schema_commit: str | None = None
     earliest_to_retain: str | None = None
     metadata_table: MetadataTableInUse | None = None
-    compaction_trigger: int | None = None
+    compaction_from: str | None = None
     empty: frozenset[str] = field(default=frozenset())
     data_first: str | None = None
 
@@ -165,7 +165,6 @@ def _first_kept(commits: Sequence[Instant], empty: frozenset[str], keep_min: int
 def _limits(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRules) -> Iterator[Limit]:
     yield from _pending(state, commits)
     yield from _replaced(state, commits)
-    yield from _compaction(state, commits)
     yield from _metadata_table(state, commits)
     yield from _old_names(commits)
     yield from _unsaved(state, commits)
@@ -173,6 +172,8 @@ def _limits(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRul
         yield Limit(state.data_first, f"{state.data_first} is on the timeline of the data table")
     newest = max(commits, key=lambda i: i.completion_time or "")
     yield Limit(newest.requested_time, f"{newest.requested_time} has the greatest completion time")
+    if state.compaction_from is not None:
+        yield Limit(state.compaction_from, "the instants since the last compaction say when the next one is due")
     if state.schema_commit is not None:
         yield Limit(state.schema_commit, f"{state.schema_commit} says what the table's columns are")
     if not rules.beyond_savepoint:
@@ -197,25 +198,6 @@ def _replaced(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limi
         if instant.requested_time in state.uncleaned:
             yield Limit(instant.requested_time, f"files that {instant.requested_time} replaced are not cleaned yet")
             return
-
-
-def _compaction(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:
-    """Enough deltacommits stay to see that a compaction is due."""
-    if state.compaction_trigger is None:
-        return
-    compactions = [i.requested_time for i in commits if i.action is Action.COMMIT]
-    since = [i.requested_time for i in commits if i.action is Action.DELTACOMMIT]
-    if compactions:
-        since = [time for time in since if time > compactions[-1]]
-    if len(since) >= state.compaction_trigger:
-        first = since[-state.compaction_trigger]
-    elif compactions:
-        first = compactions[-1]
-    elif since:
-        first = since[0]
-    else:
-        return
-    yield Limit(first, "a compaction is planned by the deltacommits since the last one")
 
 
 def _metadata_table(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:

@@ -48,6 +48,30 @@ def trigger_of(timeline: Timeline, options: CompactionOptions, now: str) -> Trig
     return Trigger(commits, by_commits)
 
 
+def counted_from(timeline: Timeline, options: CompactionOptions, now: str) -> str | None:
+    """The requested time of the first instant that a timeline needs so that `trigger_of` says what it would say of the complete one.
+
+    Hudi keeps the same instants for triggers by number (``CompactionUtils.getEarliestInstantToRetainForCompaction``). It keeps none for triggers by
+    time, so the archival of the last compaction sets their time back.
+    """
+    last = _last_compaction(timeline, requested=False)
+    deltas = sorted(
+        i
+        for i in timeline.commits
+        if i.action is Action.DELTACOMMIT
+        and (last is None or (i.completion_time or i.requested_time) > last.requested_time)
+    )
+    known = [i.requested_time for i in (*([] if last is None else [last]), *deltas)]
+    if not known:
+        return None
+    counted = [deltas[-options.max_delta_commits].requested_time] if len(deltas) >= options.max_delta_commits else known
+    old = [time for time in known if _seconds_between(time, now) >= options.max_delta_seconds]
+    by_number, by_time = min(counted), max(old) if old else min(known)
+    if options.trigger == "TIME_ELAPSED":
+        return by_time
+    return min(by_number, by_time) if options.trigger in ("NUM_AND_TIME", "NUM_OR_TIME") else by_number
+
+
 def _last_compaction(timeline: Timeline, *, requested: bool) -> Instant | None:
     """The newest completed compaction; ``requested``: or a pending one."""
     found = [i for i in timeline.commits if i.action is Action.COMMIT]

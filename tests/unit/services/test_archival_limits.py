@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.options.upkeep import CompactionOptions
+from pyhudi_core.options.write_options import WriteOptions
 from pyhudi_core.services.archival.limits import (
     ArchivalPlan,
     ArchivalRules,
@@ -14,6 +18,7 @@ from pyhudi_core.services.archival.limits import (
     MetadataTableInUse,
     plan_archival,
 )
+from pyhudi_core.services.compaction.rules import counted_from, trigger_of
 from pyhudi_core.timeline.active import Timeline
 
 RULES = ArchivalRules(keep_min=2, keep_max=4)
@@ -38,6 +43,15 @@ def planned(*instants: Instant, rules: ArchivalRules = RULES, **state: object) -
     assert bool(plan) == bool(plan.instants)
     assert plan or plan.why_not, "a plan that is empty says why"
     return [int(instant.requested_time[-6:]) // 10 for instant in plan.instants]
+
+
+NOW = time(9000)
+
+
+def trigger(commits: int, name: str = "NUM_COMMITS", seconds: int = 3600) -> CompactionOptions:
+    """The options of one trigger."""
+    parsed = WriteOptions.parse({"hoodie.compact.inline.max.delta.commits": commits}).compaction
+    return replace(parsed, trigger=name, max_delta_seconds=seconds)
 
 
 SIX = [done(n) for n in range(1, 7)]
@@ -113,10 +127,39 @@ def test_a_replacecommit_whose_replaced_files_are_there_stays() -> None:
 
 def test_enough_deltacommits_stay_to_trigger_a_compaction() -> None:
     deltas = [done(n, Action.DELTACOMMIT) for n in range(1, 10)]
-    assert planned(*deltas, compaction_trigger=5) == [1, 2, 3, 4]
-    assert planned(*deltas, compaction_trigger=20) == []
+    assert planned(*deltas, compaction_from=counted_from(Timeline.of(deltas), trigger(5), NOW)) == [1, 2, 3, 4]
+    assert planned(*deltas, compaction_from=counted_from(Timeline.of(deltas), trigger(20), NOW)) == []
     since_compaction = [*deltas[:6], done(7), *deltas[7:]]
-    assert planned(*since_compaction, compaction_trigger=5) == [1, 2, 3, 4, 5, 6]
+    assert planned(*since_compaction, compaction_from=counted_from(Timeline.of(since_compaction), trigger(5), NOW)) == [1, 2, 3, 4, 5, 6]  # fmt: skip
+
+
+def test_a_deltacommit_that_completed_after_the_last_compaction_counts_wherever_it_began() -> None:
+    overlapping = [done(1, Action.DELTACOMMIT, completed=85), done(2, Action.DELTACOMMIT), done(8)]
+    assert counted_from(Timeline.of(overlapping), trigger(5), NOW) == time(10)
+    assert counted_from(Timeline.of(overlapping[1:]), trigger(5), NOW) == time(80)
+
+
+def triggers_by_history(options: CompactionOptions, numbers: list[int], compacted: set[int], now: str) -> None:
+    """Whatever of a timeline is archived before that instant, the trigger says the same."""
+    whole = [done(n, Action.COMMIT if n in compacted else Action.DELTACOMMIT) for n in numbers]
+    first = counted_from(Timeline.of(whole), options, now)
+    kept = [i for i in whole if first is None or i.requested_time >= first]
+    assert trigger_of(Timeline.of(kept), options, now).due is trigger_of(Timeline.of(whole), options, now).due
+
+
+@settings(derandomize=True, max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["NUM_COMMITS", "NUM_AND_TIME", "NUM_OR_TIME", "TIME_ELAPSED"]),
+    st.lists(st.integers(1, 400), min_size=1, max_size=9, unique=True),
+    st.sets(st.integers(1, 400), max_size=2),
+    st.integers(1, 5),
+    st.integers(0, 5),
+)
+def test_archival_does_not_change_when_a_compaction_is_due(
+    name: str, numbers: list[int], compacted: set[int], commits: int, seconds: int
+) -> None:
+    every = sorted({*numbers, *compacted})
+    triggers_by_history(trigger(commits, name, seconds), every, compacted, time(4100))
 
 
 def test_nothing_goes_until_the_metadata_table_has_compacted() -> None:
