@@ -79,9 +79,10 @@ PARTS: dict[str, Part] = {
     "smoke35": _make("the Spark tests on PySpark 3.5", "smoke35", SLOW="1"),
     "fuzz": _make("damaged input for every parser: 50,000 cases each, within bounds of time and memory", "fuzz"),
     "fresh-cases": Part(
-        "new cases of Hypothesis for the quick tests, which make the same ones every time",
+        "new cases of Hypothesis for the quick tests, which make the same ones every time; four times as many",
         (PYTHON, "-m", "pytest", "-q", "--hypothesis-profile=fresh", "-m", "hypothesis and not slow",
          "tests/unit", "tests/hostile", "tests/dagster"),
+        {"PYHUDI_CASES": "all"},
     ),
     "explore": _make("two writers: every order and every crash, with three times the quick suite's bounds", "explore", PYHUDI_EXPLORE="3"),
     "machine": _make("20,000 random sequences of writes, crashes, wrong clocks, expiring locks and archival", "machine"),

@@ -35,6 +35,15 @@ def interrupts_are_raised() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def new_databases_are_not_stamped() -> Iterator[None]:
+    """An instance in memory needs no note of its schema's version, which reads all migrations of Dagster for every test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in ("event_log", "runs"):
+            patch.setattr(f"dagster._core.storage.{kind}.in_memory.stamp_alembic_rev", lambda *_: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark_config() -> dict[str, str]:
     return dict(SPARK)

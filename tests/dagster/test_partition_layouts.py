@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import HudiPartitions
@@ -63,7 +64,7 @@ def every_key_owns_its_values_alone(parts, keys):
     assert owners
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     cron=st.sampled_from(CRONS),
     zone=st.sampled_from(ZONES),

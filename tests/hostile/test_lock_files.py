@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import HudiError, LockTimeoutError
 from pyhudi_core.lock import FileSystemLockProvider, StorageBasedLockProvider, audit
@@ -99,7 +100,7 @@ def test_an_end_after_all_time_is_honoured_and_named() -> None:
 
 
 @given(st.data())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_a_mutated_lock_file_is_never_taken_before_its_time(data: st.DataObject) -> None:
     good = bytearray(GOOD)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -121,14 +122,14 @@ def test_a_mutated_lock_file_is_never_taken_before_its_time(data: st.DataObject)
 
 
 @given(st.binary(max_size=300) | st.text(max_size=100).map(str.encode))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_bytes_are_a_whole_lock_or_none(content: bytes) -> None:
     found = LockFile.parse(content)
     assert found is None or found.describe()
 
 
 @given(st.text(max_size=80) | st.text(alphabet="pyhudi|0123456789-", max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_owner_is_ours_or_foreign(text: str) -> None:
     for owner in (Owner.parse(text), Owner.parse(f"pyhudi|{text}")):
         assert owner is None or owner.describe()
@@ -163,7 +164,7 @@ def test_a_huge_lock_file_of_the_file_system_lock_is_not_read() -> None:
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_damaged_audit_file_is_counted_and_the_others_are_read(content: bytes) -> None:
     world = SimWorld(SimOptions(profile=Profile.S3))
     audited = audit.AuditedLock(provider(world), world.storage, world.clock)

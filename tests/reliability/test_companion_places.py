@@ -26,7 +26,7 @@ from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.services.archival.archival import Archival
 from pyhudi_core.snapshot import snapshot
 from pyhudi_core.storage.below import StorageBelow
-from pyhudi_core.testing import Bounds, History, Image, Profile, SimOptions, SimWorld, explore
+from pyhudi_core.testing import Bounds, History, Image, Profile, SimOptions, SimWorld, explore, explore_randomly
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, begin_write, withdraw
@@ -182,6 +182,14 @@ def test_both_tables_have_the_same_commits_in_every_explored_order_and_crash(pro
 @pytest.mark.row("K8")
 def test_both_tables_have_the_same_commits_when_the_lock_expires() -> None:
     """The commit record alone keeps the two tables together."""
+    bounds = Bounds(faults={"expire_lock": 1}, schedules=25)
+    make = lambda: opened(Profile.S3)  # noqa: E731
+    explore_randomly(make, [increment_both] * 2, the_tables_agree, bounds, seed=5, priorities=True).assert_clean()
+
+
+@pytest.mark.slow
+@pytest.mark.row("K8")
+def test_both_tables_have_the_same_commits_wherever_the_lock_expires() -> None:
     bounds = Bounds(preemptions=1, faults={"expire_lock": 1})
     report = explore(lambda: opened(Profile.S3), [increment_both] * 2, the_tables_agree, bounds)
     report.assert_clean()

@@ -243,7 +243,7 @@ def test_two_writers_with_a_crash_each() -> None:
     """P7: both may vanish, at any step."""
     actors = (upsert(What("k1", "a1")), upsert(What("k2", "b1")))
     start = two_keys_in_one_group()
-    bounds = Bounds(preemptions=2, crashes=2, schedules=400 * FACTOR)
+    bounds = Bounds(preemptions=2, crashes=2, schedules=200 * FACTOR)
     report = run(actors, bounds, start, the_next_writer_repairs, seed=2)
     assert len(report.crash_points) > 40
     if DEEPER:

@@ -54,11 +54,11 @@ def test_no_order_of_two_writers_loses_an_update(profile: Profile) -> None:
 
 @pytest.mark.row("B4")
 def test_no_update_is_lost_when_the_lock_excludes_nobody() -> None:
-    run(lambda: counter_world(lock_excludes=False), Bounds(preemptions=2, schedules=budget(500))).assert_clean()
+    run(lambda: counter_world(lock_excludes=False), Bounds(preemptions=2, schedules=budget(250))).assert_clean()
 
 
 def test_a_crash_at_any_step_leaves_a_table_that_the_next_writer_repairs() -> None:
-    report = run(counter_world, Bounds(preemptions=1, crashes=1, schedules=budget(700)), and_the_next_writer_repairs)
+    report = run(counter_world, Bounds(preemptions=1, crashes=1, schedules=budget(350)), and_the_next_writer_repairs)
     report.assert_clean()
     assert len(report.crash_points) > 10
 
@@ -83,7 +83,7 @@ def test_the_exploration_itself_is_deterministic() -> None:
 
 
 def test_a_lock_that_expires_under_its_holder_loses_no_update() -> None:
-    report = run(counter_world, Bounds(preemptions=1, faults={"expire_lock": 1}, schedules=budget(700)))
+    report = run(counter_world, Bounds(preemptions=1, faults={"expire_lock": 1}, schedules=budget(350)))
     report.assert_clean()
     assert report.exhausted or budget(1) == 1
 

@@ -110,6 +110,7 @@ def test_a_frame_shows_the_state_it_was_made_of_however_often_it_is_read(table: 
     assert _rows(_load(session, table), "id", "price") == [(1, 9.0), (2, 2.0), (3, 3.0), (4, 4.0)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "options",
     [{}, {"mode": "read_optimized"}, {"mode": "incremental"}, {"mode": "changes"}, {"as_of": "2999-01-01T00:00Z"}, {"until": "2999-01-01T00:00Z"},
@@ -259,6 +260,7 @@ def test_filters_keep_the_rows_that_spark_keeps(values: hudi.HudiTable, session:
     assert sum(map(bool, truth)) > 200
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -74,6 +74,7 @@ BAD = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_rows_of_files_are_refused_before_anything_is_written(spark: Any, tmp_path: Path, case: str) -> None:
     batch, kind, words = BAD[case]

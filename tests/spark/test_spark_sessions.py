@@ -70,6 +70,7 @@ def test_sessions_of_spark_connect_are_refused_by_name(location: str) -> None:
     assert rows(table, "id") == [(1,)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("setting", ["ignoreMissingFiles", "ignoreCorruptFiles"])
 def test_files_that_cannot_be_read_are_not_passed_over(spark: Any, location: str, setting: str) -> None:
     """Whatever the session does with other files: a table without some of its rows is not that table."""

@@ -162,6 +162,7 @@ BAD = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_data_on_spark_is_the_same_error_and_the_disk_stays_as_it_was(
     spark: Any, location: str, way: str, case: str

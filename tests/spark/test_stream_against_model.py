@@ -122,6 +122,7 @@ class Writing:
         return rows
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("mode", ["incremental", "changes"])
 def test_every_row_comes_once_and_changes_add_up_to_the_table(mode: str, seed: int, tmp_path: Path) -> None:

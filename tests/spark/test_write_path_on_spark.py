@@ -95,6 +95,7 @@ def test_keys_of_many_groups_and_partitions_are_found_and_counted_once(spark: An
     assert {key for key, price in found if price == 2.0} == set(changed.column("id").to_pylist())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("I5", "I7", "I11")
 @pytest.mark.parametrize("index", ["RECORD_INDEX", "BLOOM"])
 def test_keys_are_found_by_the_record_index_and_by_bloom_filters(

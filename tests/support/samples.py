@@ -3,10 +3,13 @@
 `one_in` thins the values of one parameter. The marker `@pytest.mark.one_in(step, first=0)` thins all cases of a test, in the order in which pytest
 lists them. With several parameters, choose a ``step`` that has no factor in common with the number of values of the one that changes from case to
 case (its decorator is the first): then each value of each parameter stays in the quick suite.
+
+`examples` does the same for random cases: the quick suite runs a part of the number, the part `fresh-cases` of `make nightly` all.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,6 +22,11 @@ def one_in(step: int, cases: Iterable[Any], first: int = 0) -> list[Any]:
         case if number % step == first else pytest.param(case, marks=pytest.mark.slow)
         for number, case in enumerate(cases)
     ]
+
+
+def examples(number: int) -> int:
+    """The number of random cases for Hypothesis: a quarter, or all if PYHUDI_CASES is ``all``."""
+    return number if os.environ.get("PYHUDI_CASES") == "all" else max(1, number // 4)
 
 
 def is_left_to_the_night(item: pytest.Item) -> bool:

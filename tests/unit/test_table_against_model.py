@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.homes import StandingClock, home_at, make_at, runtime_with
+from support.samples import examples
 from support.tables import orders, rows
 
 from pyhudi_core.errors import DuplicateKeyError, PartitionNotFoundError
@@ -118,7 +119,7 @@ def _came_back(key: tuple[int, str], batch: list[tuple[Any, ...]], known: Rows) 
 
 
 @pytest.mark.row("C2", "D2")
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_OPERATION, min_size=1, max_size=8), st.booleans(), st.sampled_from(["parquet", "avro", "hfile"]))
 def test_a_merge_on_read_table_holds_what_a_dictionary_holds(
     operations: list[tuple[str, Any]], ordered: bool, block: str
@@ -158,7 +159,7 @@ def test_a_merge_on_read_table_holds_what_a_dictionary_holds(
 
 
 @pytest.mark.row("C1", "C3", "D1", "D3", "D4", "J1", "J2")
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_OPERATION, min_size=1, max_size=7), st.booleans())
 def test_a_table_holds_what_a_dictionary_holds(operations: list[tuple[str, Any]], ordered: bool) -> None:
     clock = StandingClock()

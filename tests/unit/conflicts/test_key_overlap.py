@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
@@ -250,7 +251,7 @@ def _commit_of(storage: MemoryStorage, time: str, keys: list[str], *, old: list[
 KEYS = st.lists(st.text(st.sampled_from("abé\U0001f600"), min_size=1, max_size=4), unique=True, min_size=1, max_size=40)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(KEYS, KEYS, KEYS, st.integers(1, 50))
 def test_exactly_the_common_keys_are_found_in_any_number_of_parts(
     mine: list[str], theirs: list[str], old: list[str], hashes: int

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.engine import LocalEngine, TaskInfo, engine_for, local_shuffle
 from pyhudi_core.engine.grouping import runs
@@ -30,7 +31,7 @@ def _tagged(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
         yield batch.append_column("ran_in", pa.array([task.number] * len(batch), pa.int32()))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5), st.integers()), max_size=40).map(
         lambda rows: [(a, b, c % 1000) for a, b, c in rows]
@@ -51,7 +52,7 @@ def test_a_shuffle_brings_each_row_to_its_task_sorted(rows: list[tuple[int, int,
         assert sort == sorted(sort)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5), st.integers(0, 999)), max_size=60), st.integers(1, 20))
 def test_rows_of_many_batches_come_to_their_tasks_as_those_of_one(rows: list[tuple[int, int, int]], size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -153,7 +154,7 @@ def test_spark_connect_is_refused_by_name() -> None:
         engine_for(kind(), SerialExecutor())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 7))
 def test_runs_are_maximal_and_in_order(values: list[int], size: int) -> None:
     ordered = sorted(values)

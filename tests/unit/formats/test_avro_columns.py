@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 from support.speed import slowness
 
 from pyhudi_core.errors import CorruptAvroError
@@ -64,7 +65,7 @@ def encoded(text: str, rows: list[dict[str, Any]]) -> tuple[bytes, np.ndarray, n
     return out.getvalue(), np.array(places[:-1], np.int64), np.array(places[1:], np.int64)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(tables())
 def test_every_type_comes_back_as_it_was_written(case: tuple[pa.Schema, list[dict[str, Any]]]) -> None:
     schema, rows = case
@@ -200,7 +201,7 @@ FUZZED = record(
 ROWS = [{"k": "abc", "n": 5, "l": ["x", None], "m": {"a": 1.0}}, {"k": "", "n": None, "l": [], "m": {}}] * 3
 
 
-@settings(max_examples=500, deadline=2_000)
+@settings(max_examples=examples(500), deadline=2_000)
 @given(st.data())
 def test_damaged_records_are_rows_or_a_typed_error(data: st.DataObject) -> None:
     buffer, starts, ends = encoded(FUZZED, ROWS)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 from unit.formats.test_avro_columns import encoded, record, tables
 
 from pyhudi_core.errors import SchemaMismatchError
@@ -21,7 +22,7 @@ from pyhudi_core.formats.log.contents import read_records, write_records, write_
 from pyhudi_core.model.schema_avro import to_avro
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(tables(), st.integers(0, 3))
 def test_the_bytes_of_every_type_are_those_of_fastavro(case: tuple[pa.Schema, list[dict[str, Any]]], skip: int) -> None:
     schema, rows = case

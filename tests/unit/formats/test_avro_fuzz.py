@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import CorruptAvroError
 from pyhudi_core.formats.avro.container import decode_record, sync_marker_of
@@ -37,7 +38,7 @@ def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
     return name, bytes(data)
 
 
-@settings(max_examples=500, deadline=2_000)
+@settings(max_examples=examples(500), deadline=2_000)
 @given(damaged(), st.booleans())
 def test_a_damaged_file_is_a_value_or_a_typed_error(case: tuple[str, bytes], expecting: bool) -> None:
     name, data = case
@@ -49,7 +50,7 @@ def test_a_damaged_file_is_a_value_or_a_typed_error(case: tuple[str, bytes], exp
     assert refused.path == "file" if refused else isinstance(record, dict)
 
 
-@settings(max_examples=200, deadline=1_000)
+@settings(max_examples=examples(200), deadline=1_000)
 @given(st.binary(max_size=300))
 def test_any_bytes_after_the_magic_are_a_typed_error(tail: bytes) -> None:
     try:

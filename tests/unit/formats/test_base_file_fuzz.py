@@ -7,6 +7,7 @@ import io
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import CorruptBaseFileError, SchemaMismatchError
 from pyhudi_core.formats.base_file import BaseFileReader, BaseFileWriter, read_footer
@@ -49,7 +50,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(damaged())
 def test_a_damaged_file_is_rows_or_a_typed_error(data: bytes) -> None:
     refused = None

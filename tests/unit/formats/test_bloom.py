@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import CorruptBaseFileError, InvalidRecordKeyError
 from pyhudi_core.formats.bloom import DYNAMIC, SIMPLE, BloomBuilder, BloomFilter, BloomSizing
@@ -105,7 +106,7 @@ def test_sizes_are_those_of_hudis_defaults() -> None:
     assert (len(text), type_code) == (431_380, DYNAMIC)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=24), max_size=60),
     st.integers(1, 12),
@@ -223,7 +224,7 @@ SMALL.add(pa.array([str(number) for number in range(45)]))
 SMALL_BYTES = base64.b64decode(SMALL.to_footer()[0])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.data())
 def test_a_filter_with_any_damage_is_read_or_refused(data: st.DataObject) -> None:
     content = bytearray(SMALL_BYTES)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.log_files import golden_hfiles, golden_logs
+from support.samples import examples
 
 from pyhudi_core.errors import CorruptHFileError, DataError, HudiError, LimitExceededError
 from pyhudi_core.formats.avro.columns import decode_records
@@ -139,7 +140,7 @@ def test_a_look_up_reads_the_blocks_that_can_hold_its_keys_and_no_others() -> No
     assert list(reader.lookup([])) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sets(st.text(alphabet="ab\u00e9\ue000\uffee\U0001f600", max_size=4), min_size=1, max_size=60),
     st.lists(st.text(alphabet="abc\ue000\U0001f600", max_size=4), max_size=20),
@@ -343,7 +344,7 @@ def test_numbers_come_back(value: int) -> None:
 GOLDEN = [data for _, data in golden_hfiles("hudi-1.0.2")][:3] + [made(40, bloom=b"x")]
 
 
-@settings(max_examples=500, deadline=2_000)
+@settings(max_examples=examples(500), deadline=2_000)
 @given(st.data())
 def test_a_damaged_file_is_entries_or_a_typed_error(data: st.DataObject) -> None:
     damaged = bytearray(data.draw(st.sampled_from(GOLDEN)))

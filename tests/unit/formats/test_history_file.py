@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.golden import unpack
+from support.samples import examples
 
 from pyhudi_core.errors import CorruptTimelineError, LimitExceededError
 from pyhudi_core.formats.avro.container import decode_record
@@ -208,7 +209,7 @@ mutations = st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255
 )
 
 
-@settings(derandomize=True, max_examples=500, deadline=None)
+@settings(derandomize=True, max_examples=examples(500), deadline=None)
 @given(mutations)
 def test_damaged_files_raise_a_typed_error_or_give_rows(mutation: object) -> None:
     if isinstance(mutation, list):

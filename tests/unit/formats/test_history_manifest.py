@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import CorruptTimelineError, LimitExceededError
 from pyhudi_core.formats.history_manifest import (
@@ -135,7 +136,7 @@ mutations = st.tuples(
 )
 
 
-@settings(derandomize=True, max_examples=500, deadline=None)
+@settings(derandomize=True, max_examples=examples(500), deadline=None)
 @given(mutations)
 def test_damaged_manifests_raise_a_typed_error_or_list_files_of_the_history(mutation: tuple[int, int, bytes]) -> None:
     at, cut, put = mutation

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.log_files import golden_logs
+from support.samples import examples
 
 from pyhudi_core.errors import CorruptionError, HudiError, LimitExceededError, UnsupportedTableError
 from pyhudi_core.formats.base_file import BaseFileReader
@@ -282,7 +283,7 @@ WHOLE = avro_block(("a", 1), ("b", None)) + encode_block(
 )
 
 
-@settings(max_examples=500, deadline=2_000)
+@settings(max_examples=examples(500), deadline=2_000)
 @given(st.data())
 def test_a_damaged_file_is_rows_or_a_typed_error(data: st.DataObject) -> None:
     damaged = bytearray(WHOLE * 2)

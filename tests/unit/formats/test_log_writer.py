@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.all_types import rows as rows_of_every_type
 from support.log_files import golden_logs
+from support.samples import examples
 
 from pyhudi_core.errors import SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.formats.avro.columns import decode_records
@@ -191,7 +192,7 @@ def test_a_parquet_block_knows_the_ranges_of_its_columns() -> None:
     assert (writer.ranges["n"].min, writer.ranges["n"].max, writer.ranges["n"].null_count) == (5, 5, 1)
 
 
-@settings(max_examples=60, deadline=5_000)
+@settings(max_examples=examples(60), deadline=5_000)
 @given(st.data())
 def test_any_rows_and_positions_come_back(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 40))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.log_files import golden_logs
+from support.samples import examples
 
 from pyhudi_core.errors import CorruptLogBlockError
 from pyhudi_core.formats.log.blocks import BlockType, Header
@@ -46,7 +47,7 @@ def test_text_that_is_no_bitmap_is_a_typed_error(text: str) -> None:
         decode_positions(text)
 
 
-@settings(max_examples=200, deadline=2_000)
+@settings(max_examples=examples(200), deadline=2_000)
 @given(st.data())
 def test_damaged_bitmaps_are_positions_or_a_typed_error(data: st.DataObject) -> None:
     text = list(encode_positions([1, 5, 70_000, 2**35]))

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.engine import Dataset, LocalEngine, TaskFunction
 from pyhudi_core.engine.local import LocalDataset
@@ -133,7 +134,7 @@ def test_rows_of_many_partitions_are_found_in_their_own(tasks: int) -> None:
 
 
 @pytest.mark.row("I10")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(st.text(min_size=1, max_size=3), st.sampled_from("pqr")), max_size=30), st.integers(1, 4))
 def test_no_row_is_lost_or_doubled(rows: list[tuple[str, str]], tasks: int) -> None:
     made = Watched()

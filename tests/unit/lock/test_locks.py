@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import LockTimeoutError, StorageStateUnknownError
 from pyhudi_core.lock import FileSystemLockProvider
@@ -166,7 +167,7 @@ def test_a_holder_of_a_time_or_a_process_that_cannot_be_is_none() -> None:
 
 
 @given(st.data())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_damaged_lock_files_are_foreign_or_whole(data: st.DataObject) -> None:
     good = bytearray(this_process("nonce", 1_770_000_000_000, "upsert").to_bytes())
     for _ in range(data.draw(st.integers(1, 3))):

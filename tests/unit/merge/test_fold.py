@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.formats.log.contents import DeleteRecord
 from pyhudi_core.merge.fold import fold, merge_slice
@@ -125,7 +126,7 @@ PARTIAL = st.builds(lambda key, ts, a: Entry(key, ts, a, partial=True), KEYS, TI
 BASES = st.lists(RECORDS, max_size=3, unique_by=lambda entry: entry.key)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(BASES, st.lists(RECORDS | DELETES | SOFT, max_size=8), st.booleans(), st.booleans())
 def test_the_result_is_that_of_one_entry_after_the_other(
     base: list[Entry], entries: list[Entry], by_event: bool, narrow: bool
@@ -135,7 +136,7 @@ def test_the_result_is_that_of_one_entry_after_the_other(
 
 
 @pytest.mark.row("J5", "H7")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(BASES, st.lists(RECORDS | DELETES | SOFT | PARTIAL, max_size=8), st.booleans())
 def test_partial_updates_fill_what_the_winner_has_not(base: list[Entry], entries: list[Entry], narrow: bool) -> None:
     found = vectorised(base, entries, BY_EVENT, NARROW if narrow else SCHEMA)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 from support.tables import make, orders, rows
 
 from pyhudi_core.merge.law import MergeLaw
@@ -95,7 +96,7 @@ _ROWS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(_ROWS)
 def test_deduplication_agrees_with_a_plain_reference(batch: list[tuple[str, Any, Any]]) -> None:
     table = pa.table({

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import CorruptPropertiesError, HudiError, LimitExceededError
 from pyhudi_core.model.java_properties import SIZE_LIMIT, parse, render
@@ -59,7 +60,7 @@ def test_a_file_over_the_limit_is_not_read() -> None:
         parse(b"#" * (SIZE_LIMIT + 1), path="p")
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.dictionaries(ANY_TEXT.filter(lambda key: "\0" not in key), ANY_TEXT), ANY_TEXT)
 def test_every_mapping_survives_writing_and_reading(properties: dict[str, str], comment: str) -> None:
     data = render(properties, comment)
@@ -67,7 +68,7 @@ def test_every_mapping_survives_writing_and_reading(properties: dict[str, str], 
     assert parse(data, path="p") == properties
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.data())
 def test_a_damaged_file_gives_a_typed_error_or_a_mapping(data: st.DataObject) -> None:
     golden = bytearray(data.draw(st.sampled_from(GOLDEN)).read_bytes())

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import InvalidPartitionValueError, UnsupportedTableError
 from pyhudi_core.model.new_table import new_table_config
@@ -91,7 +92,7 @@ def test_without_encoding_a_value_must_be_one_plain_folder_name(value: str) -> N
 
 @pytest.mark.row("A1")
 @pytest.mark.row("A7")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=3), st.booleans(), st.booleans())
 def test_whatever_the_values_are_the_folder_stays_below_the_table(
     values: list[str | None], hive: bool, encode: bool

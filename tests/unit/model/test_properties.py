@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import (
     CorruptPropertiesError,
@@ -267,7 +268,7 @@ def test_event_time_ordering_needs_an_ordering_column() -> None:
         new_table_config("t", ["id"], [], [], TableType.COPY_ON_WRITE, None, merge_mode=MergeMode.EVENT_TIME_ORDERING)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.data())
 def test_damaged_properties_give_a_typed_error_or_a_configuration(data: st.DataObject) -> None:
     raw = bytearray(GOLDEN[data.draw(st.sampled_from(sorted(GOLDEN)))].read_bytes())

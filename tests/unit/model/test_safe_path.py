@@ -7,6 +7,7 @@ import posixpath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.model.safe_path import safe_relative_path
@@ -47,7 +48,7 @@ def test_an_ordinary_path_comes_back_as_it_is(path: str) -> None:
     assert safe_relative_path(path) == path
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.one_of(st.text(), PIECES.map("".join)))
 def test_what_is_accepted_stays_below_the_base(path: str) -> None:
     try:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import CorruptAvroError, UnsupportedTableError
 from pyhudi_core.formats.avro.container import decode_record
@@ -82,7 +83,7 @@ _TYPES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(_struct(_TYPES))
 def test_every_logical_schema_survives_the_way_there_and_back(struct: pa.DataType) -> None:
     schema = pa.schema(struct.fields)
@@ -186,7 +187,7 @@ def test_damaged_text_is_a_typed_error(text: str) -> None:
     assert raised.value.path == ".hoodie/timeline/1_2.commit"
 
 
-@settings(max_examples=500, deadline=2_000)
+@settings(max_examples=examples(500), deadline=2_000)
 @given(st.data())
 def test_text_with_any_damage_is_a_schema_or_a_typed_error(data: st.DataObject) -> None:
     text = bytearray(commit_schema().encode())

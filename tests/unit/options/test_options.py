@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import HudiError, InvalidOptionError, UnknownOptionError
 from pyhudi_core.model.new_table import new_table_config
@@ -222,7 +223,7 @@ def test_one_mapping_serves_the_new_table_and_its_writers() -> None:
     assert WriteOptions.parse(options).conflict.isolation == "snapshot"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.dictionaries(st.one_of(st.sampled_from(IDS), st.text(max_size=20)), st.text(max_size=20), max_size=4))
 def test_any_mapping_gives_options_or_a_typed_error(options: dict[str, str]) -> None:
     try:

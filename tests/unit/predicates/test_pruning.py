@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.predicates import ColumnStats, Predicate, partition_stats
 from pyhudi_core.predicates.arrow import to_expression
@@ -145,7 +146,7 @@ def stats_of(rows: list[dict[str, Any]], truncated: bool = False) -> dict[str, C
     return result
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(NODES, ROWS, st.booleans(), st.sets(st.sampled_from(sorted(VALUES))))
 def test_filters_keep_what_sql_keeps_and_pruning_drops_no_file_that_holds_such_a_row(
     node: Node, rows: list[dict[str, Any]], truncated: bool, unknown: set[str]

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates import Predicate
@@ -233,7 +234,7 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.one_of(WORDS.map(" ".join), st.text(max_size=30)))
 def test_any_text_gives_a_predicate_or_a_typed_error(where: str) -> None:
     try:

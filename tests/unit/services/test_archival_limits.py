@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.options.upkeep import CompactionOptions
@@ -147,7 +148,7 @@ def triggers_by_history(options: CompactionOptions, numbers: list[int], compacte
     assert trigger_of(Timeline.of(kept), options, now).due is trigger_of(Timeline.of(whole), options, now).due
 
 
-@settings(derandomize=True, max_examples=40, deadline=None)
+@settings(derandomize=True, max_examples=examples(40), deadline=None)
 @given(
     st.sampled_from(["NUM_COMMITS", "NUM_AND_TIME", "NUM_OR_TIME", "TIME_ELAPSED"]),
     st.lists(st.integers(1, 400), min_size=1, max_size=9, unique=True),

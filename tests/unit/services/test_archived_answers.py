@@ -49,7 +49,7 @@ steps = st.lists(
 @pytest.mark.row("B9")
 @settings(
     derandomize=True,
-    max_examples=4 * int(os.environ.get("PYHUDI_EXPLORE", "1")),
+    max_examples=2 * int(os.environ.get("PYHUDI_EXPLORE", "1")),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

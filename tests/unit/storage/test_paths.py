@@ -7,6 +7,7 @@ import os
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import ConfigError, InvalidOptionError, UnknownOptionError, UnsafePathError
 from pyhudi_core.storage import LocalStorage, open_storage
@@ -61,7 +62,7 @@ def test_unknown_storage_options_are_refused(tmp_path: os.PathLike[str]) -> None
 
 
 @given(st.text(alphabet=st.sampled_from(list("./ab\\\0%:~\u00e9 ")), max_size=12) | st.text(max_size=30))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_every_accepted_path_stays_below_the_root(path: str) -> None:
     for check in (check_path, check_prefix):
         try:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import examples
 
 from pyhudi_core.errors import PreconditionFailedError
 from pyhudi_core.testing import Bounds, History, SimulationError, SimWorld, explore, explore_all
@@ -68,7 +69,7 @@ def ends(search: Callable[..., Any], programs: list[Program]) -> tuple[set[Any],
 programs = st.lists(st.lists(st.sampled_from(STEPS), min_size=1, max_size=3), min_size=2, max_size=3)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
 @given(programs)
 def test_all_ends_are_reached_that_any_schedule_reaches(chosen: list[Program]) -> None:
     everything, long = ends(explore, chosen)

@@ -19,6 +19,7 @@ from support.metadata_tables import (
     assert_secondary_indexes,
     metadata_of,
 )
+from support.samples import examples
 
 import pyhudi_core as hudi
 from pyhudi_core.doctor.kinds import Kind, Severity
@@ -145,7 +146,7 @@ WRITES = st.lists(
 
 @pytest.mark.slow
 @pytest.mark.row("I7")
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(kind=st.sampled_from(KINDS), writes=WRITES)
 def test_the_index_equals_a_scan_after_any_writes(kind: str, writes: list[tuple[str, int, int, int]]) -> None:
     table = made(kind)
