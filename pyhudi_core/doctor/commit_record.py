@@ -166,6 +166,8 @@ def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
             return True
         if action is Action.CLUSTERING and path.startswith(f"{FOLDER}/") and name == f"{intent.requested_time}{META}":
             return True  # new ranges of hashes
+        if action is Action.RESTORE and path == layout.restore(intent.requested_time):
+            return True
     plan = Instant(intent.requested_time, Action.ROLLBACK, State.REQUESTED)
     if intent.action == str(Action.ROLLBACK) and path == f"{folder}/{plan.file_name()}":
         return True

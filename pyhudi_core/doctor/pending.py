@@ -22,7 +22,10 @@ _ADVICE = {
     Action.RESTORE: "No write is possible until it has ended: finish it with table.restores.take_over() or `pyhudi restore LOCATION --execute`.",
     Action.SAVEPOINT: "Its process died, and cleaning waits for it. Run table.failed_writes, or table.savepoints.delete(instant).",
 }
-_SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING})
+_SERVICES = {
+    Action.COMPACTION: "compaction", Action.LOGCOMPACTION: "log_compaction", Action.CLUSTERING: "clustering",
+    Action.CLEAN: "cleaning", Action.INDEXING: "indexing",
+}  # fmt: skip
 
 
 def examine(exam: Examination) -> None:
@@ -105,7 +108,12 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
 def _dead(exam: Examination, context: TableContext, instant: Instant, path: str) -> None:
     what = f"The {instant.action} is {instant.state}, and its writer is dead"
     if instant.action not in _REPAIRED:
-        advice = f"Run the {instant.action} again with the program that began it, or roll it back there."
+        service = _SERVICES.get(instant.action)
+        finish = (
+            f"table.{service}.take_over(), or the next table.{service}.run(), finishes it if this package began it."
+        )
+        other = f"Run the {instant.action} again with the program that began it, or roll it back there."
+        advice = _ADVICE.get(instant.action) or (f"{finish} {other}" if service else other)
         exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time, severity=Severity.WARNING, what_to_do=advice)
     elif context.options.heartbeat.failed_writes_policy == "NEVER":
         advice = "No write rolls it back, because hoodie.cleaner.policy.failed.writes is NEVER: call table.rollback(instant)."

@@ -117,14 +117,15 @@ class Visibility:
         return requested_time if instant is None else instant.completion_time or requested_time
 
     def stat(self, requested_time: str, path: str) -> WriteStat | None:
-        """Return the file's entry in its visible commit; None if the commit does not name it."""
+        """Return the entry of a data file or change log in its visible commit; None if the commit does not name it."""
         instant = self._visible.get(requested_time)
         if instant is None:
             return None
         place = (requested_time, split(path)[0])
         stats = self._stats.get(place)
         if stats is None:
-            stats = {stat.path: stat for stat in self.read_commit(instant).by_folder.get(place[1], ())}
+            found = self.read_commit(instant).by_folder.get(place[1], ())
+            stats = {named: stat for stat in found for named in (stat.path, *stat.change_logs)}
             self._stats[place] = stats
         return stats.get(path)
 

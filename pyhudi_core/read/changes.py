@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.choice import frame_of
 from pyhudi_core.engine.reading import Reading
-from pyhudi_core.errors import SnapshotExpiredError, at_table
+from pyhudi_core.errors import ObjectNotFoundError, SnapshotExpiredError, at_table
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.log.blocks import BlockType, Header
 from pyhudi_core.formats.log.contents import read_records
@@ -98,12 +98,12 @@ class ChangeReader:
         if change.logs:
             try:
                 return iter([self._logged(storage, path, change.instant) for path in change.logs])
-            except _OneImageError as error:
+            except (_OneImageError, ObjectNotFoundError) as error:
                 if not change.is_whole:
                     raise SnapshotExpiredError(
-                        "A change log does not hold the rows before and after, and their files were cleaned",
+                        "A change log was cleaned or does not hold the rows before and after, and the files of these rows were cleaned",
                         path=change.logs[0],
-                        hint="Read the changes sooner; the table's logging mode was another one when it was written.",
+                        hint="Read the changes sooner, or keep more commits (hoodie.clean.commits.retained).",
                     ) from error
         states = (self._state(storage, piece) for piece in (change.before, change.after))
         return (self._compared(change, pairs) for pairs in paired(*states))

@@ -332,6 +332,22 @@ def test_a_plan_that_was_decided_and_not_published_is_executed_or_taken_back_for
     assert world.table().check().ok
 
 
+@pytest.mark.row("N15")
+@pytest.mark.parametrize(
+    ("verb", "path"),
+    [("put_if_absent", "*/restores/*"), ("put_if_absent", "*.restore.inflight"), ("delete", "*.parquet")],
+)
+def test_the_doctor_says_how_a_restore_whose_process_died_is_finished(verb: str, path: str) -> None:
+    world = table_world(_setup(COW), profile=Profile.S3)
+    crashed_before(world, run, verb, path)
+    world.wait(700)
+    report = world.table().check()
+    assert not report.errors, report
+    assert report.repairable or "table.restores.take_over()" in str(report)
+    next_process(world)
+    assert world.table().check().ok
+
+
 @pytest.mark.row("K11", "L6", "N15")
 def test_a_restore_that_dies_at_any_call_is_finished_by_another_process() -> None:
     crash(SCENARIOS["run_with_metadata_table"](Profile.S3), CrashPlan(share=0.005, every_site=False))

@@ -15,6 +15,7 @@ from support.metadata_tables import build, metadata_of
 from support.tables import make, orders, reopen
 
 import pyhudi_core as hudi
+from pyhudi_core.errors import SnapshotExpiredError
 from pyhudi_core.formats.log.blocks import BlockType, Header
 from pyhudi_core.formats.log.changes import DELETE, INSERT, UPDATE, ChangeForm, ChangeWriter
 from pyhudi_core.formats.log.contents import read_records
@@ -227,6 +228,15 @@ def test_the_metadata_table_lists_change_logs(location: str) -> None:
     assert listed[stat.path] == stat.size
 
 
+def test_a_metadata_table_that_is_built_again_lists_change_logs(location: str) -> None:
+    table = reopen(table_of(location, "OP_KEY_ONLY"), hoodie__metadata__enable=True)
+    table.upsert(orders((1, "a", 1.5, 11)))
+    table.upsert(orders((1, "a", 1.6, 12)))
+    assert table.check().ok
+    table.metadata_table.rebuild()
+    assert table.check().findings == ()
+
+
 def test_a_compaction_is_no_change(location: str) -> None:
     table = table_of(location, kind="MERGE_ON_READ")
     table.upsert(orders((1, "a", 11.0, 11)))
@@ -261,3 +271,17 @@ def test_many_changes_come_in_several_blocks(monkeypatch: pytest.MonkeyPatch) ->
     counts = [read_records(reader.content(block), block.headers[Header.SCHEMA], "x").num_rows for block in blocks]
     assert len(counts) > 1
     assert sum(counts) == 250
+
+
+def test_a_change_log_that_a_clean_deleted_is_replaced_by_the_two_states_or_named(location: str) -> None:
+    table = table_of(location)
+    table.upsert(orders((1, "a", 1.5, 11)))
+    start = table.timeline.commits[0].completion_time
+    [stat] = last_stats(table)
+    told = table.changes(after=start).to_arrow()
+    table._home.storage.delete(stat.change_logs[0])
+    assert table.changes(after=start).to_arrow() == told, "a clean that died had deleted only the log"
+    old = next(path for path in table.commit_metadata(table.timeline.commits[0]).paths if path.startswith("day=a/"))
+    table._home.storage.delete(old)
+    with pytest.raises(SnapshotExpiredError, match="cleaned"):
+        table.changes(after=start).to_arrow()
