@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pyhudi_core.conflicts.requirement import NoCommitAfter as NoCommitAfter
     from pyhudi_core.conflicts.requirement import PropertyIs as PropertyIs
     from pyhudi_core.conflicts.requirement import SchemaIs as SchemaIs
+    from pyhudi_core.consuming import Batch as Batch
+    from pyhudi_core.consuming import Checkpoint as Checkpoint
+    from pyhudi_core.consuming import Consumer as Consumer
     from pyhudi_core.doctor import Limits as Limits
     from pyhudi_core.errors import HudiError as HudiError
     from pyhudi_core.lake import UpkeepReport as UpkeepReport
@@ -73,14 +76,17 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Action": "model.instant",
+    "Batch": "consuming",
     "Bootstrap": "bootstrapping",
     "Candidate": "validators",
+    "Checkpoint": "consuming",
     "Commit": "write.result",
     "CommitMetadata": "model.commit",
     "CommitRequirement": "conflicts.requirement",
     "CommitStats": "write.result",
     "CommitStatus": "transaction.status",
     "CommitVerdict": "write.result",
+    "Consumer": "consuming",
     "FileGroupAt": "conflicts.requirement",
     "Finding": "validators",
     "HudiError": "errors",
@@ -136,14 +142,17 @@ _HOMES = {
 
 __all__ = [
     "Action",
+    "Batch",
     "Bootstrap",
     "Candidate",
+    "Checkpoint",
     "Commit",
     "CommitMetadata",
     "CommitRequirement",
     "CommitStats",
     "CommitStatus",
     "CommitVerdict",
+    "Consumer",
     "FileGroupAt",
     "Finding",
     "HudiError",

@@ -125,6 +125,17 @@ def from_extra(extra: str, what: str) -> Iterator[None]:
 
 
 @contextmanager
+def needing(package: str, what: str) -> Iterator[None]:
+    """Raise `MissingExtraError` with the command that installs a package of the user's own choice, if an import in the block does not find it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"{what} needs {package}, which is not installed", hint=f"pip install {package}."
+        ) from error
+
+
+@contextmanager
 def at_table(location: str) -> Iterator[None]:
     """Add the table's location to every error raised in the block that does not name its table yet."""
     try:

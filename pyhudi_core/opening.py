@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyhudi_core import doctor
-from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
 from pyhudi_core.errors import InvalidOptionError, PreconditionFailedError, TableError, TableExistsError, at_table
+from pyhudi_core.late import late
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.new_table import new_table_config
@@ -24,8 +23,14 @@ from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.validators import Validator, Validators
-from pyhudi_core.write.prepare import refuse_internal_names
+
+if TYPE_CHECKING:
+    from pyhudi_core import doctor, validators
+    from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
+    from pyhudi_core.validators import Validator, Validators
+    from pyhudi_core.write import prepare
+else:
+    doctor, validators, prepare = (late(f"pyhudi_core.{name}") for name in ("doctor", "validators", "write.prepare"))
 
 _LOOKED = 200
 """Folders that are looked at before a table is created in a folder that is not empty."""
@@ -70,7 +75,7 @@ def create_table(
         ConfigError, DataError: an argument is not valid; nothing was created.
     """
     storage = open_storage(location, storage_options or {})
-    home = TableHome(storage, system_runtime(), options or {}, pre_commit=Validators.of(pre_commit))
+    home = TableHome(storage, system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     with at_table(storage.location):
         return create_at(home, schema, record_key, partition_by, ordering, table_type, name)
 
@@ -96,7 +101,7 @@ def create_at(
     )
     _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
     _refuse_types(logical, keys, partitions, orderings)
-    refuse_internal_names(logical.names, storage.location)
+    prepare.refuse_internal_names(logical.names, storage.location)
     config = new_table_config(
         chosen,
         keys,
@@ -138,7 +143,7 @@ def open_table(
         ConfigError: an option is unknown, or contradicts the table.
     """
     storage = open_storage(location, storage_options or {})
-    home = TableHome(storage, runtime or system_runtime(), options or {}, pre_commit=Validators.of(pre_commit))
+    home = TableHome(storage, runtime or system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     home.context()
     return HudiTable(home)
 
@@ -161,6 +166,10 @@ def check_table(
 def record_incident(location: str, storage_options: Mapping[str, str] | None = None) -> Incident:
     """`HudiTable.record_incident` for a table that may be too damaged to open."""
     return doctor.record(TableHome(open_storage(location, storage_options or {}), system_runtime(), {}))
+
+
+def _validators(given: Sequence[Validator]) -> Validators | None:
+    return None if given == () else validators.Validators.of(given)
 
 
 def _arrow_schema(schema: Any) -> pa.Schema:

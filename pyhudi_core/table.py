@@ -3,40 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from pyhudi_core import doctor
-from pyhudi_core.conflicts.explain import SideOrInstant, explain
-from pyhudi_core.conflicts.explanation import Explanation
-from pyhudi_core.conflicts.requirement import CommitRequirement
-from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
-from pyhudi_core.engine import engine_for
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.late import late, late_in
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.model.snapshot_token import SnapshotToken
-from pyhudi_core.read import change_feed, lookups, reads, sizes
-from pyhudi_core.read.bounds import TimePoint
-from pyhudi_core.read.changes import Changes
-from pyhudi_core.read.scan import Scan
-from pyhudi_core.read.sizes import Partition, Size, TableSize
-from pyhudi_core.read.snapshots import snapshot, token_for
-from pyhudi_core.services import auto
 from pyhudi_core.services.of_table import TableServices
-from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.commit_search import commits_holding
 from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.status import CommitStatus, commit_status
-from pyhudi_core.validators import Validator, Validators
-from pyhudi_core.write import operations
-from pyhudi_core.write.handle import Write
-from pyhudi_core.write.result import Commit
-from pyhudi_core.write.states import WriteRequest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pyhudi_core import doctor, engine, validators
+    from pyhudi_core.conflicts import explain
+    from pyhudi_core.conflicts.explanation import Explanation
+    from pyhudi_core.conflicts.requirement import CommitRequirement
+    from pyhudi_core.model.snapshot_token import SnapshotToken
+    from pyhudi_core.read import change_feed, history_rows, lookups, reads, sizes, snapshots
+    from pyhudi_core.read.bounds import TimePoint
+    from pyhudi_core.read.changes import Changes
+    from pyhudi_core.read.scan import Scan
+    from pyhudi_core.read.sizes import Partition, Size, TableSize
+    from pyhudi_core.services import auto
+    from pyhudi_core.snapshot.snapshot import Snapshot
+    from pyhudi_core.transaction import status
+    from pyhudi_core.validators import Validator
+    from pyhudi_core.write import operations, result, states
+    from pyhudi_core.write.handle import Write
+    from pyhudi_core.write.result import Commit
+else:
+    auto, explain = late("pyhudi_core.services.auto"), late("pyhudi_core.conflicts.explain")
+    change_feed, history_rows, lookups = late_in("pyhudi_core.read", "change_feed", "history_rows", "lookups")
+    doctor, engine, validators = late_in("pyhudi_core", "doctor", "engine", "validators")
+    operations, result, states = late_in("pyhudi_core.write", "operations", "result", "states")
+    reads, sizes, snapshots = late_in("pyhudi_core.read", "reads", "sizes", "snapshots")
+    status = late("pyhudi_core.transaction.status")
 
 
 class HudiTable(TableServices):
@@ -48,8 +54,7 @@ class HudiTable(TableServices):
     If a write has nothing to change, it makes no commit and raises no error. Its result is then false (``changed`` is False), its
     counts are zero, and ``reason`` says why (`pyhudi_core.write.states`).
 
-    ``pre_commit`` are callables that take a `Candidate`, and can refuse the commit (`pyhudi_core.validators`): it raises `PreCommitError`, and
-    nothing is published.
+    ``pre_commit`` are callables that can refuse a commit (`pyhudi_core.validators`): it raises `PreCommitError`, and nothing is published.
     """
 
     def __init__(self, home: TableHome) -> None:
@@ -57,7 +62,7 @@ class HudiTable(TableServices):
 
     @property
     def location(self) -> str:
-        """The table's folder, as given when the table was opened."""
+        """The table's folder."""
         return self._home.storage.location
 
     @property
@@ -102,17 +107,22 @@ class HudiTable(TableServices):
         """
         return commits_holding(self._home.context().folder, key, after)
 
+    def history(self, limit: int | None = None) -> pa.Table:
+        """Return the completed commits as rows, newest first: times, operation, counts, writer and extra metadata (`read.history_rows.SCHEMA`)."""
+        with self._home.verb() as context:
+            return history_rows.history_rows(commits_holding(context.folder, ""), utc=context.utc, limit=limit)
+
     def snapshot(self, as_of: TimePoint | None = None) -> Snapshot:
         """Return the table's state, now or as of a time: configuration, timeline and file groups."""
         with self._home.verb() as context:
-            return snapshot(context, as_of)
+            return snapshots.snapshot(context, as_of)
 
     def snapshot_token(self, as_of: TimePoint | None = None) -> SnapshotToken:
         """Return a token that identifies the table's state, now or as of a time. Lists all partitions.
 
         ``scan(as_of=token)`` later reads the same rows, or raises `SnapshotExpiredError`.
         """
-        return token_for(self.snapshot(as_of))
+        return snapshots.token_for(self.snapshot(as_of))
 
     def size(self, as_of: TimePoint | None = None, known: TableSize | None = None) -> TableSize:
         """Count the rows, bytes and file groups of the table, now or as of a commit or time. Uses listings and commits; reads no rows.
@@ -204,9 +214,8 @@ class HudiTable(TableServices):
         if (keys is None) == (where is None):
             raise InvalidOptionError("delete takes either keys or where", table=self.location, hint="Give one.")
         if isinstance(keys, str):
-            raise InvalidOptionError(
-                "delete takes data as keys, not text", table=self.location, hint=f"Write delete(where={keys[:80]!r})."
-            )
+            hint = f"Write delete(where={keys[:80]!r})."
+            raise InvalidOptionError("delete takes data as keys, not text", table=self.location, hint=hint)
         if keys is not None:
             return self._run(OperationType.DELETE, keys, extra_metadata, spark, pre_commit)
 
@@ -215,7 +224,7 @@ class HudiTable(TableServices):
 
         with self._home.verb() as context:
             commit = operations.delete_found(
-                context, reads, where, keys_of, extra_metadata or {}, spark, Validators.of(pre_commit)
+                context, reads, where, keys_of, extra_metadata or {}, spark, validators.Validators.of(pre_commit)
             )
             return auto.followed(context, commit)
 
@@ -231,9 +240,12 @@ class HudiTable(TableServices):
         Raises `PartitionNotFoundError` for a path without rows, before anything is changed, unless ``missing_ok=True``.
         """
         with self._home.verb() as context:
-            extra, validators = extra_metadata or {}, Validators.of(pre_commit)
             commit = operations.delete_partitions(
-                context, partitions, extra, missing_ok=missing_ok, pre_commit=validators
+                context,
+                partitions,
+                extra_metadata or {},
+                missing_ok=missing_ok,
+                pre_commit=validators.Validators.of(pre_commit),
             )
             return auto.followed(context, commit)
 
@@ -257,31 +269,33 @@ class HudiTable(TableServices):
             kind = operations.operation_type(operation)
             self._refuse_partial(partial and kind is not OperationType.UPSERT)
             extra = extra_metadata or {}
-            request = WriteRequest(
-                context, kind, extra, spark, requirements, allow_empty, partial, Validators.of(pre_commit)
+            request = states.WriteRequest(
+                context, kind, extra, spark, requirements, allow_empty, partial, validators.Validators.of(pre_commit)
             )
             return auto.ServicedWrite(request, reads)
 
-    def commit_status(self, token: str) -> CommitStatus:
+    def commit_status(self, token: str) -> status.CommitStatus:
         """Return whether the write with this token was committed or not, or is undecided (only this answer can change later)."""
         with self._home.verb() as context:
-            return commit_status(context, token)
+            return status.commit_status(context, token)
 
     def explain_conflict(
-        self, mine: Write | Commit | SideOrInstant, theirs: Write | Commit | SideOrInstant
+        self, mine: Write | Commit | explain.SideOrInstant, theirs: Write | Commit | explain.SideOrInstant
     ) -> Explanation:
         """Explain why two writes can both commit, or why they conflict: the rule, what both changed, and what to do.
 
         Each is a write in steps, a commit, an instant, its requested time or a commit token. The verdict is about the write that completed later.
         """
         with self._home.verb() as context:
-            return explain(context, _side(mine), _side(theirs))
+            return explain.explain(context, _side(mine), _side(theirs))
 
-    def check(self, keys: bool = True, limits: Limits | None = None, progress: Progress | None = None) -> CheckReport:
+    def check(
+        self, keys: bool = True, limits: doctor.Limits | None = None, progress: doctor.Progress | None = None
+    ) -> doctor.CheckReport:
         """Examine the table and change nothing. Damage is reported as findings; ``keys=False`` does not read the rows."""
         return doctor.check(self._home, doctor.CheckOptions.of(keys, limits, progress))
 
-    def record_incident(self) -> Incident:
+    def record_incident(self) -> doctor.Incident:
         """Record the files of the commit protocol for ``pyhudi_core.testing.replay_incident``: no rows; secrets are masked."""
         return doctor.record(self._home)
 
@@ -295,17 +309,21 @@ class HudiTable(TableServices):
         mode: str = "snapshot",
         semi_join: tuple[object, str] | None = None,
         refuse_pending_deletes: bool = False,
+        meta: bool = True,
     ) -> Scan:
         """Read the table's state: now, as of a time (all commits completed by then), as of an instant (up to and including it) or as of a token.
 
-        Without ``columns``, all columns are read, the meta columns first. ``where`` is SQL text or a ``pyarrow.compute.Expression``.
+        Without ``columns``, all columns are read, the meta columns first; ``meta=False`` leaves them out.
+        ``where`` is SQL text or a ``pyarrow.compute.Expression``.
         ``semi_join=(keys, column)`` returns only rows whose value in the column is one of the keys, and skips files that cannot contain one.
         ``mode="read_optimized"`` reads only base files; ``scan.staleness()`` counts what the log files contain in addition. With
         ``refuse_pending_deletes``, it raises `PendingDeletesError` if the log files contain deletes.
         """
         if mode == "read_optimized":
             with self._home.verb() as context:
-                return reads.read_optimized(context, columns, where, as_of, semi_join, refuse_pending_deletes)
+                return reads.read_optimized(
+                    context, columns, where, as_of, semi_join, refuse_pending_deletes, meta=meta
+                )
         if mode != "snapshot" or refuse_pending_deletes:
             raise InvalidOptionError(
                 f"mode={mode!r} is unknown, or cannot be combined with refuse_pending_deletes",
@@ -313,7 +331,7 @@ class HudiTable(TableServices):
                 hint='Use mode="snapshot" or mode="read_optimized"; refuse_pending_deletes needs mode="read_optimized".',
             )
         with self._home.verb() as context:
-            return reads.scan(context, columns, where, as_of, semi_join)
+            return reads.scan(context, columns, where, as_of, semi_join, meta=meta)
 
     def incremental(
         self,
@@ -321,10 +339,11 @@ class HudiTable(TableServices):
         until: TimePoint | None = None,
         columns: Sequence[str] | None = None,
         where: object = None,
+        meta: bool = True,
     ) -> Scan:
         """Read the rows that commits completed in (after, until] changed, each in its latest state."""
         with self._home.verb() as context:
-            return reads.incremental(context, after, until, columns, where)
+            return reads.incremental(context, after, until, columns, where, meta=meta)
 
     def changes(
         self,
@@ -352,20 +371,18 @@ class HudiTable(TableServices):
         *,
         partial: bool = False,
     ) -> Commit:
-        validators = Validators.of(pre_commit)
+        asked = validators.Validators.of(pre_commit)
         with self._home.verb() as context:
             commit = operations.run(
-                context, operation, data, extra or {}, spark, partial_rows=partial, pre_commit=validators
+                context, operation, data, extra or {}, spark, partial_rows=partial, pre_commit=asked
             )
-            return auto.followed(context, commit, engine_for(data, context.runtime.executor, spark))
+            return auto.followed(context, commit, engine.engine_for(data, context.runtime.executor, spark))
 
     def _refuse_partial(self, partial: bool) -> None:
         if partial:
-            raise InvalidOptionError(
-                "Inserts take whole rows: there is nothing that could fill the columns of a partial one",
-                table=self.location,
-                hint="Give rows with every column of the table (nulls are fine), or upsert(..., partial=True) for known keys.",
-            )
+            hint = "Give rows with every column of the table (nulls are fine), or upsert(..., partial=True) for known keys."
+            what = "Inserts take whole rows: there is nothing that could fill the columns of a partial one"
+            raise InvalidOptionError(what, table=self.location, hint=hint)
 
     def __repr__(self) -> str:
         config = self.config
@@ -373,10 +390,10 @@ class HudiTable(TableServices):
         return f"HudiTable {config.name} at {self.location} ({config.table_type.value}, key {key}; {partitions})"
 
 
-def _side(of: Write | Commit | SideOrInstant) -> SideOrInstant:
-    if isinstance(of, Commit) and not of:
-        raise InvalidOptionError(
-            f"This write changed nothing ({of.reason}), so it conflicts with no other write",
-            hint="Give a write that has a commit.",
-        )
-    return of.conflict_side() if isinstance(of, Write) else of.instant if isinstance(of, Commit) else of
+def _side(of: Write | Commit | explain.SideOrInstant) -> explain.SideOrInstant:
+    if isinstance(of, result.Commit):
+        if not of:
+            what = f"This write changed nothing ({of.reason}), so it conflicts with no other write"
+            raise InvalidOptionError(what, hint="Give a write that has a commit.")
+        return of.instant
+    return of.conflict_side() if hasattr(of, "conflict_side") else of

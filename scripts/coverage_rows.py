@@ -273,7 +273,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "Versions and other software": {
         "Q1": Row("The check of the table's version"),
         "Q2": Row(
-            "Tables of other versions are neither upgraded nor downgraded: the error names the Hudi option for it"
+            "Tables of version 9 are read, and not written; no version is upgraded or downgraded: the error names Hudi's option or command for it"
         ),
         "Q3": Row(
             "Tables of Hudi 1.0, 1.1 and 1.2 are read; these releases read tables of this project and write to them",
@@ -364,7 +364,7 @@ ROWS: dict[str, dict[str, Row]] = {
         ),
         "U17": Row("Writers with another lock are detected and refused"),
         "U18": Row(
-            "A table that another release upgraded to version 9 is refused; the error explains how to prevent the upgrade"
+            "A table that another release upgraded to version 9 gets no commit; the error explains how to prevent the upgrade"
         ),
         "U19": Row("Recorded incidents are replayed in the simulator"),
         "U20": Row("A page with reliability figures, all from runs"),

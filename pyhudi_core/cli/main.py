@@ -1,43 +1,64 @@
-"""The command group ``pyhudi``."""
+"""The command group ``pyhudi``. The module of a subcommand is imported when the subcommand runs, so that help and completion come at once."""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import click
 
-from pyhudi_core.cli.bootstrap import bootstrap
-from pyhudi_core.cli.check import check
-from pyhudi_core.cli.clean import clean
-from pyhudi_core.cli.cluster import cluster
-from pyhudi_core.cli.compact import compact
-from pyhudi_core.cli.erase import erase
-from pyhudi_core.cli.expire import expire
-from pyhudi_core.cli.index import index, sql
-from pyhudi_core.cli.log_compact import log_compact
-from pyhudi_core.cli.metadata import metadata
-from pyhudi_core.cli.recover import recover
-from pyhudi_core.cli.repair import repair
-from pyhudi_core.cli.restore import restore
-from pyhudi_core.cli.rollback import rollback
-from pyhudi_core.cli.savepoint import savepoint
-from pyhudi_core.cli.services import services
-from pyhudi_core.cli.status import status
-from pyhudi_core.cli.sweep import sweep
-from pyhudi_core.cli.terminal import INTERRUPTED, console
-from pyhudi_core.cli.timeline import timeline
-from pyhudi_core.cli.upkeep import upkeep
+INTERRUPTED = 130
+"""The exit code of an interrupted command."""
+
+_COMMANDS = {
+    "bootstrap": ("bootstrap", "Copy the rows of Parquet files into a new table, or continue a run that died."),
+    "check": ("check", "Examine a table and change nothing."),
+    "clean": ("clean", "Delete older file slices: plan, schedule and execute."),
+    "cluster": ("cluster", "Merge small files and sort rows: plan, schedule and execute."),
+    "compact": ("compact", "Compact a merge-on-read table: plan, schedule and execute."),
+    "erase": ("erase", "Erase the rows with given keys, and all that is left of them."),
+    "expire": ("expire", "Delete expired partitions."),
+    "index": ("index", "List, create, drop, schedule, execute or cancel indexes."),
+    "log-compact": ("log_compact", "Merge the log files of each file group: plan, schedule and execute."),
+    "metadata": ("metadata", "Show, create, drop, rebuild or repair the metadata table."),
+    "recover": ("recover", "Rebuild timeline and properties from names and footers of data files."),
+    "repair": ("repair", "Repair what other writers left in a table."),
+    "restore": ("restore", "Bring the state of an earlier commit back."),
+    "rollback": ("rollback", "Roll a pending write back, or undo the newest commit."),
+    "savepoint": ("savepoint", "List, create or delete savepoints."),
+    "services": ("services", "List the table services and what each would do now, or why nothing."),
+    "sql": ("index", "Carry out a statement of Hudi's SQL about indexes."),
+    "status": ("status", "Report whether the write with a token is committed."),
+    "sweep": ("sweep", "Delete files that no commit, no plan and no running writer names."),
+    "timeline": ("timeline", "Show the active timeline."),
+    "upkeep": ("upkeep", "Run the table services that are due in tables, and say why."),
+}
+"""Module and summary of each subcommand."""
 
 
 class _Commands(click.Group):
     """The group; an interrupt ends a command with one line and its own exit code."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"pyhudi_core.cli.{_COMMANDS[cmd_name][0]}")
+        found: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            console(stderr=True).print(
-                "Interrupted. What had ended is done; the next writer or service removes what had not."
+            click.echo(
+                "Interrupted. What had ended is done; the next writer or service removes what had not.", err=True
             )
             ctx.exit(INTERRUPTED)
 
@@ -45,32 +66,4 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pyhudi")
 def main() -> None:
-    """Examine Apache Hudi tables (version 8), and look after them."""
-
-
-_COMMANDS = (  # one a line
-    bootstrap,
-    check,
-    clean,
-    cluster,
-    compact,
-    erase,
-    expire,
-    log_compact,
-    index,
-    metadata,
-    recover,
-    repair,
-    restore,
-    rollback,
-    savepoint,
-    services,
-    sql,
-    status,
-    sweep,
-    timeline,
-    upkeep,
-)
-
-for _command in _COMMANDS:
-    main.add_command(_command)
+    """Examine Apache Hudi tables, and look after them."""

@@ -14,7 +14,7 @@ from pyhudi_core.doctor.kinds import Area, Kind
 from pyhudi_core.doctor.listing import Listed
 from pyhudi_core.doctor.metadata_files import Comparison
 from pyhudi_core.errors import CorruptionError, HudiError, ObjectNotFoundError
-from pyhudi_core.metadata_table.names import FILES, FOLDER, RECORD_INDEX
+from pyhudi_core.metadata_table.names import FILES, FOLDER, RECORD_INDEX, readable_partitions
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
@@ -87,7 +87,7 @@ def _examine_contents(exam: Examination, context: TableContext, listed: Listed, 
 def _compare(exam: Examination, context: TableContext, listed: Listed) -> Comparison | None:
     """Compare commits, metadata table and storage; None, with a finding, if the metadata table is too large to read."""
     data = context.folder.load()
-    table = MetadataTable.open(exam.storage, data, context.config.metadata_partitions)
+    table = MetadataTable.open(exam.storage, data, readable_partitions(context.config))
     held = table.slices.pieces(FILES)
     size = sum((piece.base.size if piece.base else 0) + sum(log.size for log in piece.logs) for piece in held)
     if size > exam.limits.metadata_table_bytes:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from pyhudi_core.formats.byte_columns import contents
+from pyhudi_core.model.properties import WRITTEN_VERSION, TableConfig
 from pyhudi_core.transaction import layout
 
 FOLDER = layout.METADATA_TABLE
@@ -36,8 +37,17 @@ REBUILD = (
     " the partition, and hoodie.metadata.enable is true, its default."
 )
 """What to do with a metadata table that is damaged."""
+_SAME_FORM = {FILES, BLOOM_FILTERS, RECORD_INDEX}
 _NOT_ASCII = 0x80
 _SEED = 0xFFFFFFFFDABADABA
+
+
+def readable_partitions(config: TableConfig) -> tuple[str, ...]:
+    """Return the partitions of the metadata table that reads use. Tables of version 9 have statistics and secondary indexes of another form, which
+    are left out: reads then go by Parquet's statistics, and find the same rows.
+    """
+    listed = config.metadata_partitions
+    return listed if config.version == WRITTEN_VERSION else tuple(name for name in listed if name in _SAME_FORM)
 
 
 def partition_name(partition: str) -> str:

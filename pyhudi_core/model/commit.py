@@ -123,6 +123,11 @@ class CommitMetadata:
     _by_folder: dict[str, list[WriteStat]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
+    def extra_metadata(self) -> Mapping[str, str]:
+        """What the commit keeps beside its files, under the name that every write takes it by; `extra` is the same."""
+        return self.extra
+
+    @property
     def schema(self) -> str | None:
         """Avro JSON of the table's schema without meta columns; None if the commit has none."""
         return self.extra.get(SCHEMA_KEY) or None

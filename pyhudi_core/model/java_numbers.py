@@ -7,10 +7,17 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from pyhudi_core.late import late
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late("pyarrow.compute")
 
 _WORDS = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 

@@ -10,8 +10,16 @@ Invariant: two values of one column have the same text if and only if they are e
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from pyhudi_core.late import late
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late("pyarrow.compute")
 
 
 def key_column(batch: pa.RecordBatch, field: str) -> pa.Array | None:

@@ -14,15 +14,21 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi_core.errors import InvalidPartitionValueError, UnsafePathError, UnsupportedTableError
+from pyhudi_core.late import late
 from pyhudi_core.model.key_text import as_text, key_column, text_problem
 from pyhudi_core.model.properties import KeyGenerator, TableConfig
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.timestamp_partitions import TimestampFolders
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late("pyarrow.compute")
 
 __all__ = [
     "DEFAULT_PARTITION",

@@ -1,10 +1,10 @@
 """``hoodie.properties`` as a typed, checked value; ``java_properties`` reads the text.
 
-Format reference: timeline 1.1 to 1.6 of table version 8. ``raw`` of a ``TableConfig`` holds every property that was read, unknown
-ones included, and ``to_properties`` returns all of them.
+Format reference: timeline 1.1 to 1.6 of table version 8; version 9 differs in how it says that rows are merged (`merge_mode`).
+``raw`` of a ``TableConfig`` holds every property that was read, unknown ones included, and ``to_properties`` returns all of them.
 
 Invariants
-- a ``TableConfig`` exists only for a table that this package can open: version 8, timeline layout 2, base files in Parquet, ORC or
+- a ``TableConfig`` exists only for a table that this package can open: version 8 or 9 (only read), timeline layout 2, base files in Parquet, ORC or
   HFile, partition columns kept in the data files;
 - folders named by properties are below ``.hoodie``.
 """
@@ -21,6 +21,7 @@ from types import MappingProxyType
 
 from pyhudi_core.errors import CorruptPropertiesError, TableVersionError, UnsafePathError, UnsupportedTableError
 from pyhudi_core.model.java_properties import parse, render
+from pyhudi_core.model.merge_mode import MODE, MergeMode, first, merging_of
 from pyhudi_core.model.safe_path import safe_relative_path
 
 __all__ = ["CdcMode", "KeyGenerator", "MergeMode", "TableConfig", "TableType", "checksum", "parse", "render", "verify"]
@@ -37,6 +38,8 @@ PREFIX_WIDTH = "pyhudi.partition.random.prefix"
 PREFIX_DEPTH = "pyhudi.partition.random.prefix.depth"
 NO_UPGRADE = "To keep Hudi 1.1 and newer from upgrading a version 8 table, write with hoodie.write.auto.upgrade=false"
 _PATH = ".hoodie/hoodie.properties"
+WRITTEN_VERSION = 8
+"""Tables of version 8 are read and written, those of version 9 only read."""
 
 
 class TableType(Enum):
@@ -44,37 +47,6 @@ class TableType(Enum):
 
     COPY_ON_WRITE = "COPY_ON_WRITE"
     MERGE_ON_READ = "MERGE_ON_READ"
-
-
-class MergeMode(Enum):
-    """The rule that decides which of two versions of a row wins."""
-
-    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
-    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
-    CUSTOM = "CUSTOM"
-
-    @property
-    def strategy_id(self) -> str:
-        """``hoodie.record.merge.strategy.id`` of this mode."""
-        return _MERGE_MODES[self][0]
-
-    @property
-    def payload_class(self) -> str:
-        """``hoodie.compaction.payload.class`` of this mode; empty for CUSTOM, where the user gives a class."""
-        return _MERGE_MODES[self][1]
-
-
-_MERGE_MODES = {
-    MergeMode.EVENT_TIME_ORDERING: (
-        "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
-        "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
-    ),
-    MergeMode.COMMIT_TIME_ORDERING: (
-        "ce9acb64-bde0-424c-9b91-f6ebba25356d",
-        "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
-    ),
-    MergeMode.CUSTOM: ("00000000-0000-0000-0000-000000000000", ""),
-}
 
 
 class KeyGenerator(Enum):
@@ -172,12 +144,28 @@ class TableConfig:
             table: location of the table, for the errors.
 
         Raises:
-            TableVersionError: the table version is not 8.
+            TableVersionError: the table version is neither 8 nor 9.
             UnsupportedTableError: the table has an unsupported feature (named in the message).
             CorruptPropertiesError: the checksum is wrong, the table name is missing, or a property has an impossible value.
             UnsafePathError: the timeline folder or the index definitions are outside the table.
         """
         return _typed(tuple(props.items()), table)
+
+    @property
+    def version(self) -> int:
+        """``hoodie.table.version``: 8 or 9."""
+        return int(self.raw["hoodie.table.version"])
+
+    def refuse_writing(self, table: str) -> None:
+        """Raise `TableVersionError` for a version that is only read."""
+        if self.version != WRITTEN_VERSION:
+            raise TableVersionError(
+                f"the table has version {self.version}, which this release reads and does not write",
+                found=str(self.version),
+                table=table,
+                path=_PATH,
+                hint=f"Nothing was changed. {_READ_ONLY}",
+            )
 
     @property
     def is_partitioned(self) -> bool:
@@ -212,7 +200,8 @@ def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
     view.check_readable()
     ordering = view.fields("hoodie.table.ordering.fields") or view.fields("hoodie.table.precombine.field")
     partitions = view.fields("hoodie.table.partition.fields")
-    mode = _merge_mode(view, bool(ordering))
+    named = view.word(MODE, MergeMode.__members__, "") if props.get(MODE, "").strip() else ""
+    mode, strategy, payload = merging_of(props, named, bool(ordering))
     return TableConfig(
         name=props[NAME],
         database=props.get(DATABASE, ""),
@@ -223,9 +212,9 @@ def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
         ordering_fields=ordering,
         keygenerator_type=_key_generator(props, len(partitions)),
         merge_mode=mode,
-        merge_strategy_id=_first(props, _STRATEGY_ID, mode.strategy_id),
-        payload_class=_first(props, _PAYLOAD, mode.payload_class),
-        base_file_format=_first(props, _BASE_FORMAT, "PARQUET").upper(),
+        merge_strategy_id=strategy,
+        payload_class=payload,
+        base_file_format=first(props, _BASE_FORMAT, "PARQUET").upper(),
         populate_meta_fields=view.flag(POPULATE, True),
         operation_field=view.flag(OPERATION_FIELD, False),
         hive_style_partitioning=view.flag("hoodie.datasource.write.hive_style_partitioning", False),
@@ -252,8 +241,6 @@ def _from_raw(raw: dict[str, str]) -> TableConfig:
     return TableConfig.from_properties(raw, table="")
 
 
-_STRATEGY_ID = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
-_PAYLOAD = ("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class")
 _BASE_FORMAT = ("hoodie.table.base.file.format", "hoodie.table.ro.file.format")
 _CDC_MODE = "hoodie.table.cdc.supplemental.logging.mode"
 
@@ -267,7 +254,7 @@ class _View:
 
     def check_readable(self) -> None:
         version = self.props.get("hoodie.table.version", "").strip()
-        if version != "8":
+        if version not in ("8", "9"):
             raise self._version_error(version)
         if not self.props.get(NAME):
             raise self._corrupt(f"{NAME} is missing")
@@ -277,8 +264,8 @@ class _View:
             )
         layout = self.props.get("hoodie.timeline.layout.version", "")
         if layout.strip() != "2":
-            raise self._unsupported(f"hoodie.timeline.layout.version is {layout or 'missing'}; version 8 tables have 2")
-        base_format = _first(self.props, _BASE_FORMAT, "PARQUET").upper()
+            raise self._unsupported(f"hoodie.timeline.layout.version is {layout or 'missing'}; versions 8 and 9 have 2")
+        base_format = first(self.props, _BASE_FORMAT, "PARQUET").upper()
         if base_format not in ("PARQUET", "ORC", "HFILE"):
             raise self._unsupported(f"base files of format {base_format} (hoodie.table.base.file.format)")
         if self.props.get("hoodie.bootstrap.base.path", "").strip():
@@ -319,7 +306,7 @@ class _View:
     def _version_error(self, version: str) -> TableVersionError:
         found = version or "missing"
         what = f"the table has version {version[:20]}" if version else "hoodie.table.version is missing"
-        hint = _VERSION_HINTS.get(version, f"Only version 8 is read and written. {NO_UPGRADE}")
+        hint = _VERSION_HINTS.get(version, f"Versions 8 and 9 are read, version 8 is written. {NO_UPGRADE}")
         return TableVersionError(what, found=found, table=self.table or None, path=_PATH, hint=hint)
 
     def _corrupt(self, message: str) -> CorruptPropertiesError:
@@ -335,30 +322,14 @@ _REFUSED = {
     "hoodie.datasource.write.drop.partition.columns": "drop.partition.columns, partition columns left out of data files",
 }
 
+_READ_ONLY = (
+    "Write with Hudi 1.1 or newer; or downgrade the table to version 8 with Hudi's command line (downgrade table --toVersion EIGHT)."
+    f" {NO_UPGRADE}"
+)
 _VERSION_HINTS = {
     "": f"Set it to 8 if Hudi 1.0 wrote the table; newer releases treat such a table as version 9. {NO_UPGRADE}",
     "6": "Upgrade it with Hudi 1.0.2 (hoodie.write.table.version=8), then open it again",
-    "9": f"Hudi 1.1 or newer upgraded it; downgrade it to 8 with Hudi's command line. {NO_UPGRADE}",
 }
-
-
-def _first(props: Mapping[str, str], keys: Iterable[str], default: str) -> str:
-    return next((props[key].strip() for key in keys if props.get(key, "").strip()), default)
-
-
-def _merge_mode(view: _View, ordered: bool) -> MergeMode:
-    names = [mode.value for mode in MergeMode]
-    strategy = _first(view.props, _STRATEGY_ID, "")
-    payload = _first(view.props, _PAYLOAD, "")
-    by_strategy = {mode.strategy_id: mode for mode in MergeMode}
-    by_payload = {mode.payload_class: mode for mode in MergeMode if mode.payload_class}
-    if view.props.get("hoodie.record.merge.mode", "").strip():
-        return MergeMode(view.word("hoodie.record.merge.mode", names, ""))
-    if strategy:
-        return by_strategy.get(strategy, MergeMode.CUSTOM)
-    if payload:
-        return by_payload.get(payload, MergeMode.CUSTOM)
-    return MergeMode.EVENT_TIME_ORDERING if ordered else MergeMode.COMMIT_TIME_ORDERING
 
 
 def _key_generator(props: Mapping[str, str], partitions: int) -> KeyGenerator:

@@ -8,17 +8,22 @@ columns are null and types are widened. Columns are matched by name, or by numbe
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.late import late
 from pyhudi_core.model.internal_schema import FileNames
 from pyhudi_core.model.java_numbers import as_java_text, widened
 from pyhudi_core.model.schema_types import is_list, joined, logical_type
 from pyhudi_core.model.whole_numbers import as_integers, first_unfit
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late("pyarrow.compute")
 
 _MAX_OFFSET = 2**31 - 1
 

@@ -14,11 +14,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi_core.errors import InvalidPartitionValueError, UnsupportedTableError
+from pyhudi_core.late import late
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late("pyarrow.compute")
 
 PREFIX = "hoodie.keygen.timebased."
 TYPE, UNIT = f"{PREFIX}timestamp.type", f"{PREFIX}timestamp.scalar.time.unit"

@@ -33,6 +33,22 @@ def check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
         ) from None
 
 
+def columns_named(expression: pc.Expression, schema: pa.Schema) -> frozenset[str] | None:
+    """Return the top-level columns that an expression reads: those without which it does not fit the schema. None if it names one by its place."""
+    if "FieldPath(" in str(expression):
+        return None
+    empty = schema.empty_table()
+    return frozenset(name for name in dict.fromkeys(schema.names) if not _fits(expression, empty.drop_columns([name])))
+
+
+def _fits(expression: pc.Expression, empty: pa.Table) -> bool:
+    try:
+        empty.filter(expression)
+    except (pa.ArrowException, TypeError, NotImplementedError):
+        return False
+    return True
+
+
 def expression_could_match(expression: pc.Expression, schema: pa.Schema, stats: Mapping[str, ColumnStats]) -> bool:
     """Return False only if no row with these statistics makes an expression true."""
     guarantees = [_guarantee(name, schema, known) for name, known in stats.items()]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates.arrow import to_expression
 from pyhudi_core.predicates.binding import bind
-from pyhudi_core.predicates.opaque import check_expression, expression_could_match
+from pyhudi_core.predicates.opaque import check_expression, columns_named, expression_could_match
 from pyhudi_core.predicates.pruning import ColumnStats, could_match
 from pyhudi_core.predicates.spark_text import to_spark
 from pyhudi_core.predicates.tree import Call, Node, calls_of, columns_of
@@ -25,11 +25,13 @@ class Predicate:
         expression: keeps the rows for which the condition is true.
         schema: the schema it was checked against.
         tree: the bound tree of a condition given as SQL; None for a pyarrow expression, which is opaque.
+        named: the columns that a pyarrow expression reads; None if they are not known.
     """
 
     expression: pc.Expression
     schema: pa.Schema
     tree: Node | None
+    named: frozenset[str] | None = None
 
     @classmethod
     def of(cls, where: object, schema: pa.Schema) -> Predicate | None:
@@ -44,7 +46,7 @@ class Predicate:
             return cls.of_sql(where, schema)
         if isinstance(where, pc.Expression):
             check_expression(where, schema)
-            return cls(where, schema, None)
+            return cls(where, schema, None, columns_named(where, schema))
         raise PredicateError(
             f"where= takes SQL text or a pyarrow.compute.Expression, not {type(where).__name__}",
             hint="Write where=\"day = '2024-01-01'\" or where=pc.field('day') == '2024-01-01'",
@@ -73,7 +75,7 @@ class Predicate:
     @property
     def columns(self) -> frozenset[str] | None:
         """The top-level columns that the condition reads, in the schema's spelling; None if they are not known."""
-        return None if self.tree is None else frozenset(column.path[0] for column in columns_of(self.tree))
+        return self.named if self.tree is None else frozenset(column.path[0] for column in columns_of(self.tree))
 
     @property
     def calls(self) -> tuple[Call, ...]:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime, time
+from typing import Protocol
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, format_time, is_time
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.timeline.active import Timeline
 
-TimePoint = str | datetime | Instant | SnapshotToken
+
+class CommitLike(Protocol):
+    """What a write returned (`pyhudi_core.Commit`)."""
+
+    @property
+    def instant(self) -> str: ...
+    @property
+    def completion_time(self) -> str: ...
+
+
+TimePoint = str | date | datetime | Instant | SnapshotToken | CommitLike
 
 
 def token_of(point: TimePoint | None) -> SnapshotToken | None:
@@ -21,7 +32,7 @@ def token_of(point: TimePoint | None) -> SnapshotToken | None:
 
 
 def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
-    """Convert a time string, a datetime or an instant to the timeline's digits; strings of digits stay unchanged.
+    """Convert a time string, a date, a datetime, an instant or a commit to the timeline's digits; strings of digits stay unchanged.
 
     Raises `InvalidOptionError` for a text that is no time, and for a date and time without a zone, which does not identify a moment.
     """
@@ -30,6 +41,11 @@ def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
         return token.completion_time
     if isinstance(point, Instant):
         return point.completion_time or point.requested_time
+    completed = getattr(point, "completion_time", None)
+    if isinstance(completed, str) and completed:
+        return completed
+    if isinstance(point, date) and not isinstance(point, datetime):
+        point = datetime.combine(point, time())
     if isinstance(point, str):
         if is_time(point) and not _is_epoch(point):
             return point
@@ -49,7 +65,7 @@ def _no_time(point: object, name: str) -> InvalidOptionError:
     return InvalidOptionError(
         f"{name}={shown if len(shown) <= 80 else type(point).__name__} is not a time",
         hint="Give digits as on the timeline (20260131120000000; commit.completion_time), '2026-01-31T12:00:00+00:00', a datetime with a zone, an "
-        "instant, or a snapshot token.",
+        "instant, a commit, or a snapshot token.",
     )
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.errors import (
     ConfigError,
+    HudiError,
     InvalidOptionError,
     InvalidPartitionValueError,
     SchemaMismatchError,
@@ -26,6 +27,7 @@ from pyhudi_core.model.properties import KeyGenerator, TableConfig
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema import cast_batch
 from pyhudi_core.predicates import Predicate, SemiJoin
+from pyhudi_core.predicates.equality import named_values
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.snapshots import Columns, make_scan, snapshot
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -68,11 +70,32 @@ def located(found: Scan) -> Scan:
     return found.in_groups(frozenset(groups))
 
 
+def probing(found: Scan) -> Scan:
+    """Skip files by the record keys that the condition of a scan names, such as ``id = 'a'`` or ``id IN ('a', 'b')``."""
+    config, limit = found.snapshot.config, found.rows.predicate
+    if not isinstance(limit, Predicate) or len(config.record_key_fields) != 1 or not config.populate_meta_fields:
+        return found
+    [column] = config.record_key_fields
+    if _has_two_texts(config) or not _has_known_texts(config, found.snapshot.schema):
+        return found
+    values = named_values(limit, column)
+    if values is None or not 0 < len(values) <= _MOST_LOOKED_UP:
+        return found
+    try:
+        named = pa.array(values, found.snapshot.schema.field(column).type)
+        texts = _texts(pa.record_batch([named], [column]), config)
+    except (pa.ArrowException, HudiError):
+        return found  # no row has such a value, or it has no text: the condition itself decides
+    return located(replace(found, rows=replace(found.rows, probe=texts)))
+
+
 def _record_keys(found: Scan) -> pa.Array | None:
     """Return the record keys that a scan is limited to; None if it is not."""
     limit = found.rows.predicate
     if found.rows.keys is not None:
         return found.rows.keys
+    if found.rows.probe is not None:
+        return found.rows.probe
     if not isinstance(limit, SemiJoin) or limit.values.type != pa.string():
         return None
     config = found.snapshot.config

@@ -14,7 +14,7 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant, State, time_after
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.read.bounds import TimePoint, as_text
-from pyhudi_core.read.lookups import SemiJoinOn, joined, located
+from pyhudi_core.read.lookups import SemiJoinOn, joined, located, probing
 from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.read_optimized import refuse_pending_deletes, without_logs
 from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
@@ -32,10 +32,12 @@ def scan(
     where: object,
     as_of: TimePoint | None,
     semi_join: SemiJoinOn | None = None,
+    *,
+    meta: bool = True,
 ) -> Scan:
-    """Read a snapshot; a semi-join on the record key reads only the file groups that the record index has."""
-    found = joined(make_scan(context, snapshot(context, as_of), columns, where), semi_join)
-    return (found if semi_join is None else located(found)).pinned()
+    """Read a snapshot; a condition or a semi-join on the record key reads only the file groups that the record index has."""
+    found = joined(make_scan(context, snapshot(context, as_of), columns, where, meta=meta), semi_join)
+    return (probing(found) if semi_join is None else located(found)).pinned()
 
 
 def read_optimized(
@@ -45,13 +47,15 @@ def read_optimized(
     as_of: TimePoint | None,
     semi_join: SemiJoinOn | None,
     refuse_deletes: bool,
+    *,
+    meta: bool = True,
 ) -> Scan:
     """Read base files alone. Raises `PendingDeletesError` on request."""
     state = snapshot(context, as_of)
     if refuse_deletes:
         refuse_pending_deletes(state, context.storage)
     # Not with the record index: it has no entry for rows that logs have deleted, and base files still show them.
-    return joined(make_scan(context, without_logs(state), columns, where), semi_join).pinned()
+    return joined(make_scan(context, without_logs(state), columns, where, meta=meta), semi_join).pinned()
 
 
 def pinned(context: TableContext, timeline: Timeline, columns: Columns, where: object) -> Scan:
@@ -70,6 +74,8 @@ def incremental(
     until: TimePoint | None,
     columns: Columns = None,
     where: object = None,
+    *,
+    meta: bool = True,
 ) -> Scan:
     """Read the latest state, as of ``until``, of the rows that commits completed in (after, until] changed.
 
@@ -83,7 +89,7 @@ def incremental(
         refuse_forgotten(state, context.table)
         with naming_clean(context.folder):
             refuse_cleaned(state, context.table)
-        return make_scan(context, state, columns, where).pinned()
+        return make_scan(context, state, columns, where, meta=meta).pinned()
     lower = as_text(after, utc=context.utc, name="after")
     since = [i for i in state.visibility.commits if (i.completion_time or i.requested_time) > lower]
     # Log compactions of release 1.2 write their own time into rows that they copy, so a data write must be among the
@@ -93,7 +99,7 @@ def incremental(
     changed.update(archived_between(context, state, lower))
     with naming_clean(context.folder):
         refuse_cleaned(state, context.table, frozenset(changed))
-    return make_scan(context, state, columns, where, frozenset(changed)).pinned()
+    return make_scan(context, state, columns, where, frozenset(changed), meta=meta).pinned()
 
 
 class Staged(Protocol):

@@ -36,6 +36,7 @@ class RowFilter:
         predicate: the condition, or None.
         changed_by: requested times of the instants whose rows are requested; None for all rows.
         keys: requested record keys; None for all.
+        probe: record keys of which every row that fits the condition has one; files that cannot hold one are skipped. None if not known.
         keys_by_partition: the requested keys of each partition, if known.
     """
 
@@ -45,6 +46,7 @@ class RowFilter:
     changed_by: frozenset[str] | None = None
     keys: pa.Array | None = None
     keys_by_partition: Mapping[str, pa.Array] | None = None
+    probe: pa.Array | None = None
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -83,11 +85,15 @@ class RowFilter:
                     yield kept.select(list(self.columns))
 
     def count_slice(self, storage: Storage, piece: FileSlice, merging: Merging) -> int:
-        """The number of requested rows of one slice: from the footer if all rows of its base file are requested. Raises as `read_slice`."""
+        """The number of requested rows of one slice. If all rows of its base file are requested, the commit that wrote it has their number, else
+        the footer. Raises as `read_slice`.
+        """
         limits = (self.predicate, self.changed_by, self.keys, self.keys_by_partition)
         if piece.base is None or piece.logs or any(limit is not None for limit in limits):
             narrow = replace(self, columns=self.columns[:1])
             return sum(batch.num_rows for batch in narrow.read_slice(storage, piece, merging))
+        if piece.stat is not None:
+            return piece.stat.rows
         with _reading(storage), storage.open_input(piece.base.path) as source:
             return sum(BaseFileReader(source, piece.base.path).row_group_rows)
 
@@ -105,10 +111,10 @@ class RowFilter:
 
     def may_hold_keys(self, reader: BaseFileReader) -> bool:
         """Whether a file can hold a requested key, by its key range and its bloom filter."""
-        if self.keys is None:
+        keys = self.probe if self.keys is None else self.keys
+        if keys is None:
             return True
         footer = reader.footer()
-        keys = self.keys
         if footer.sure_min_key is not None:
             keys = keys.filter(pc.greater_equal(keys, footer.sure_min_key))
         if footer.sure_max_key is not None:

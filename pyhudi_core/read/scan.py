@@ -5,17 +5,19 @@ A scan reads nothing until its rows are requested, and returns the same rows eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi_core.engine.choice import frame_of
-from pyhudi_core.errors import at_table
+from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, at_table, needing
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.merge.merged_slice import Merging
+from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.engine_scan import EngineScan
 from pyhudi_core.read.plan import Explanation, Step, choose_slices, may_match
 from pyhudi_core.read.read_optimized import Staleness, staleness
@@ -31,7 +33,7 @@ class Scan:
     """A read of one pinned snapshot.
 
     ``written_by`` limits it to files that these instants wrote, ``partitions`` to these partitions, ``groups`` to these file groups.
-    ``indexes_in_utc``: sessions in UTC wrote the expression indexes of the metadata table.
+    ``indexes_in_utc``: sessions in UTC wrote the expression indexes of the metadata table. ``most`` is the number of rows of `limit`.
     """
 
     snapshot: Snapshot
@@ -42,6 +44,7 @@ class Scan:
     partitions: frozenset[str] | None = None
     groups: frozenset[tuple[str, str]] | None = None
     indexes_in_utc: bool = False
+    most: int | None = None
     _chosen: list[list[FileSlice]] = field(default_factory=list, repr=False)
 
     @property
@@ -86,13 +89,51 @@ class Scan:
         self.slices()
         return self
 
+    def narrowed(self, columns: Sequence[str] | None, condition: pc.Expression | None) -> Scan:
+        """Return the same scan with fewer columns, and with a condition on all of its columns beside its own.
+
+        Raises `SchemaMismatchError` for a column that the scan does not have.
+        """
+        rows = self.rows
+        if condition is not None:
+            own = rows.predicate
+            both = condition if own is None else own.expression & condition
+            rows = replace(rows, predicate=Predicate.of(both, rows.schema))
+        if columns is not None:
+            unknown = [name for name in columns if name not in self.schema.names]
+            if unknown:
+                raise SchemaMismatchError(
+                    f"The scan has no column {', '.join(map(repr, unknown))}",
+                    table=self.storage.location,
+                    hint=f"It has: {', '.join(self.schema.names)}.",
+                )
+            rows = replace(rows, columns=tuple(columns))
+        wanted = {piece.path for piece in self.slices()}
+        found = replace(self, rows=rows, _chosen=[])
+        # The files of this scan, which are pinned, without those that the new condition excludes.
+        return replace(found, _chosen=[[piece for piece in found.slices() if piece.path in wanted]])
+
+    def limit(self, rows: int) -> Scan:
+        """Return the same scan, limited to so many rows. Which rows these are is not defined, but stays the same for one scan."""
+        if not isinstance(rows, int) or rows < 0:
+            raise InvalidOptionError(f"limit({rows!r}) is not a number of rows", hint="Give 0 or more.")
+        return replace(self, most=rows if self.most is None else min(rows, self.most))
+
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Iterate over the rows in batches; memory is bounded by one row group of one file and the logs of one slice."""
-        for piece in self.slices():
-            yield from self.rows.read_slice(self.storage, piece, self.merging)
+        left = self.most
+        for piece in self.slices() if left != 0 else ():
+            for batch in self.rows.read_slice(self.storage, piece, self.merging):
+                yield batch if left is None else batch.slice(0, left)
+                if left is not None:
+                    left -= min(left, batch.num_rows)
+                    if not left:
+                        return
 
     def to_arrow(self) -> pa.Table:
         """Read all rows into one table; files are read in parallel."""
+        if self.most is not None:
+            return pa.Table.from_batches(list(self.to_batches()), self.schema)
         read = self.executor.map(
             lambda piece: list(self.rows.read_slice(self.storage, piece, self.merging)), self.slices()
         )
@@ -107,22 +148,37 @@ class Scan:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
-        """Read all rows into a pandas DataFrame."""
+        """Read all rows into a pandas DataFrame, of whichever release of pandas is installed. Raises `MissingExtraError` if none is."""
+        with needing("pandas", "to_pandas()"):
+            import pandas  # noqa: F401, PLC0415  (asked for before the rows are read)
         return self.to_arrow().to_pandas()
+
+    def to_dataset(self) -> Any:
+        """The scan as a ``pyarrow.dataset.Dataset``: DuckDB and Polars read only the columns that a query needs, and push its conditions down.
+
+        The dataset is that of this scan: its columns, its condition, its state of the table.
+        """
+        from pyhudi_core.read.dataset import ScanDataset  # noqa: PLC0415  (pyarrow.dataset imports pandas, which takes a second)
+
+        return ScanDataset(self)
+
+    def to_polars(self) -> Any:
+        """The scan as a Polars ``LazyFrame``, which reads nothing until it is collected, and then only the files and columns that its query needs.
+
+        Raises `MissingExtraError` if Polars is not installed.
+        """
+        with needing("polars", "to_polars()"):
+            import polars  # noqa: PLC0415  (users install their own release)
+        return polars.scan_pyarrow_dataset(self.to_dataset())
 
     def head(self, rows: int = 5) -> pa.Table:
         """Read the first rows, and no more files than they need. Which rows are first is not defined, but stays the same for one scan."""
-        found: list[pa.RecordBatch] = []
-        left = rows
-        for batch in self.to_batches() if rows > 0 else ():
-            found.append(batch.slice(0, left))
-            left -= found[-1].num_rows
-            if left == 0:
-                break
-        return pa.Table.from_batches(found, self.schema)
+        return self.limit(max(rows, 0)).to_arrow()
 
     def count(self) -> int:
-        """The number of rows. Only the footer is read of a file of which all rows count; else the columns that decide which rows do."""
+        """The number of rows. Nothing is read of a file of which all rows count; else the columns that decide which rows do."""
+        if self.most is not None:
+            return sum(batch.num_rows for batch in self.to_batches())
         return sum(
             self.executor.map(lambda piece: self.rows.count_slice(self.storage, piece, self.merging), self.slices())
         )
@@ -133,7 +189,8 @@ class Scan:
         """
         with at_table(self.storage.location):
             parts = EngineScan(self.snapshot, self.storage, self.executor, self.rows, self.merging, self.slices())
-            return frame_of(parts.reading(), spark)
+            frame = frame_of(parts.reading(), spark)
+            return frame if self.most is None else frame.limit(self.most)
 
     def tasks(self, most_bytes: int = 0) -> list[Task]:
         """Tasks that read the scan's slices: one for each slice, or for consecutive slices of at most ``most_bytes`` bytes together."""
@@ -161,7 +218,7 @@ class Scan:
 
     def _choose(self) -> tuple[list[FileSlice], list[Step]]:
         # If the record index has given the groups, bloom filters would add nothing.
-        keys = self.rows.keys if self.groups is None else None
+        keys = (self.rows.probe if self.rows.keys is None else self.rows.keys) if self.groups is None else None
         return choose_slices(self.snapshot, self.rows.predicate, keys, utc=self.indexes_in_utc)
 
     def _is_wanted(self, piece: FileSlice) -> bool:

@@ -100,8 +100,11 @@ def make_scan(
     where: object,
     changed: frozenset[str] | None = None,
     keys: pa.Array | None = None,
+    *,
+    meta: bool = True,
 ) -> Scan:
-    """Return the scan of a state: ``changed`` limits it to rows that these instants wrote, ``keys`` to record keys.
+    """Return the scan of a state: ``changed`` limits it to rows that these instants wrote, ``keys`` to record keys. Without ``columns`` it reads
+    all, ``meta`` columns too.
 
     Raises `SchemaMismatchError`, `PredicateError` or `InvalidOptionError` if a column does not exist or is given twice, or if the condition
     does not fit the columns.
@@ -119,7 +122,8 @@ def make_scan(
             table=context.table,
             hint="Name at least one column in a list, or omit columns to read all.",
         )
-    chosen = tuple(full.names if columns is None else columns)
+    every = full.names if meta else state.schema.names
+    chosen = tuple(every if columns is None else columns)
     unknown = [name for name in chosen if name not in full.names]
     if unknown:
         raise SchemaMismatchError(

@@ -3,35 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from pyhudi_core.model.instant import Instant
-from pyhudi_core.services.archival.archival import Archival
-from pyhudi_core.services.cleaning.cleaning import Cleaning
-from pyhudi_core.services.clustering.clustering import Clustering
-from pyhudi_core.services.compaction.compaction import Compaction
-from pyhudi_core.services.compaction.log_compaction import LogCompaction
-from pyhudi_core.services.duplicate_removal import Duplicates
-from pyhudi_core.services.erasure import Erasure
-from pyhudi_core.services.expiry.expiry import Expiry
-from pyhudi_core.services.failed_writes import FailedWrites
-from pyhudi_core.services.indexing.indexes import Indexes
-from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
-from pyhudi_core.services.metadata.archival import MetadataArchival
-from pyhudi_core.services.metadata.cleaning import MetadataCleaning
-from pyhudi_core.services.metadata.compaction import MetadataCompaction
-from pyhudi_core.services.metadata.tables import Dropped, MetadataTableOf
-from pyhudi_core.services.registry import services_of
-from pyhudi_core.services.restore.restores import RestoreResult, Restores
-from pyhudi_core.services.restore.rollbacks import Rollbacks
-from pyhudi_core.services.savepoints import Savepoints
-from pyhudi_core.services.service import TableService
-from pyhudi_core.services.sweep.sweep import Sweep
-from pyhudi_core.timeline.savepoints import Savepoint
+from pyhudi_core.late import late_call
 from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.requested_rollbacks import Rollback
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pyhudi_core.model.instant import Instant
+    from pyhudi_core.services.archival.archival import Archival
+    from pyhudi_core.services.cleaning.cleaning import Cleaning
+    from pyhudi_core.services.clustering.clustering import Clustering
+    from pyhudi_core.services.compaction.compaction import Compaction
+    from pyhudi_core.services.compaction.log_compaction import LogCompaction
+    from pyhudi_core.services.duplicate_removal import Duplicates
+    from pyhudi_core.services.erasure import Erasure
+    from pyhudi_core.services.expiry.expiry import Expiry
+    from pyhudi_core.services.failed_writes import FailedWrites
+    from pyhudi_core.services.indexing.indexes import Indexes
+    from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
+    from pyhudi_core.services.metadata.archival import MetadataArchival
+    from pyhudi_core.services.metadata.cleaning import MetadataCleaning
+    from pyhudi_core.services.metadata.compaction import MetadataCompaction
+    from pyhudi_core.services.metadata.tables import Dropped, MetadataTableOf
+    from pyhudi_core.services.registry import services_of
+    from pyhudi_core.services.restore.restores import RestoreResult, Restores
+    from pyhudi_core.services.restore.rollbacks import Rollbacks
+    from pyhudi_core.services.savepoints import Savepoints
+    from pyhudi_core.services.service import TableService
+    from pyhudi_core.services.sweep.sweep import Sweep
+    from pyhudi_core.timeline.savepoints import Savepoint
+    from pyhudi_core.transaction.requested_rollbacks import Rollback
+else:
+    Archival = late_call("pyhudi_core.services.archival.archival", "Archival")
+    Cleaning = late_call("pyhudi_core.services.cleaning.cleaning", "Cleaning")
+    Clustering = late_call("pyhudi_core.services.clustering.clustering", "Clustering")
+    Compaction = late_call("pyhudi_core.services.compaction.compaction", "Compaction")
+    LogCompaction = late_call("pyhudi_core.services.compaction.log_compaction", "LogCompaction")
+    Duplicates = late_call("pyhudi_core.services.duplicate_removal", "Duplicates")
+    Erasure = late_call("pyhudi_core.services.erasure", "Erasure")
+    Expiry = late_call("pyhudi_core.services.expiry.expiry", "Expiry")
+    FailedWrites = late_call("pyhudi_core.services.failed_writes", "FailedWrites")
+    Indexes = late_call("pyhudi_core.services.indexing.indexes", "Indexes")
+    Indexing = late_call("pyhudi_core.services.indexing.indexing", "Indexing")
+    MetadataArchival = late_call("pyhudi_core.services.metadata.archival", "MetadataArchival")
+    MetadataCleaning = late_call("pyhudi_core.services.metadata.cleaning", "MetadataCleaning")
+    MetadataCompaction = late_call("pyhudi_core.services.metadata.compaction", "MetadataCompaction")
+    MetadataTableOf = late_call("pyhudi_core.services.metadata.tables", "MetadataTableOf")
+    services_of = late_call("pyhudi_core.services.registry", "services_of")
+    Restores = late_call("pyhudi_core.services.restore.restores", "Restores")
+    Rollbacks = late_call("pyhudi_core.services.restore.rollbacks", "Rollbacks")
+    Savepoints = late_call("pyhudi_core.services.savepoints", "Savepoints")
+    Sweep = late_call("pyhudi_core.services.sweep.sweep", "Sweep")
 
 
 class TableServices:

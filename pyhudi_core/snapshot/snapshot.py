@@ -15,7 +15,7 @@ from pyhudi_core.file_groups.listing import FileListing, StorageListing
 from pyhudi_core.file_groups.named_files import NamedFiles
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
-from pyhudi_core.metadata_table.names import FILES, FOLDER
+from pyhudi_core.metadata_table.names import FILES, FOLDER, readable_partitions
 from pyhudi_core.metadata_table.reader import MetadataListing, MetadataTable
 from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
@@ -122,7 +122,7 @@ def _metadata_table(
     if storage.head(f"{FOLDER}/.hoodie/hoodie.properties") is None:
         _log.warning("%s lists a metadata table that is not there; its files are listed instead", storage.location)
         return None
-    found = MetadataTable.open(storage, timeline, config.metadata_partitions)
+    found = MetadataTable.open(storage, timeline, readable_partitions(config))
     if not found.slices.knows(visibility.commits):
         _log.warning(
             "the metadata table of %s does not know all commits; its files are listed instead", storage.location

@@ -12,15 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.formats.avro.container import decode_record
-from pyhudi_core.formats.history_file import HistoryRow
 from pyhudi_core.formats.history_manifest import HistoryFile
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.timeline.active import TimelineFolder
 from pyhudi_core.timeline.history import History, HistoryState
+
+if TYPE_CHECKING:
+    from pyhudi_core.formats.history_file import HistoryRow
 
 _TRIES = 4
 

@@ -16,10 +16,9 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyhudi_core.errors import CorruptionError, CorruptTimelineError, LimitExceededError, ObjectNotFoundError
-from pyhudi_core.formats.history_file import HistoryFileReader, HistoryRow
 from pyhudi_core.formats.history_manifest import (
     VERSION_FILE,
     HistoryFile,
@@ -28,8 +27,14 @@ from pyhudi_core.formats.history_manifest import (
     manifest_name,
     manifest_number,
 )
+from pyhudi_core.late import late_call
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.storage.base import ObjectInfo, Storage
+
+if TYPE_CHECKING:
+    from pyhudi_core.formats.history_file import HistoryFileReader, HistoryRow
+else:
+    HistoryFileReader = late_call("pyhudi_core.formats.history_file", "HistoryFileReader")
 
 _log = logging.getLogger(__name__)
 _TRIES = 4

@@ -72,8 +72,9 @@ def reserve(context: TableContext, action: Action, seen: Timeline | None = None)
     after it was reserved.
 
     Raises `ClockSkewError` if the timeline is ahead of the clock by more than the bound, and `InvalidOptionError` on a storage that cannot keep
-    several writers apart.
+    several writers apart, and `TableVersionError` for a table that is only read.
     """
+    context.config.refuse_writing(context.table)
     _refuse_racy_storage(context)
     nonce = context.runtime.ids.uuid().replace("-", "")
     content = heartbeat.body(context, nonce)

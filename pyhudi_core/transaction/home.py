@@ -51,9 +51,12 @@ class TableHome:
 
 
 def reopened(context: TableContext) -> TableContext:
-    """The same data table with its properties read again, and its metadata table if they list one now. Raises as `TableHome.context`."""
+    """The same data table with its properties read again, and its metadata table if they list one now. Raises as `TableHome.context`, and
+    `TableVersionError` if another writer has upgraded the table to a version that is only read.
+    """
     folders = {context.folder.path: context.folder}
     place = TablePlace.open(context.root, context.runtime.clock, folders=folders)
+    place.config.refuse_writing(context.table)
     below = {known.folder.path: known.folder for known in context.companions}
     return replace(context, place=place, companions=_companions(context.protocol, place, below))
 

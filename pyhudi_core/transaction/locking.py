@@ -28,8 +28,9 @@ _ATTEMPTS = 3
 @contextmanager
 def holding_lock(context: TableContext, purpose: str) -> Iterator[Callable[[], float]]:
     """Wait for the lock and hold it; gives what tells the seconds that it is still ours. Raises `LockTimeoutError` that says which table it
-    is about.
+    is about, and `TableVersionError` for a table that is only read.
     """
+    context.config.refuse_writing(context.table)
     if not context.protections.lock:
         yield lambda: float("inf")
         return
@@ -139,7 +140,8 @@ class WholeWrite:
 
 
 def hold(context: TableContext, purpose: str) -> WholeWrite:
-    """Wait for the lock, and keep it until the write releases it. Raises `LockTimeoutError`."""
+    """Wait for the lock, and keep it until the write releases it. Raises as `holding_lock`."""
+    context.config.refuse_writing(context.table)
     clock = context.runtime.clock
     asked = clock.monotonic()
     with at_table(context.table):

@@ -89,6 +89,7 @@ def refuse_empty(operation: OperationType, table: str) -> None:
 
 def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
     """Raise `UnsupportedTableError` if the table has a feature that writes here would break, and `CommitConflictError` while it is restored."""
+    context.config.refuse_writing(context.table)
     refuse_pending_restore(context, snapshot.timeline)
     config = context.config
     if config.merge_mode is MergeMode.CUSTOM:

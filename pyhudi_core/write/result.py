@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from html import escape
 
 from pyhudi_core.conflicts.explanation import Explanation
@@ -86,6 +87,7 @@ class Commit:
         lock_wait, lock_held: seconds spent waiting for the table's lock, and holding it.
         notes: what the protocol added to the commit's extra metadata.
         bytes_saved: about how many bytes lost attempts left unwritten, because they saw early that they would lose.
+        extra_metadata: what the caller gave the commit to keep.
     """
 
     instant: str
@@ -100,6 +102,7 @@ class Commit:
     bytes_saved: int = 0
     changed: bool = True
     reason: str = ""
+    extra_metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @classmethod
     def nothing(cls, operation: str, reason: str, completion_time: str, retries: int = 0) -> Commit:

@@ -361,6 +361,7 @@ def commit(end: Staged | Unchanged, retries: Retries, gate: Gate | None) -> Comm
             lock_held=lock.held() if lock else finished.lock_held,
             notes=published.notes,
             bytes_saved=retries.bytes_saved,
+            extra_metadata=dict(end.request.extra),
         )
     return Committed(request=end.request, batch=end.batch, basis=end.basis, lock=end.lock, end=end, commit=made)
 

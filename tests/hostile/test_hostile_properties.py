@@ -92,7 +92,7 @@ def test_a_wrong_checksum_is_refused(location: str, checksum: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "version", ["9", "10", "eight", "08", "8 9", "8\\u0000", "٨", "1e1", "99999999999999999999999999"]
+    "version", ["90", "10", "eight", "08", "8 9", "8\\u0000", "٨", "1e1", "99999999999999999999999999"]
 )
 def test_another_version_is_never_upgraded_or_taken_for_8(location: str, version: str) -> None:
     path = _table(location)

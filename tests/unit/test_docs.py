@@ -57,7 +57,7 @@ def test_the_table_of_packages_has_the_layers_that_the_linter_checks() -> None:
     assert shown == [name.removeprefix("pyhudi_core.") for name in layers if name != "pyhudi_dagster"]
 
 
-@pytest.mark.parametrize("page", ["merging.md", "upkeep.md", "writing.md"])
+@pytest.mark.parametrize("page", ["consumers.md", "merging.md", "reading.md", "upkeep.md", "writing.md"])
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     module = types.ModuleType(page.removesuffix(".md"))

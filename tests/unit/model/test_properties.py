@@ -106,14 +106,52 @@ def test_both_spellings_of_the_ordering_columns_are_read_with_all_columns() -> N
 
 @pytest.mark.row("P4")
 @pytest.mark.row("Q1")
-@pytest.mark.parametrize("version", ["6", "9", "10", "7", "eight", "", " "])
+@pytest.mark.parametrize("version", ["6", "10", "7", "eight", "", " "])
 def test_another_version_is_refused_and_the_way_out_is_told(version: str) -> None:
     with pytest.raises(TableVersionError) as error:
         with_property("hoodie.table.version", version)
     assert error.value.found == (version.strip() or "missing")
     assert error.value.table == "/lake/t"
-    if version in ("9", "10", ""):
+    if version in ("10", ""):
         assert "hoodie.write.auto.upgrade=false" in str(error.value)
+
+
+_MODEL = "org.apache.hudi.common.model"
+
+
+@pytest.mark.row("Q2")
+@pytest.mark.parametrize(
+    ("said", "mode", "payload"),
+    [
+        ({}, "EVENT_TIME_ORDERING", f"{_MODEL}.DefaultHoodieRecordPayload"),
+        (
+            {
+                "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
+                "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS",
+            },
+            "CUSTOM",
+            f"{_MODEL}.OverwriteNonDefaultsWithLatestAvroPayload",
+        ),
+        (
+            {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"},
+            "CUSTOM",
+            f"{_MODEL}.PartialUpdateAvroPayload",
+        ),
+        (
+            {"hoodie.table.partial.update.mode": "FILL_UNAVAILABLE"},
+            "CUSTOM",
+            "hoodie.table.partial.update.mode=FILL_UNAVAILABLE",
+        ),
+    ],
+)
+def test_version_9_says_with_properties_what_a_payload_class_said(
+    said: dict[str, str], mode: str, payload: str
+) -> None:
+    found = {**golden("hudi-1.2.0-cow_plain").raw, "hoodie.table.version": "9", **said}
+    config = TableConfig.from_properties(found, table="/lake/t")
+    assert (config.version, config.merge_mode.value, config.payload_class) == (9, mode, payload)
+    with pytest.raises(TableVersionError, match="version 9, which this release reads and does not write"):
+        config.refuse_writing("/lake/t")
 
 
 @pytest.mark.row("A5")

@@ -159,7 +159,7 @@ def test_a_pyarrow_expression_is_taken_as_it_is() -> None:
     predicate = Predicate.of(pc.field("i") == 1, ROWS.schema)
     assert predicate is not None
     assert ROWS.filter(predicate.expression)["row"].to_pylist() == [0]
-    assert (predicate.columns, predicate.tree, predicate.to_spark()) == (None, None, None)
+    assert (predicate.columns, predicate.tree, predicate.to_spark()) == (frozenset({"i"}), None, None)
 
 
 @pytest.mark.parametrize("where", [pc.field("zz") == 1, pc.field("i"), pc.field("s") == 1, 5, b"i = 1"])

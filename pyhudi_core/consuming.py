@@ -1,0 +1,226 @@
+"""Process what is new in a table, exactly once: a consumer keeps its checkpoint in the commits of the table that it writes to.
+
+The rows that a step writes and the checkpoint behind them become visible in one commit, so a consumer that dies is never ahead of its rows and never
+behind them. Two processes with the same consumer cannot process one range twice: each requires at the moment of its commit that the checkpoint is
+still the one from which it began.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+from pyhudi_core.conflicts.requirement import TableState
+from pyhudi_core.errors import HudiError, InvalidOptionError, SnapshotExpiredError
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.read.bounds import TimePoint, as_text
+from pyhudi_core.read.changes import Changes
+from pyhudi_core.read.scan import Scan
+from pyhudi_core.table import HudiTable
+from pyhudi_core.write.operations import commit_with_retries
+from pyhudi_core.write.result import Commit
+
+R = TypeVar("R")
+
+CONSUMER_KEY = "pyhudi.consumer."
+"""With the name of the consumer behind it: the key of its checkpoint in the extra metadata of a commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far a consumer has come: it has processed what ``source`` (the name of a table) had completed by ``until``."""
+
+    source: str
+    until: str
+
+    def to_json(self) -> str:
+        """As it is stored."""
+        return json.dumps({"source": self.source, "until": self.until})
+
+    @classmethod
+    def of(cls, commit: CommitMetadata, name: str) -> Checkpoint | None:
+        """The checkpoint of a consumer in a commit; None if it has none that can be read."""
+        try:
+            found = json.loads(commit.extra.get(f"{CONSUMER_KEY}{name}", ""))
+            return cls(str(found["source"]), str(found["until"]))
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointIsOurs:
+    """No commit that completed after ``seen`` has a checkpoint of this consumer."""
+
+    TYPE: ClassVar[str] = "checkpoint-is-ours"
+
+    consumer: str
+    seen: str
+
+    def describe(self) -> str:
+        """What it asks for."""
+        return f"no other process has moved the checkpoint of the consumer {self.consumer!r}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"type": self.TYPE, "consumer": self.consumer, "seen": self.seen}
+
+    def failure(self, state: TableState) -> str | None:
+        """Why it does not hold."""
+        for instant in state.timeline.commits:
+            if (instant.completion_time or instant.requested_time) > self.seen:
+                found = Checkpoint.of(state.context.folder.read_commit(instant), self.consumer)
+                if found is not None:
+                    return f"the commit {instant.requested_time} has moved it to {found.until}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """Reads what is new in ``source``, and keeps its checkpoint in commits of ``into``.
+
+    Attributes:
+        name: of the consumer; each consumer that writes into a table needs its own.
+        source: the table that is read.
+        into: the table that is written to; it may be the output of several consumers.
+        start: where the first batch begins: None for all rows of the table, or a completion time (commits after it).
+        most_commits: the most commits of the source in one batch; None for all.
+    """
+
+    name: str
+    source: HudiTable
+    into: HudiTable
+    start: TimePoint | None = None
+    most_commits: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InvalidOptionError(
+                "A consumer needs a name", hint='For example Consumer("orders_by_day", source, into).'
+            )
+        if self.most_commits is not None and self.most_commits < 1:
+            raise InvalidOptionError("most_commits is less than 1", hint="Give the most commits of one batch, or None.")
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """How far the consumer has come; None before its first commit. Raises `InvalidOptionError` if its name belongs to another source."""
+        found = (Checkpoint.of(commit, self.name) for _, commit in self.into.commits_with(f"{CONSUMER_KEY}{self.name}"))
+        known = next((one for one in found if one is not None), None)
+        if known is not None and known.source != self.source.name:
+            raise InvalidOptionError(
+                f"The consumer {self.name!r} has processed the table {known.source!r}, not {self.source.name!r}",
+                table=self.into.location,
+                hint="Give another consumer another name.",
+            )
+        return known
+
+    def next(self) -> Batch | None:
+        """Return what is new, as a batch to process and commit; None if nothing is new."""
+        seen, known = _newest(self.into), self.checkpoint
+        if known is None and self.start is None:
+            until = _newest(self.source)
+            return Batch(self, None, until, seen) if until else None
+        utc = self.source.config.timeline_timezone == "UTC"
+        after = as_text(self.start or "", utc=utc, name="start") if known is None else known.until
+        newer = _completions(self.source, after)
+        return Batch(self, after, newer[: self.most_commits][-1], seen) if newer else None
+
+    def rebuild(self) -> Batch:
+        """Return all rows of the source as a batch: the way out if commits that were not processed yet are gone.
+
+        Commit it with ``operation="insert_overwrite_table"``: the output then has exactly what follows from the rows, and the checkpoint is new.
+        """
+        seen = _newest(self.into)
+        return Batch(self, None, _newest(self.source), seen)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Iterate over batches until nothing is new. Raises `InvalidOptionError` if a batch was not committed before the next."""
+        while (batch := self.next()) is not None:
+            yield batch
+            if not batch.is_committed:
+                raise InvalidOptionError(
+                    "The batch was not committed, so the next one would be the same",
+                    table=self.into.location,
+                    hint="Call batch.commit(...), with None if there is nothing to write.",
+                )
+
+
+@dataclass(slots=True)
+class Batch:
+    """What the source's commits that completed in (``after``, ``until``] did; ``after`` is None if it is all rows as of ``until``."""
+
+    consumer: Consumer
+    after: str | None
+    until: str
+    seen: str
+    is_committed: bool = field(default=False, init=False)
+
+    def rows(self, columns: Sequence[str] | None = None, where: object = None, *, meta: bool = False) -> Scan:
+        """The rows that the commits inserted or updated, each in its latest state; deletes are not among them. Raises `SnapshotExpiredError`."""
+        read = partial(self.consumer.source.incremental, after=self.after, until=self.until)
+        return self._read(partial(read, columns=columns, where=where, meta=meta))
+
+    def changes(self, columns: Sequence[str] | None = None, where: object = None) -> Changes:
+        """Every change, deletes included: op (i, u, d), ts_ms, before and after. Raises `SnapshotExpiredError`."""
+        read = partial(self.consumer.source.changes, after=self.after, until=self.until)
+        return self._read(partial(read, columns=columns, where=where))
+
+    def commit(
+        self,
+        data: object = None,
+        operation: str = "upsert",
+        deletes: object = None,
+        extra_metadata: Mapping[str, str] | None = None,
+    ) -> Commit:
+        """Write rows and the checkpoint in one commit; without rows, the commit has only the checkpoint.
+
+        ``deletes`` are keys of rows to delete. They are deleted by a commit of their own before: a consumer that dies between the two deletes them
+        again, which changes nothing. Raises `CommitRequirementError` if another process has moved the checkpoint, and as the operation does.
+        """
+        if self.is_committed:
+            raise InvalidOptionError("This batch is committed already", hint="Call consumer.next() for the next one.")
+        into, name = self.consumer.into, self.consumer.name
+        if deletes is not None:
+            into.delete(deletes)
+        checkpoint = Checkpoint(self.consumer.source.name, self.until).to_json()
+        extra = {**(extra_metadata or {}), f"{CONSUMER_KEY}{name}": checkpoint}
+        required = CheckpointIsOurs(name, self.seen)
+        replaces = operation.startswith("insert_overwrite")
+        with into.begin(operation, extra, requirements=[required], allow_empty=not replaces) as write:
+            made = commit_with_retries(write, partial(write.write, data))
+        self.is_committed = True
+        return made
+
+    def _read(self, read: Callable[[], R]) -> R:
+        try:
+            return read()
+        except SnapshotExpiredError as error:
+            raise _with_way_out(error, self.consumer) from error
+
+
+def _with_way_out(error: SnapshotExpiredError, consumer: Consumer) -> HudiError:
+    return SnapshotExpiredError(
+        f"What the consumer {consumer.name!r} has not processed yet is gone: {error.message}",
+        table=error.table,
+        path=error.path,
+        instant=error.instant,
+        hint='Process all rows again: consumer.rebuild(), then commit(..., operation="insert_overwrite_table"). To keep more, raise'
+        " hoodie.clean.commits.retained of the source.",
+    )
+
+
+def _newest(table: HudiTable) -> str:
+    commits = table.timeline.commits
+    return (commits[-1].completion_time or commits[-1].requested_time) if len(commits) else ""
+
+
+def _completions(table: HudiTable, after: str) -> list[str]:
+    """The completion times of commits after a time, oldest first, archived ones included; without those that changed no row."""
+    found = [
+        instant.completion_time or instant.requested_time
+        for instant, commit in table.commits_with("", after)
+        if commit.changes_rows
+    ]
+    return sorted(found)

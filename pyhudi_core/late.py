@@ -1,0 +1,47 @@
+"""Modules that are imported when they are first used, so that a program waits only for the code that it calls.
+
+Opening a table needs a fifth of the package. The other modules cost as much time as pyarrow and numpy together, so `HudiTable` names them
+with `late`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+
+class LateModule:
+    """Stands for a module; the first use of one of its names imports it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)  # asked by pickle and others about this object itself
+        value = getattr(importlib.import_module(self._name), name)
+        setattr(self, name, value)
+        return value
+
+    def __repr__(self) -> str:
+        return f"<late module {self._name}>"
+
+
+def late(name: str) -> Any:
+    """The module of this name. ``if TYPE_CHECKING`` imports it for type checkers and for the linter of layers."""
+    return LateModule(name)
+
+
+def late_in(package: str, *names: str) -> list[Any]:
+    """The modules of these names in a package, as `late` gives them."""
+    return [late(f"{package}.{name}") for name in names]
+
+
+def late_call(module: str, name: str) -> Callable[..., Any]:
+    """A class or function of a module that is imported when it is first called."""
+
+    def call(*given: Any, **named: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(*given, **named)
+
+    return call

@@ -1,0 +1,63 @@
+"""The history of a table as rows: one for each completed commit, newest first, archived ones included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from itertools import islice
+
+import pyarrow as pa
+
+from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
+from pyhudi_core.model.instant import Instant, epoch_ms
+
+SCHEMA = pa.schema(
+    [
+        ("instant", pa.string()),
+        ("completion_time", pa.string()),
+        ("completed", pa.timestamp("ms", "UTC")),
+        ("action", pa.string()),
+        ("operation", pa.string()),
+        ("rows_inserted", pa.int64()),
+        ("rows_updated", pa.int64()),
+        ("rows_deleted", pa.int64()),
+        ("files_written", pa.int64()),
+        ("bytes_written", pa.int64()),
+        ("partitions", pa.int64()),
+        ("writer", pa.string()),
+        ("extra_metadata", pa.map_(pa.string(), pa.string())),
+    ]
+)
+"""``completed`` takes times of a table in LOCAL time for those of this machine; ``writer`` is ``pyhudi`` or ``other``."""
+
+_TOKEN = "pyhudi.commit_token"  # noqa: S105  (the key under which this package's commits name their attempt)
+
+
+def history_rows(commits: Iterable[tuple[Instant, CommitMetadata]], *, utc: bool, limit: int | None) -> pa.Table:
+    """Return one row for each commit, at most ``limit``."""
+    return pa.Table.from_pylist([_row(instant, commit, utc=utc) for instant, commit in islice(commits, limit)], SCHEMA)
+
+
+def _row(instant: Instant, commit: CommitMetadata, *, utc: bool) -> dict[str, object]:
+    stats = commit.stats
+    completion = instant.completion_time or instant.requested_time
+    return {
+        "instant": instant.requested_time,
+        "completion_time": completion,
+        "completed": _moment(completion, utc=utc),
+        "action": str(instant.action),
+        "operation": commit.operation,
+        "rows_inserted": sum(stat.inserts for stat in stats),
+        "rows_updated": sum(stat.updates for stat in stats),
+        "rows_deleted": sum(stat.deletes for stat in stats),
+        "files_written": len(stats),
+        "bytes_written": sum(stat.size for stat in stats),
+        "partitions": len(commit.partitions),
+        "writer": "pyhudi" if _TOKEN in commit.extra else "other",
+        "extra_metadata": sorted((key, value) for key, value in commit.extra.items() if key != SCHEMA_KEY),
+    }
+
+
+def _moment(time: str, *, utc: bool) -> datetime | None:
+    known = epoch_ms(time, utc=utc)
+    return None if known is None else datetime.fromtimestamp(known / 1000, UTC)
