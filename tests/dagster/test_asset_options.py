@@ -39,6 +39,7 @@ def test_a_column_widens_where_the_asset_allows_it_after_the_first_run(run, lake
     assert sorted(lake.table("orders").scan().to_arrow()["amount"].to_pylist()) == [1.0, 1.5]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["rows", "drop", "checkpoint"])
 def test_every_kind_of_commit_has_the_options_of_its_asset(run, lake, orders, kind):
     @hudi_asset(record_key="id", partition_by="day", ordering="ts")

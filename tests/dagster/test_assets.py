@@ -94,6 +94,7 @@ def test_an_empty_batch_of_insert_overwrite_table_empties_the_table_once(run, la
     assert not run(asset_of(None, operation="insert_overwrite_table")).get_asset_materialization_events()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("operation", "given", "left"),
     [

@@ -43,6 +43,7 @@ def test_an_output_is_one_commit_with_the_same_facts_as_the_decorator(run, lake,
     assert table.commit_metadata(commit).extra["dagster.run_id"] == result.run_id
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", [pa.Table, pa.RecordBatchReader, pd.DataFrame])
 def test_the_annotation_decides_how_an_input_comes(run, source, kind):
     seen = []

@@ -13,6 +13,7 @@ from pyhudi_core.model.file_names import parse_data_file
 QUERIES = [query for query in queries() if query.kind == "cdc"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("D6", "G6")
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_changes_are_those_that_hudi_tells(query: Query, tmp_path: Path) -> None:

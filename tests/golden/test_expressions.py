@@ -43,6 +43,7 @@ def test_a_condition_on_an_expression_gives_the_rows_that_spark_gives(location: 
     assert sorted(found.column("id").to_pylist()) == CONDITIONS[where]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("I8")
 @pytest.mark.parametrize("where", SKIPS)
 def test_a_condition_on_an_expression_reads_only_files_that_can_match(location: str, where: str) -> None:

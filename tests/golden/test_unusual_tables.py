@@ -57,6 +57,7 @@ def conditions(rows: pa.Table, column: pa.Field) -> list[tuple[str, pc.Expressio
     return found
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("table", TABLES, indirect=True)
 def test_changes_add_up_to_the_snapshot(table: hudi.HudiTable) -> None:
     rows: Counter[str] = Counter()

@@ -107,6 +107,7 @@ def test_another_version_is_never_upgraded_or_taken_for_8(location: str, version
     assert contents(location) == before
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("filler", [b"\0", b"#", b"a", b"a=b\n"])
 def test_100_megabytes_are_refused_and_the_doctor_does_not_even_read_them(location: str, filler: bytes) -> None:
     path = _table(location)

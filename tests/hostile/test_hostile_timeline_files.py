@@ -190,6 +190,7 @@ HOSTILE_RECORDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("body", HOSTILE_RECORDS)
 def test_a_damaged_commit_record_refuses_every_commit_and_stops_no_read(location: str, body: bytes) -> None:
     table = make(location)

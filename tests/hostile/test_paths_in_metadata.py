@@ -169,6 +169,7 @@ def _dead_write(table: hudi.HudiTable) -> str:
     return time
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("pattern", HOSTILE)
 def test_markers_that_name_files_elsewhere_delete_nothing_there(location: str, bait: Path, pattern: str) -> None:
     table = _table(location, bait)
@@ -222,6 +223,7 @@ def test_a_rollback_plan_of_a_dead_process_deletes_nothing_elsewhere(
     assert not examine(location).of("examination_failed")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("pattern", HOSTILE[:4])
 @pytest.mark.parametrize("record", ["clean", "clustering"])
 def test_plans_of_services_that_name_files_elsewhere_are_not_followed(

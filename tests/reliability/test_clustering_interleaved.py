@@ -131,6 +131,7 @@ def beside(name: str, bounds: Bounds, by_chance: int) -> None:
     in_many_orders(name, setup, (execute if planned else run, other), check, bounds, by_chance)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("K6", "L2")
 @pytest.mark.parametrize("name", BESIDE)
 def test_a_clustering_beside_another_process(name: str) -> None:
@@ -156,6 +157,7 @@ def two_executors(bounds: Bounds, by_chance: int, **options: object) -> None:
     in_many_orders("two executors", setup, (execute, execute), holds(ALL, ALL), bounds, by_chance, seed=3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("L6", "U16")
 @pytest.mark.parametrize("options", [{}, BREATHLESS], ids=["living", "breathless"])
 def test_two_executors_of_one_clustering(options: dict[str, object]) -> None:

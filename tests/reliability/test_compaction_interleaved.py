@@ -108,6 +108,7 @@ def beside(name: str, bounds: Bounds, by_chance: int) -> None:
     in_many_orders(name, setup_of(planned), (execute if planned else run, other), check, bounds, by_chance)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("K6", "L4")
 @pytest.mark.parametrize("name", BESIDE)
 def test_a_compaction_beside_another_process(name: str) -> None:

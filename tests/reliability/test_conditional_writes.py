@@ -47,6 +47,7 @@ from pyhudi_core.transaction.publication import create_once
 # --- somebody else was first
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("O9")
 def test_put_412_first_try_is_loss(place: Place) -> None:
     place.storage.put_if_absent("once", b"theirs")
@@ -119,6 +120,7 @@ def test_put_404_on_if_match_is_loss(place: Place, answer: int, s3_proxy: Echoin
         s3_proxy.missing_is = 404
 
 
+@pytest.mark.one_in(2, first=1)
 def test_a_record_that_somebody_removed_costs_a_decision_and_no_commit(place: Place) -> None:
     table = place.make()
     table.upsert(BEFORE)
@@ -136,6 +138,7 @@ def record_path(place: Place) -> str:
 # --- what the client library and the store do by themselves
 
 
+@pytest.mark.one_in(2)
 def test_etag_aba_same_payload(place: Place) -> None:
     """If the tag is a hash of the content, equal bytes make an old tag valid again; so no bytes of a swap may be written twice."""
     first = place.storage.put("aba", b"same")
@@ -246,6 +249,7 @@ def test_profile_without_cas_refuses_multi_writer() -> None:
     assert real_table.rows_of(single) == ((1, "a", 2.0), (2, "b", 2.0))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("T8")
 @pytest.mark.parametrize("lock_excludes", [True, False], ids=["lock", "no_lock"])
 def test_stale_list_never_loses_a_commit(lock_excludes: bool) -> None:

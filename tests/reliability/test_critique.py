@@ -288,6 +288,7 @@ def _stopped_for_long(profile: Profile, policy: str) -> tuple[Story, Writer, Cal
 # --- keys
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("R6")
 @pytest.mark.parametrize("one", ["insert", "upsert", "bulk_insert"])
 @pytest.mark.parametrize("other", ["insert", "upsert", "bulk_insert"])

@@ -96,6 +96,7 @@ QUICK = {name: OTHERS[name] for name in ("one comes to match, one does no more",
 """With these, every order with one interruption is tried; with the others as many as the long run has time for."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("K5")
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_a_delete_by_condition_beside_another_write_is_as_if_one_came_after_the_other(other: Verb) -> None:

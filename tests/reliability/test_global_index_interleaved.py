@@ -73,6 +73,7 @@ def _last_row_wins(rows: Mapping[str, Row]) -> Callable[[TableWorld, History], N
     return check
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("K8", "I10")
 @pytest.mark.parametrize(
     ("pair", "kind"),

@@ -49,6 +49,7 @@ def stride_of(profile: Profile) -> int:
     return 1 if profile is Profile.S3 or budget(1) > 1 else 3
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("K11", "O9")
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.value)
 def test_heartbeat_expired_but_writer_alive_commits_or_aborts_cleanly(profile: Profile) -> None:

@@ -105,6 +105,7 @@ def beside(name: str, bounds: Bounds, by_chance: int) -> None:
     in_many_orders(name, setup_of(planned), (execute if planned else run, other), check, bounds, by_chance)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("K6", "N4")
 @pytest.mark.parametrize("name", BESIDE)
 def test_a_log_compaction_beside_another_process(name: str) -> None:

@@ -96,6 +96,7 @@ def assert_held(place: Place) -> None:
         lock_of(place).acquire(0)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("O10")
 @pytest.mark.parametrize("how", ["412_after", "lost_ack"])
 def test_put_412_after_success_lock_trylock(place: Place, how: Any) -> None:
@@ -109,6 +110,7 @@ def test_put_412_after_success_lock_trylock(place: Place, how: Any) -> None:
     lock_of(place).acquire(0).release()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("O10")
 @pytest.mark.parametrize("how", ["412_after", "lost_ack"])
 def test_put_412_after_success_lock_renew(place: Place, how: Any) -> None:

@@ -222,6 +222,7 @@ LISTED = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("R7")
 @pytest.mark.row("R10")
 @pytest.mark.parametrize(("kind", "number"), list(LISTED))

@@ -129,6 +129,7 @@ def beside(name: str, bounds: Bounds, by_chance: int) -> None:
     in_many_orders(name, world(), (one, other), check, bounds, by_chance)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("M2", "K5", "K7")
 @pytest.mark.parametrize("name", PAIRS)
 def test_writers_that_do_not_block_each_other_lose_no_row(name: str) -> None:

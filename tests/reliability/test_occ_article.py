@@ -54,6 +54,7 @@ class Feed:
 # --- back-off
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("T5")
 @pytest.mark.parametrize("jitter", [True, False])
 def test_no_livelock_with_jitter(jitter: bool) -> None:

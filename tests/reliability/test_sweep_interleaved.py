@@ -112,6 +112,7 @@ def beside(name: str, bounds: Bounds, by_chance: int) -> None:
     in_many_orders(name, setup(), (sweep, other), check, bounds, by_chance)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("T3", "L1")
 @pytest.mark.parametrize("name", BESIDE)
 def test_a_sweep_beside_another_process(name: str) -> None:
@@ -130,6 +131,7 @@ def next_sweep(world: TableWorld) -> None:
     world.table().sweep.run()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("T3", "K11")
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
 def test_a_sweep_that_dies_at_any_call_loses_nothing_and_is_finished(profile: Profile) -> None:

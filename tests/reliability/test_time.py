@@ -49,6 +49,7 @@ def skewed_world(skew_ms: int, lock_excludes: bool = True) -> CounterWorld:
     return CounterWorld(sim, home)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("R8")
 @pytest.mark.parametrize("skew_ms", [150, -150])
 def test_skew_within_bound(skew_ms: int) -> None:
@@ -61,6 +62,7 @@ def test_skew_within_bound(skew_ms: int) -> None:
     assert report.assert_clean().exhausted
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("R8", "O9")
 @pytest.mark.parametrize("skew_ms", [HOUR_MS, -HOUR_MS])
 @pytest.mark.parametrize("lock_excludes", [True, False], ids=["lock", "no_lock"])

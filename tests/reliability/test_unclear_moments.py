@@ -320,6 +320,7 @@ def _interrupted_at(number: int, options: dict[str, object]) -> bool:
     return left[0] < 0
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.parametrize(
     "options", [{}, {"hoodie.keep.max.commits": 3, "hoodie.keep.min.commits": 2}], ids=["", "archival"]
 )

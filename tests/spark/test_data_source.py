@@ -354,6 +354,7 @@ BAD: list[tuple[type[HudiError], dict[str, str]]] = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("kind", "options"), BAD, ids=str)
 def test_options_that_cannot_be_are_named(
     table: hudi.HudiTable, kind: type[HudiError], options: dict[str, str]

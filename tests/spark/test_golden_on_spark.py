@@ -55,6 +55,7 @@ def _first_of_each_kind_quick() -> Iterator[Any]:
         seen.add(kind)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("query", _first_of_each_kind_quick())
 def test_a_table_of_hudi_reads_on_spark_as_hudi_reads_it(tables: Tables, query: Query, spark: Any) -> None:
     table = tables[query.table]

@@ -203,6 +203,7 @@ def test_a_write_that_is_rolled_back_leaves_no_change_log(location: str) -> None
     assert not list(Path(location).rglob("*.cdc"))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("D6")
 @pytest.mark.parametrize("name", ["cow_cdc_data_before", "cow_cdc_op_key_only", "mor_cdc_data_before_after"])
 def test_a_table_of_hudis_is_continued_in_its_mode(location: str, name: str) -> None:

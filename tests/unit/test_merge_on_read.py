@@ -219,6 +219,7 @@ def test_a_bucket_index_without_its_number_of_buckets_is_refused_before_anything
     assert {path.name for path in tmp_path.rglob("*")} == before
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["mor_avro", "mor_event_delete", "mor_commit_time_parquet_log"])
 def test_a_table_of_hudi_is_continued(tmp_path: Path, name: str) -> None:
     made = hudi.open_table(unpack(f"hudi-1.0.2/{name}", tmp_path))

@@ -120,6 +120,7 @@ def _says_all(error: HudiError, location: str) -> None:
     assert not str(error).endswith("..")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mistake", [*READS.values(), *WRITES.values()], ids=[*READS, *WRITES])
 def test_a_mistake_at_a_table_names_the_table_and_what_to_do(location: str, mistake: Mistake) -> None:
     table = make(location)

@@ -40,6 +40,7 @@ def table(location: str) -> HudiTable:
     return made
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("verb", NOTHING)
 def test_nothing_to_change_is_no_commit_and_no_error(table: HudiTable, location: str, verb: str) -> None:
     call, reason = NOTHING[verb]

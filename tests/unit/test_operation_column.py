@@ -14,6 +14,7 @@ KEY = "hoodie.allow.operation.metadata.field"
 SIX = [*META_FIELDS, OPERATION]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("E9")
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("block", ["parquet", "avro"])

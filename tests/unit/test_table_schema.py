@@ -81,6 +81,7 @@ def test_an_added_column_is_null_in_old_rows_and_stays_after_rewrites(location: 
     assert rows(table, "id", "note") == [(1, None), (2, "y"), (3, "x")]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("D10")
 @pytest.mark.parametrize(
     ("old", "new", "low", "high", "result"),

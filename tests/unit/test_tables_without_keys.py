@@ -24,6 +24,7 @@ def written(table: hudi.HudiTable) -> list[Path]:
     return [Path(table.location, stat.path) for stat in table.commit_metadata(table.timeline.commits[-1]).stats]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("E10")
 @pytest.mark.parametrize("metadata", ["false", "true"])
 @pytest.mark.parametrize("kind", TYPES)
@@ -109,6 +110,7 @@ def test_rows_are_added_to_a_table_of_hudi_without_meta_columns(location: str) -
     assert after.sort_by(order) == before.sort_by(order)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("J7")
 @pytest.mark.parametrize("kind", TYPES)
 def test_generated_keys_have_hudis_form_and_are_unique(location: str, kind: str) -> None:

@@ -142,6 +142,7 @@ def _bites(line: Line, later: OperationType, condition: Condition) -> bool:
 PAIRS = [pair for pair in combinations_with_replacement(OPERATIONS, 2) if set(pair) <= WRITERS]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("one", "other"), PAIRS, ids=str)
 @pytest.mark.row("K4")
 def test_conflict_matrix(one: OperationType, other: OperationType, location: str) -> None:

@@ -51,6 +51,7 @@ def test_inserts_of_other_keys_into_one_partition_commute(location: str) -> None
     assert rows(table, "id") == [(1,), (2,), (3,)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("R6")
 @pytest.mark.parametrize("earlier", ["insert", "bulk_insert", "upsert", "insert_overwrite", "insert_overwrite_table"])
 @pytest.mark.parametrize("later", ["insert", "bulk_insert", "upsert"])

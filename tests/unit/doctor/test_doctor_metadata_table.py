@@ -72,6 +72,7 @@ def test_hudis_metadata_tables_agree_with_commits_listing_and_rows(name: str, tm
         assert report.counts["keys looked up in the record index"] == 108
 
 
+@pytest.mark.one_in(2, first=1)
 def test_a_commit_that_it_does_not_know_is_an_error_once(indexed: Path) -> None:
     newest = max(indexed.glob(".hoodie/metadata/.hoodie/timeline/2*_*.deltacommit"))
     time = newest.name.partition("_")[0]
@@ -82,6 +83,7 @@ def test_a_commit_that_it_does_not_know_is_an_error_once(indexed: Path) -> None:
     assert any("because it is behind" in found.what for found in report.of(Kind.NOT_EXAMINED))
 
 
+@pytest.mark.one_in(2)
 def test_a_log_of_it_that_is_gone_leaves_out_files_that_commits_name(indexed: Path) -> None:
     max(indexed.glob(".hoodie/metadata/files/.files-*.log.*"), key=lambda path: path.name.split("_")[1]).unlink()
     report = examine(indexed)
@@ -103,6 +105,7 @@ def test_a_file_of_an_older_slice_that_is_gone_is_a_warning_and_a_newest_one_an_
     assert gone[slices[-1].relative_to(indexed).as_posix()] == "error"
 
 
+@pytest.mark.one_in(2)
 def test_files_that_a_pending_clean_may_have_deleted_are_no_finding(indexed: Path) -> None:
     slices = _slices(indexed)
     slices[0].unlink()
@@ -110,6 +113,7 @@ def test_files_that_a_pending_clean_may_have_deleted_are_no_finding(indexed: Pat
     assert "metadata_file_gone" not in kinds(examine(indexed))
 
 
+@pytest.mark.one_in(2, first=1)
 def test_another_size_is_an_error(indexed: Path) -> None:
     def change(entries: dict[str, Entry]) -> None:
         entries["ap"][FILES][_slices(indexed)[-1].name]["size"] += 1
@@ -119,6 +123,7 @@ def test_another_size_is_an_error(indexed: Path) -> None:
     assert (severity, where) == ("error", _slices(indexed)[-1].relative_to(indexed).as_posix())
 
 
+@pytest.mark.one_in(2)
 def test_a_rewritten_metadata_table_that_says_the_same_agrees(indexed: Path) -> None:
     """What the other tests tamper with is read as it should be."""
     for partition in ("files", "record_index"):
@@ -128,6 +133,7 @@ def test_a_rewritten_metadata_table_that_says_the_same_agrees(indexed: Path) -> 
     assert report.area(AREA).complete
 
 
+@pytest.mark.one_in(2, first=1)
 def test_a_partition_that_it_does_not_list_is_an_error(indexed: Path) -> None:
     def change(entries: dict[str, Entry]) -> None:
         del entries["__all_partitions__"][FILES]["us"]
@@ -138,6 +144,7 @@ def test_a_partition_that_it_does_not_list_is_an_error(indexed: Path) -> None:
     assert _about_metadata(report) == ["metadata_partition_missing"]
 
 
+@pytest.mark.one_in(2)
 def test_a_partition_without_an_entry_is_found_by_its_files(indexed: Path) -> None:
     rewrite_metadata(indexed, "files", lambda entries: entries.pop("us"))
     report = examine(indexed)
@@ -197,12 +204,14 @@ def test_a_record_index_that_leads_elsewhere_is_an_error(
     assert kinds(examine(indexed, CheckOptions(keys=False))) == [], "nothing is looked up when keys are left out"
 
 
+@pytest.mark.one_in(2)
 def test_a_record_index_that_lost_a_file_group_does_not_find_its_keys(indexed: Path) -> None:
     for path in Path(indexed, ".hoodie/metadata/record_index").glob("*record-index-0009-0*"):
         path.unlink()
     assert kinds(examine(indexed)) == ["metadata_index_differs"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("partition", ["files", "record_index"])
 @pytest.mark.parametrize("damage", ["cut", "zeros", "empty", "bits"])
 def test_a_damaged_one_is_a_finding_and_hides_nothing_else(tmp_path: Path, partition: str, damage: str) -> None:
@@ -235,12 +244,14 @@ def test_more_than_the_limit_is_not_read_and_not_called_sound(indexed: Path) -> 
     assert "files in the metadata table" not in report.counts
 
 
+@pytest.mark.one_in(2, first=1)
 def test_the_number_of_keys_looked_up_is_bounded(indexed: Path) -> None:
     report = examine(indexed, CheckOptions(limits=Limits(index_keys=9)))
     assert kinds(report) == []
     assert 0 < report.counts["keys looked up in the record index"] <= 9 + 9
 
 
+@pytest.mark.one_in(2, first=1)
 def test_folders_that_were_not_listed_are_not_compared(indexed: Path) -> None:
     report = examine(indexed, CheckOptions(limits=Limits(data_files=-1)))
     assert kinds(report) == []
@@ -298,6 +309,7 @@ def _checked(storage: Any) -> CheckReport:
     return assert_sound(check(TableHome(storage, system_runtime(), {})))
 
 
+@pytest.mark.one_in(2)
 def test_a_file_that_the_first_listing_left_out_is_no_disagreement(indexed: Path) -> None:
     storage = _Late(str(indexed), fsync=False)
     storage.left_out = _slices(indexed)[-1].relative_to(indexed).as_posix()
@@ -306,6 +318,7 @@ def test_a_file_that_the_first_listing_left_out_is_no_disagreement(indexed: Path
     assert report.area(AREA).state == "ok"
 
 
+@pytest.mark.one_in(2)
 def test_a_write_that_completes_between_two_looks_is_no_disagreement(indexed: Path) -> None:
     """Its instant was pending when the timeline was examined."""
     storage = _Late(str(indexed), fsync=False)
@@ -319,6 +332,7 @@ def test_a_write_that_completes_between_two_looks_is_no_disagreement(indexed: Pa
     assert report.area(AREA).state == "ok"
 
 
+@pytest.mark.one_in(2, first=1)
 def test_damage_of_the_data_tables_own_timeline_is_not_called_the_metadata_tables(indexed: Path) -> None:
     newest = max(indexed.glob(".hoodie/timeline/*_*.commit"))
     newest.write_bytes(b"Obj\1")

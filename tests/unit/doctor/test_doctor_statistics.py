@@ -79,6 +79,7 @@ def test_files_without_statistics_are_no_finding(location: str) -> None:
     assert kinds(examine(location)) == []
 
 
+@pytest.mark.one_in(2)
 def test_statistics_beyond_the_limit_are_not_read_and_not_called_sound(location: str) -> None:
     table = hudi.open_table(location).snapshot().metadata
     assert table is not None

@@ -88,6 +88,7 @@ def test_what_we_write_we_read(codec: Codec, entries: int) -> None:
     assert reader.meta(b"other") is None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("cuts", [[], [1], [250, 251], list(range(1, 500))])
 def test_entries_in_batches_make_the_same_file_as_one_by_one(codec: Codec, cuts: list[int]) -> None:

@@ -97,6 +97,7 @@ def test_a_table_of_hudi_is_continued_in_its_buckets(release: str, tmp_path: Pat
     assert len(table.scan().to_arrow()) == len(before)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("I12", "K2")
 @pytest.mark.parametrize("kind", TYPES)
 def test_any_sequence_of_writes_gives_the_rows_of_a_dictionary(kind: str) -> None:

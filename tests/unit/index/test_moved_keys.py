@@ -87,6 +87,7 @@ def test_an_insert_is_refused_for_a_key_of_any_partition(kind: str) -> None:
         table.insert(orders((50, "a", 5.0, 6), (50, "b", 5.0, 6)))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", TYPES)
 def test_a_key_that_was_deleted_comes_back_into_the_partition_of_its_new_row(kind: str) -> None:
     """In a merge-on-read table the old base file still has the key; the logs say that it is gone."""

@@ -140,6 +140,7 @@ def test_the_cases_say_what_the_law_in_plain_words_says(kind: Kind) -> None:
         assert found == (case.logs, case.base, case.commits), case.name
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("J2", "J6")
 @EVERY_KIND
 @pytest.mark.parametrize("seed", [1, 2])

@@ -35,6 +35,7 @@ def can_be_a_batch(case: Case) -> bool:
     return not any(word.startswith((LISTED, KEY)) for word in case.words)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("J2", "J6")
 @EVERY_KIND
 def test_every_case_commit_by_commit(kind: Kind, location: str) -> None:
@@ -45,6 +46,7 @@ def test_every_case_commit_by_commit(kind: Kind, location: str) -> None:
     assert left_by_changes(table, told) == expected
 
 
+@pytest.mark.one_in(3, first=2)
 @pytest.mark.row("J2", "J6")
 @EVERY_KIND
 def test_every_case_in_one_batch_over_stored_rows(kind: Kind, location: str) -> None:
@@ -55,6 +57,7 @@ def test_every_case_in_one_batch_over_stored_rows(kind: Kind, location: str) -> 
     assert left_by_changes(table, told) == expected
 
 
+@pytest.mark.one_in(3, first=1)
 @pytest.mark.row("J2", "J6")
 @EVERY_KIND
 def test_every_case_in_logs_over_a_base_file(kind: Kind, location: str) -> None:

@@ -83,6 +83,7 @@ def test_entries_of_a_secondary_index_are_those_that_hudi_made(table: hudi.HudiT
     }
 
 
+@pytest.mark.one_in(3, first=1)
 @pytest.mark.row("I8")
 @pytest.mark.parametrize("name", ["hudi-1.0.2/cow_expressions", "hudi-1.0.2/mor_expressions", "hudi-1.2.0/mor_indexed"])
 def test_statistics_of_expressions_are_those_that_hudi_made(name: str, tmp_path: Path) -> None:

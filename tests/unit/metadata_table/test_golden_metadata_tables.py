@@ -83,6 +83,7 @@ def test_the_place_of_a_metadata_table_has_the_slices_that_its_readers_use(opene
         assert found == read, name
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("I5")
 @pytest.mark.parametrize("name", INDEXED)
 def test_the_record_index_knows_where_every_key_is(opened: dict[str, Opened], name: str) -> None:

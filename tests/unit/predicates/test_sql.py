@@ -142,6 +142,7 @@ def test_a_condition_keeps_the_rows_that_spark_keeps(where: str) -> None:
     assert repr(pickle.loads(pickle.dumps(predicate)).tree) == repr(predicate.tree)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", REFUSED, ids=lambda where: where[:40])
 def test_what_is_not_understood_is_refused_with_the_reason_and_a_way_out(where: str) -> None:
     with pytest.raises(PredicateError, match=REFUSED[where]) as error:

@@ -80,6 +80,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("D3")
 @pytest.mark.parametrize(("sql", "expression", "expected"), CONDITIONS, ids=[sql for sql, _, _ in CONDITIONS])
 def test_sql_and_arrow_conditions_choose_the_same_rows(

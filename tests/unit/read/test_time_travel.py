@@ -33,6 +33,7 @@ def _moment(digits: str) -> datetime:
     return datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC) + timedelta(milliseconds=int(digits[14:]))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("D4")
 @pytest.mark.parametrize("way", ["completion time", "requested time", "instant", "datetime", "iso text", "other zone"])
 def test_a_table_can_be_read_as_of_every_commit(history: tuple[HudiTable, list[hudi.Commit]], way: str) -> None:

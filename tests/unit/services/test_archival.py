@@ -131,6 +131,7 @@ def test_without_the_option_nothing_is_archived(location: str) -> None:
     assert not Path(location, ".hoodie/timeline/history").exists()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("verb", ["upsert", "insert", "bulk_insert", "begin", "delete", "delete_where"])
 def test_every_way_to_write_archives_afterwards(location: str, verb: str) -> None:
     filled(location, 4)
@@ -150,6 +151,7 @@ def test_every_way_to_write_archives_afterwards(location: str, verb: str) -> Non
     assert "manifest_1" in history_files(location)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("verb", ["insert_overwrite", "insert_overwrite_table", "delete_partitions"])
 def test_overwrites_archive_afterwards_and_stay_until_the_replaced_files_are_gone(location: str, verb: str) -> None:
     filled(location, 4)

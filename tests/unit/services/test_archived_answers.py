@@ -133,6 +133,7 @@ def test_archived_rollbacks_go_along(location: str) -> None:
     assert history.find(undone.requested_time, Action.ROLLBACK) == undone
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("B7")
 @pytest.mark.row("B9")
 @pytest.mark.parametrize("release", ["hudi-1.0.2", "hudi-1.2.0"])

@@ -116,6 +116,7 @@ def test_a_plan_on_the_timeline_is_hudis_record(table: hudi.HudiTable) -> None:
     assert not os.listdir(f"{table.location}/.hoodie/.heartbeat")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("C11", "C3")
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_a_clustering_changes_no_row_and_is_a_replacecommit(location: str, table_type: str) -> None:
@@ -202,6 +203,7 @@ def test_the_metadata_table_stays_true_and_the_record_index_names_the_new_file_g
     assert table.check(keys=True).ok
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("L2", "N6")
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_a_write_to_a_planned_file_group_is_refused_and_other_writes_are_not(location: str, table_type: str) -> None:

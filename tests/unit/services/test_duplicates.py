@@ -58,6 +58,7 @@ def twice(location: str, kind: str = "COPY_ON_WRITE", **more: Any) -> hudi.HudiT
     return table
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", TYPES)
 def test_the_row_that_wins_the_merge_stays(location: str, kind: str) -> None:
     table = twice(location, kind)
@@ -160,6 +161,7 @@ def test_a_writer_that_changes_a_copy_meanwhile_makes_it_plan_again(location: st
     assert [row[0] for row in rows(table, "id")].count(2) == 1
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.parametrize("kind", TYPES)
 def test_a_delete_of_the_copy_that_stays_is_a_conflict_with_an_open_repair(location: str, kind: str) -> None:
     table = twice(location, kind, **{"pyhudi.commit.retries": "0"})

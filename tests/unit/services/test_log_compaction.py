@@ -101,6 +101,7 @@ def test_every_case_of_the_merge_law_reads_the_same_after_it(kind: Kind, mode: s
     assert left(scanned, told) == before
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.row("C6", "Q1")
 @pytest.mark.parametrize("name", ["mor_avro", "mor_commit_time_parquet_log", "mor_event_delete", "mor_logcompact"])
 def test_tables_of_hudi_read_the_same_after_it(name: str, tmp_path: Path) -> None:

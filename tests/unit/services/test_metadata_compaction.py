@@ -126,6 +126,7 @@ def test_nothing_is_compacted_while_a_writer_of_hudis_is_between_its_two_commits
     assert table.metadata_compaction.schedule() is None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", GOLDEN)
 def test_metadata_tables_of_hudi_are_compacted(tmp_path: Path, name: str) -> None:
     table = hudi.open_table(unpack(name, tmp_path))

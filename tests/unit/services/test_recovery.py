@@ -200,6 +200,7 @@ def test_a_file_that_the_storage_does_not_give_now_is_not_left_out(
     assert rows(_recover(location, **COW)) == before
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("number", [0, 3, 6])
 def test_what_was_left_out_is_neither_deleted_nor_shown_by_services(location: str, number: int) -> None:
     table, done = filled(location)

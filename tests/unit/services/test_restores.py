@@ -26,6 +26,7 @@ from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services.restore import work as restore_work
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("C10", "N15")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_state_of_the_commit_is_back_and_the_later_files_are_gone(location: str, kind: str) -> None:

@@ -225,6 +225,7 @@ def _damage_metadata_file(location: Path) -> None:
         path.write_bytes(path.read_bytes()[:3000])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("damage", "kind"),
     [

@@ -36,6 +36,7 @@ def test_a_write_is_refused_before_it_writes_anything(name: str, location: str) 
     assert sorted(Path(location).rglob("*")) == before
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_write_that_may_removes_the_metadata_table_and_says_so(name: str, location: str) -> None:
     table = hudi.open_table(unpack(name, location), options=REMOVING)

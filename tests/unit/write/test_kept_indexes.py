@@ -69,6 +69,7 @@ def test_every_operation_keeps_the_indexes_true(kind: str) -> None:
     assert {finding.severity for finding in table.check().findings} <= {Severity.INFO}
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("I4")
 @pytest.mark.parametrize("kind", KINDS)
 def test_bloom_filters_that_are_added_later_are_true(kind: str) -> None:
@@ -86,6 +87,7 @@ def test_bloom_filters_that_are_added_later_are_true(kind: str) -> None:
     assert_metadata_is_true(table)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("I4", "I11")
 @pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM"])
 def test_listed_filters_say_which_files_hold_no_key_without_opening_them(
