@@ -8,14 +8,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.options import TableOptions, WriteOptions, read_options
+from pyhudi_core.options import OPTIONS, TableOptions, WriteOptions, read_options
 from pyhudi_core.storage.paths import parse_location
 
 _OWN_OPTIONS = {
     "file_system": ("lock.path", "lock.expire_minutes"),
     "storage_based": ("lock.validity_s", "lock.renew_s"),
+    "zookeeper": ("lock_server.zookeeper_",),
+    "dynamodb": ("lock_server.dynamodb_", "lock_server.aws_"),
+    "hive_metastore": ("lock_server.hive_", "lock_server.heartbeat_ms"),
+    "sql": ("lock_server.sql_",),
 }
-"""The options that only one lock has."""
+"""The options that only one lock has, by the beginning of their attributes."""
+_NEEDED = {
+    "zookeeper": ("lock_server.zookeeper_url", "lock_server.zookeeper_base_path"),
+    "zookeeper_implicit": ("lock_server.zookeeper_url",),
+    "dynamodb": ("lock_server.dynamodb_table",),
+    "hive_metastore": ("lock_server.hive_database", "lock_server.hive_table"),
+    "sql": ("lock_server.sql_url",),
+}
+"""The options without which a lock cannot work."""
 _BY_SCHEME = {"file": "file_system", "memory": "in_process"}
 _PROVIDER = "hoodie.write.lock.provider"
 
@@ -56,9 +68,15 @@ def _refuse_unfit_lock(options: Mapping[str, object], scheme: str, location: str
             f"{_PROVIDER}=in_process excludes only the writers of one process, and several processes write below {location}",
             hint=f"Leave {_PROVIDER} out: a disk has the lock file_system, and an object store storage_based.",
         )
-    for other, attributes in _OWN_OPTIONS.items():
-        unused = [called[attribute] for attribute in attributes if attribute in called]
-        if other != provider and unused:
+    missing = [attribute for attribute in _NEEDED.get(provider, ()) if attribute not in called]
+    if missing:
+        key = next(option.key for option in OPTIONS if option.attribute == missing[0])
+        raise InvalidOptionError(
+            f"{_PROVIDER}={provider} needs the option {key}", hint="docs/locks.md shows the options of each lock."
+        )
+    for other, begins in _OWN_OPTIONS.items():
+        unused = [key for attribute, key in called.items() if attribute.startswith(begins)]
+        if unused and not provider.startswith(other):
             raise InvalidOptionError(
                 f"{', '.join(unused)} belongs to the lock {other}, but {'the lock is' if given else f'the lock of {location} is'} {provider}",
                 hint=f"Remove it, or set {_PROVIDER}={other}.",

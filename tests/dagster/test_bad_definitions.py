@@ -114,7 +114,10 @@ def test_limits_of_a_sensor_fail_at_load(tmp_path, numbers):
     [
         ("", {}, "empty warehouse", "s3://bucket/lake"),
         ("ftp://lake", {}, "unknown scheme 'ftp'", "lake"),
-        ("/lake", {LOCK: "zookeeper"}, f"{LOCK}=zookeeper is not supported yet", "file_system"),
+        ("/lake", {LOCK: "NoLockProvider"}, f"{LOCK} cannot be 'NoLockProvider'", "file_system"),
+        ("/lake", {LOCK: "zookeeper"}, "needs the option hoodie.write.lock.zookeeper.url", "docs/locks.md"),
+        ("s3://lake", {LOCK: "sql"}, "needs the option pyhudi.lock.sql.url", "docs/locks.md"),
+        ("/lake", {"hoodie.write.lock.dynamodb.table": "t"}, "belongs to the lock dynamodb", f"{LOCK}=dynamodb"),
         ("/lake", {LOCK: "in_process"}, "excludes only the writers of one process", "Leave"),
         ("/lake", {LOCK: "storage_based"}, "is a folder on a disk", "Leave"),
         ("s3://lake", {EXPIRE: "5"}, f"{EXPIRE} belongs to the lock file_system", f"{LOCK}=file_system"),

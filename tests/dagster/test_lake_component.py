@@ -154,7 +154,7 @@ def test_what_cannot_work_is_refused_at_load_with_what_to_do(
         ({"services": {"quiet_hours": ["soon"]}}, "quiet_hours='soon'"),
         ({"timeline_sensor": {"minimum_interval_seconds": 0}}, "minimum_interval_seconds=0"),
         ({"checks": ["freshness"]}, "'freshness', which does not exist"),
-        ({"options": {"hoodie.write.lock.provider": "zookeeper"}}, "not supported yet"),
+        ({"options": {"hoodie.write.lock.provider": "sql"}}, "needs the option pyhudi.lock.sql.url"),
         ({"tables": [{**TOTALS, "changes_of": {"orders": "sales/ordres"}}]}, "Did you mean sales/orders"),
     ],
 )
