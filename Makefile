@@ -93,7 +93,7 @@ mutants: $(INSTALLED) ## Small changes to the code, which the tests must detect 
 	nice -n 5 $(BIN)/python -m scripts.mutants --minutes $(MINUTES)
 	$(BIN)/python scripts/reliability_page.py
 
-soak: $(INSTALLED) ## Writers that are killed every two seconds (SECONDS=600; KEEP=1 stores the figures)
+soak: $(INSTALLED) ## Writers, readers and table services that are killed every two seconds (SECONDS=600; KEEP=1 stores the figures)
 	$(BIN)/python scripts/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KEEP)),--keep)
 	$(if $(filter 1,$(KEEP)),$(BIN)/python scripts/reliability_page.py)
 

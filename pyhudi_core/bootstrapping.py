@@ -13,19 +13,31 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi_core.conflicts.requirement import CommitRequirement, TableState
 from pyhudi_core.engine.choice import frame_of
 from pyhudi_core.engine.reading import Reading
-from pyhudi_core.errors import InvalidOptionError, TableExistsError, TableNotFoundError, UnsupportedTableError
+from pyhudi_core.errors import (
+    DuplicateKeyError,
+    InvalidOptionError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedTableError,
+    at_table,
+)
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.opening import create_table, open_table
+from pyhudi_core.model.partition_path import partition_paths
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.record_key import record_keys
+from pyhudi_core.opening import checked_config, create_at, open_table
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, SourceTask, find_source
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline.commit_search import commits_holding
+from pyhudi_core.transaction.home import TableHome
 
 BOOTSTRAP_KEY = "pyhudi.bootstrap"
 """In the extra metadata of a commit: the source, and the files that it has loaded with their bytes, as JSON."""
@@ -34,6 +46,7 @@ CHUNK_BYTES = 256 << 20
 """Bytes of the files of one commit, if they are read in this process; on Spark eight times as many."""
 
 _MOST_FILES = 1000
+_SHOWN = 3
 
 BootstrapProgress = Callable[[int, int], object]
 """Called before each commit: files loaded so far, files in all."""
@@ -109,7 +122,8 @@ def bootstrap(
         chunk_bytes: bytes of source files that become one commit.
         plan: only say what would be done.
 
-    Raises `DuplicateKeyError` if the source has a key twice; that or `CommitRequirementError` if another run loads the same files;
+    Raises `DuplicateKeyError` if the source has a key twice, and `InvalidRecordKeyError` for a row without a key: if the files of the first
+    commit have it, before the table is made. Raises `DuplicateKeyError` or `CommitRequirementError` if another run loads the same files;
     `TableExistsError` if there is a table that does not come from this source, and `UnsupportedTableError` if the source is a table or has no
     Parquet files. What was committed before an error stays, and is not loaded again.
     """
@@ -125,10 +139,13 @@ def bootstrap(
     shown = Bootstrap.of(reads.location, location, found, len(loaded), len(chunks), done=not missing)
     if table is None:
         keys = partition_by if partition_by is not None else _folders_of(found)
+        home = TableHome(open_storage(location, storage_options), system_runtime(), options or {})
+        made = (found.schema, record_key, keys, ordering, table_type, name)
+        _refuse_keys(reads, chunks[0], found.schema, checked_config(home, *made))
         if plan:
             return shown
-        made = (location, found.schema, record_key, keys, ordering, table_type, name, options, storage_options)
-        table = create_table(*made)
+        with at_table(home.storage.location):
+            table = create_at(home, *made)
     if plan:
         return shown
     return replace(shown, done=_load_all(table, reads, found, chunks, before, spark, progress))
@@ -152,6 +169,31 @@ def _load_all(
         _load(table, reads.spec(), chunk, found.schema, requirement, spark)
         done += len(chunk)
     return True
+
+
+def _refuse_keys(reads: Storage, chunk: tuple[SourceFile, ...], schema: pa.Schema, config: TableConfig) -> None:
+    """Before the table is made: raise `InvalidRecordKeyError` for rows of the first commit without a key, `DuplicateKeyError` for a key that a
+    partition has twice. Reads the key and partition columns of its files.
+    """
+    if not config.record_key_fields:
+        return
+    roots = {field.partition(".")[0] for field in (*config.record_key_fields, *config.partition_fields)}
+    task = SourceTask(reads.spec(), chunk, pa.schema([item for item in schema if item.name in roots]))
+    found = [
+        pa.table({"key": record_keys(batch, config), "path": partition_paths(batch, config)})
+        for batch in task.batches()
+    ]
+    if not found:
+        return
+    counted = pa.concat_tables(found).group_by(["key", "path"], use_threads=False).aggregate([([], "count_all")])
+    twice = counted.filter(pc.greater(counted.column("count_all"), 1))
+    if twice.num_rows:
+        shown = ", ".join(f"{row['key']!r} in {row['path']!r}" for row in twice.slice(0, _SHOWN).to_pylist())
+        raise DuplicateKeyError(
+            f"The source has {twice.num_rows} record keys more than once in a partition, for example {shown}",
+            table=reads.location,
+            hint="Is record_key right? If it is, create the table and upsert the rows. Nothing was made.",
+        )
 
 
 def _refuse_mode(mode: str, location: str) -> None:

@@ -13,7 +13,7 @@ from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.partition_path import partition_paths
-from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableType
+from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
 from pyhudi_core.model.schema import normalise, to_avro
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
@@ -90,6 +90,28 @@ def create_at(
     name: str | None = None,
 ) -> HudiTable:
     """`create_table` on an existing storage and runtime, for example those of the simulator."""
+    config = checked_config(home, schema, record_key, partition_by, ordering, table_type, name)
+    storage = home.storage
+    _refuse_existing(storage)
+    _refuse_remains(storage)
+    try:
+        properties_file.create(storage, config.to_properties(), f"created by pyhudi {home.runtime.ids.uuid()}")
+    except PreconditionFailedError:
+        _refuse_existing(storage)
+        raise
+    return HudiTable(home)
+
+
+def checked_config(
+    home: TableHome,
+    schema: Any,
+    record_key: str | Sequence[str],
+    partition_by: str | Sequence[str] = (),
+    ordering: str | Sequence[str] | None = None,
+    table_type: str | None = None,
+    name: str | None = None,
+) -> TableConfig:
+    """The properties that `create_at` gives a table. Raises as `create_table` for arguments that are not valid; changes nothing."""
     storage = home.storage
     given, files = TableOptions.parse(home.options), WriteOptions.parse(home.options).files
     chosen = name or given.name or storage.location.rstrip("/").rpartition("/")[2]
@@ -118,14 +140,7 @@ def create_at(
     )
     WriteOptions.parse(home.options, config=config)
     partition_paths(pa.RecordBatch.from_pylist([], logical), config)  # refuses a key generator that no write could use
-    _refuse_existing(storage)
-    _refuse_remains(storage)
-    try:
-        properties_file.create(storage, config.to_properties(), f"created by pyhudi {home.runtime.ids.uuid()}")
-    except PreconditionFailedError:
-        _refuse_existing(storage)
-        raise
-    return HudiTable(home)
+    return config
 
 
 def open_table(

@@ -100,7 +100,7 @@ PARTS: dict[str, Part] = {
     ),
     "locks": Part("locks and storages on real servers", ("make", "--no-print-directory", "locks"), paths=("tests/locks/",)),
     "commits": Part("the cost of commits (reliability.md)", (PYTHON, "-m", "benchmarks.commits")),
-    "soak": _make("writers that are killed every two seconds, for ten minutes", "soak", "KEEP=1"),
+    "soak": _make("writers, readers and table services that are killed every two seconds, for ten minutes", "soak", "KEEP=1"),
     "mutants": _make("small changes to the code are noticed (score in reliability.md): the first hour", "mutants", "MINUTES=55"),
     "mutants-2": _make("small changes to the code: the second hour, from where the first stopped", "mutants", "MINUTES=55"),
     "bench-writes-1m": _bench("upsert, load and delete, 1M rows", "upsert", "load", "delete", "--sizes", "1m"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
 
 from pyhudi_core.cli.planned import Wanted, carry_out, planned_options
-from pyhudi_core.cli.terminal import reporting_errors
+from pyhudi_core.cli.terminal import FOUND, reporting_errors
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.clustering.plan import ClusteringPlan
 
@@ -20,13 +21,14 @@ def cluster(
 ) -> None:
     """Cluster the table at LOCATION: plan, schedule and execute.
 
-    Exit code 0: done, or nothing to do; 1: the plan of --instant is not pending; 2: it failed.
+    Exit code 0: done, or nothing to do; 1: the plan that --instant or --cancel names is not pending; 2: it failed.
     """
     if cancel is not None:
         with reporting_errors(context):
             done = open_table(location, storage_options).clustering.cancel(cancel)
-            click.echo(f"Removed the plan {cancel}" if done else f"No clustering {cancel} is pending")
-        return
+            said = f"Removed the plan {cancel}" if done else f"No clustering {cancel} is pending"
+            click.echo(json.dumps({"cancelled": done}, indent=2) if wanted["as_json"] else said)
+            context.exit(0 if done else FOUND)
     carry_out(context, location, storage_options, "clustering", Wanted(**wanted), _groups)
 
 

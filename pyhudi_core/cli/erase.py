@@ -1,4 +1,7 @@
-"""``pyhudi erase``: delete rows, and all that is left of their keys. Exit code 0: no key is left; 1: some are left; 2: refused, or it failed."""
+"""``pyhudi erase``: delete rows, and all that is left of their keys.
+
+Exit code 0: no key is left, or with --plan: it can be done; 1: some are left, or with --plan: it would be refused; 2: it was refused, or it failed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def erase(
     only_verify: bool,
     as_json: bool,
 ) -> None:
-    """Erase the rows with these keys from the table at LOCATION. Exit code 0: no key is left; 1: some are left; 2: refused, or it failed."""
+    """Erase the rows with these keys from the table at LOCATION.Exit code 0: no key is left; 1: some are left; 2: refused, or it failed."""
     if only_plan and only_verify:
         raise click.UsageError("give one of --plan and --verify")
     with reporting_errors(context):
@@ -40,7 +43,7 @@ def erase(
             plan = table.erasure.plan(given)
             found = {"figures": dict(plan.figures), "holders": plan.holders, "refused_by": plan.refused_by}
             click.echo(json.dumps(found, indent=2)) if as_json else console().print(safe(str(plan)))
-            return
+            context.exit(FOUND if plan.refused_by else 0)
         if only_verify:
             proof = table.erasure.verify(given)
             shown = {"complete": bool(proof), "found": proof.found, "unread": proof.unread}

@@ -1,23 +1,24 @@
-"""``pyhudi index``: the indexes of a table. ``pyhudi sql``: the same by a statement of Hudi's SQL.
-
-Exit code 0: done, or nothing to do; 2: it failed.
-"""
+"""``pyhudi index``: the indexes of a table. ``pyhudi sql``: the same by a statement of Hudi's SQL. Exit codes as everywhere (``terminal.py``)."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
 import pyarrow as pa
 
-from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
+from pyhudi_core.cli.terminal import FOUND, at_location, console, pairs, reporting_errors, safe, table_option
 from pyhudi_core.opening import open_table
+from pyhudi_core.services.indexing.indexes import IndexState
+from pyhudi_core.services.indexing.plan import IndexingPlan
 from pyhudi_core.table import HudiTable
 
 _ACTIONS = ("list", "create", "drop", "schedule", "execute", "cancel")
-_Shown = tuple[str, Any]
+_Shown = tuple[str, Any, int]
+"""The text to print, the same for JSON, and the exit code."""
 
 
 @click.command()
@@ -29,8 +30,14 @@ _Shown = tuple[str, Any]
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(
-    "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the index; may be repeated."
+    "--index-option",
+    "index_options",
+    multiple=True,
+    callback=pairs,
+    metavar="KEY=VALUE",
+    help="With create: an option of the index, such as expr=lower; may be repeated.",
 )
+@table_option("hoodie.metadata.index.bloom.filter.enable")
 @click.pass_context
 def index(
     context: click.Context,
@@ -42,34 +49,56 @@ def index(
     using: str,
     only_plan: bool,
     as_json: bool,
-    options: tuple[str, ...],
+    index_options: dict[str, str],
+    options: dict[str, str],
 ) -> None:
     """Indexes of the table at LOCATION: list; create or drop NAMES; schedule NAMES for any process to build; execute or cancel a plan by its time.
 
     Indexes of the whole table are built while writers write. One on a column is built in one decision, which begins again if a commit completes.
 
-    Exit code 0: done, or nothing to do; 2: it failed.
+    Exit code 0: done, or nothing to do; 1: a plan that is named is not pending, or create --plan: it would be refused; 2: it was refused, or failed.
     """
     if action in ("create", "drop", "schedule", "cancel") and not names:
         raise click.UsageError(f"{action} needs at least one name")
     if only_plan and action not in ("create", "drop", "schedule"):
         raise click.UsageError("--plan goes with create, drop and schedule")
-    if (columns or using or options) and (action != "create" or len(names) != 1):
-        raise click.UsageError("--column, --using and --option go with create and one name")
+    if (columns or using or index_options) and (action != "create" or len(names) != 1):
+        raise click.UsageError("--column, --using and --index-option go with create and one name")
     with reporting_errors(context):
-        given = _Given(action, names, columns, using, dict(text.partition("=")[::2] for text in options), only_plan)
-        _print(*_carried_out(open_table(location, storage_options), given), as_json=as_json)
+        given = _Given(action, names, columns, using, index_options, only_plan)
+        text, found, code = _carried_out(open_table(location, storage_options, options=options), given)
+        _print(text, found, as_json=as_json)
+        context.exit(code)
 
 
 @click.command()
 @at_location
 @click.argument("statement")
+@click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
-def sql(context: click.Context, location: str, storage_options: dict[str, str], statement: str, as_json: bool) -> None:
-    """Carry out a STATEMENT of Hudi's SQL about indexes of the table at LOCATION: CREATE INDEX, DROP INDEX or SHOW INDEXES."""
+def sql(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    statement: str,
+    only_plan: bool,
+    as_json: bool,
+) -> None:
+    """Carry out a STATEMENT of Hudi's SQL about indexes of the table at LOCATION: CREATE INDEX, DROP INDEX or SHOW INDEXES.
+
+    Exit code 0: done, or nothing to do; 2: it was refused, or it failed.
+    """
     with reporting_errors(context):
-        found = open_table(location, storage_options).sql(statement)
+        table = open_table(location, storage_options)
+        planned = table.indexes.plan_sql(statement) if only_plan else None
+        if isinstance(planned, IndexingPlan):
+            _print(str(planned), _of_plan(planned), as_json=as_json)
+            return
+        if isinstance(planned, tuple):
+            _print(_dropping(planned), [asdict(one) for one in planned], as_json=as_json)
+            return
+        found = table.sql(statement) if planned is None else planned
         if isinstance(found, pa.Table):
             rows = found.to_pylist()
             _print(_lines(rows), rows, as_json=as_json)
@@ -93,21 +122,22 @@ def _carried_out(table: HudiTable, given: _Given) -> _Shown:
     """Do it, unless only the plan is wanted; returns what to print, as text and for JSON."""
     if given.action == "list":
         rows = table.indexes.to_arrow().to_pylist()
-        return _lines(rows), rows
+        return _lines(rows), rows, 0
     if given.action in ("create", "schedule"):
         return _planned(table, given) if given.only_plan else _made(table, given)
     if given.action == "drop":
         if given.only_plan:
             there = dict.fromkeys(one for name in given.names for one in table.indexes.plan_drop(name))
-            return f"Drop: {', '.join(one.name for one in there)}", [asdict(one) for one in there]
+            return _dropping(there), [asdict(one) for one in there], 0
         dropped = [str(table.indexes.drop(name)) for name in given.names]
-        return "\n".join(dropped), {"result": dropped}
+        return "\n".join(dropped), {"result": dropped}, 0
     if given.action == "cancel":
         done = {time: table.indexing.cancel(time) for time in given.names}
         said = [f"{'Removed the plan' if gone else 'No pending plan'} {time}" for time, gone in done.items()]
-        return "\n".join(said), done
+        return "\n".join(said), done, 0 if all(done.values()) else FOUND
     result = table.indexing.execute(given.names[0] if given.names else None)
-    return str(result), {"instants": [one.requested_time for one in result.instants], "why_not": result.why_not}
+    times = [one.requested_time for one in result.instants]
+    return str(result), {"instants": times, "why_not": result.why_not}, FOUND if given.names and not times else 0
 
 
 def _planned(table: HudiTable, given: _Given) -> _Shown:
@@ -115,8 +145,18 @@ def _planned(table: HudiTable, given: _Given) -> _Shown:
         plans = [table.indexing.plan(given.names)]
     else:
         plans = [table.indexes.plan(name, given.columns, given.using, given.options) for name in given.names]
-    shown = [{"partitions": dict(plan.partitions), "up_to": plan.up_to, "why_not": plan.why_not} for plan in plans]
-    return "\n".join(map(str, plans)), shown
+    # `schedule` plans nothing for an index that is there; `create` refuses it.
+    refused = given.action == "create" and not all(plans)
+    return "\n".join(map(str, plans)), [_of_plan(plan) for plan in plans], FOUND if refused else 0
+
+
+def _of_plan(plan: IndexingPlan) -> dict[str, Any]:
+    """A plan as JSON shows it."""
+    return {"partitions": dict(plan.partitions), "up_to": plan.up_to or None, "why_not": plan.why_not}
+
+
+def _dropping(there: Iterable[IndexState]) -> str:
+    return f"Drop: {', '.join(one.name for one in there) or 'nothing'}"
 
 
 def _made(table: HudiTable, given: _Given) -> _Shown:
@@ -124,10 +164,10 @@ def _made(table: HudiTable, given: _Given) -> _Shown:
         plan = table.indexing.plan(given.names)
         instant = table.indexing.schedule(given.names)
         time = instant.requested_time if instant is not None else None
-        return (f"Planned {time}: {plan}" if time else str(plan)), {"instant": time, "why_not": plan.why_not}
+        return (f"Planned {time}: {plan}" if time else str(plan)), {"instant": time, "why_not": plan.why_not}, 0
     made = [table.indexes.create(name, given.columns, given.using, given.options) for name in given.names]
     times = [instant.requested_time for result in made for instant in result.instants]
-    return "\n".join(map(str, made)), {"instants": times, "partitions": [name for one in made for name in one.names]}
+    return "\n".join(map(str, made)), {"instants": times, "partitions": [name for one in made for name in one.names]}, 0
 
 
 def _lines(rows: list[dict[str, str]]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
@@ -23,6 +25,7 @@ _ACTIONS = ("show", "create", "drop", "rebuild", "repair")
     help="A partition to make (column_stats, record_index, ...); may be given several times.",
 )
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the listed partitions and the result as JSON.")
 @click.pass_context
 def metadata(
     context: click.Context,
@@ -31,15 +34,20 @@ def metadata(
     action: str,
     indexes: tuple[str, ...],
     only_plan: bool,
+    as_json: bool,
 ) -> None:
-    """Show, create, drop or rebuild a table's metadata table; repair rebuilds it if `pyhudi check` finds that it is stale or broken."""
+    """Show, create, drop or rebuild a table's metadata table; repair rebuilds it if `pyhudi check` finds that it is stale or broken.
+
+    Exit code 0: done, or nothing to do; 2: it was refused, or it failed.
+    """
     with reporting_errors(context):
         table = open_table(location, storage_options)
         if action == "repair":
             said = _repaired(table, only_plan=only_plan)
         else:
             said = _said(table.metadata_table, action, list(indexes) or None, only_plan=only_plan)
-        console().print(safe(said))
+        shown = {"partitions": list(table.metadata_table.partitions), "result": said}
+        click.echo(json.dumps(shown, indent=2)) if as_json else console().print(safe(said))
 
 
 def _repaired(table: HudiTable, *, only_plan: bool) -> str:

@@ -16,6 +16,7 @@ _SHOWN = 20
 @click.command()
 @at_location
 @click.option("--duplicates", is_flag=True, required=True, help="Keys that a partition has in several file groups.")
+@click.option("--plan", "only_plan", is_flag=True, help="Show the surplus rows, and change nothing: the default.")
 @click.option("--run", "execute", is_flag=True, help="Remove the surplus rows. Without it, nothing is changed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan, or the commit, as JSON.")
 @click.pass_context
@@ -24,11 +25,17 @@ def repair(
     location: str,
     storage_options: dict[str, str],
     duplicates: bool,
+    only_plan: bool,
     execute: bool,
     as_json: bool,
 ) -> None:
-    """Repair what other writers left in a table. Shows the plan first; changes the table only with --run."""
+    """Repair what other writers left in a table. Shows the plan first; changes the table only with --run.
+
+    Exit code 0: done, or nothing to do; 2: it failed.
+    """
     assert duplicates
+    if only_plan and execute:
+        raise click.UsageError("give one of --plan and --run")
     with reporting_errors(context):
         service = open_table(location, storage_options).duplicates
         plan = service.plan()

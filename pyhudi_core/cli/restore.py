@@ -55,8 +55,8 @@ def restore(
 ) -> None:
     """Bring the state of an earlier commit of the table at LOCATION back. Later commits are undone, and their files deleted.
 
-    Exit code 0: done, or with --plan: it can be done; 1: there is nothing to undo, to execute or to cancel, or with --plan: it would be refused;
-    2: it was refused, or it failed.
+    Exit code 0: done, or nothing to do; 1: the restore that --instant or --cancel names is not pending, or --plan: it would be refused; 2: it was
+    refused, or failed.
     """
     if sum((only_plan, only_schedule, only_execute, cancel is not None)) > 1:
         raise click.UsageError("give one of --plan, --schedule, --execute and --cancel")
@@ -67,7 +67,8 @@ def restore(
         service = open_table(location, storage_options).restores
         if only_plan:
             plan = service.plan(to, before=before)
-            found, text, code = of_plan(plan), str(plan), 0 if plan else FOUND
+            # A plan without a commit to go back to is a refusal.
+            found, text, code = of_plan(plan), str(plan), 0 if plan or plan.to is not None else FOUND
         elif only_schedule:
             found, text, code = _scheduled(service, to, before)
         elif cancel is not None:
@@ -76,7 +77,7 @@ def restore(
             text, code = f"The restore {cancel} {'was taken back' if gone else 'is not planned'}", 0 if gone else FOUND
         else:
             done = service.execute(instant) if only_execute else service.run(to, before=before)
-            found, text, code = of_result(done), str(done), 0 if done else FOUND
+            found, text, code = of_result(done), str(done), 0 if done or instant is None else FOUND
         if as_json:
             click.echo(json.dumps(found, indent=2))
         else:
@@ -88,7 +89,7 @@ def _scheduled(service: Restores, to: str | None, before: str | None) -> tuple[d
     plan = service.plan(to, before=before)
     scheduled = service.schedule(to, before=before)
     found = of_plan(plan) | {"instant": scheduled.requested_time if scheduled else None}
-    return found, f"Planned {scheduled.requested_time}: {plan}" if scheduled else str(plan), 0 if scheduled else FOUND
+    return found, f"Planned {scheduled.requested_time}: {plan}" if scheduled else str(plan), 0
 
 
 def of_plan(plan: RestorePlan) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def rollback(
         service = open_table(location, storage_options).rollbacks
         plan = service.plan(instant)
         if only_plan:
-            found, text, code = _of(plan), str(plan), 0 if plan else FOUND
+            found, text, code = _of(plan), str(plan), 0 if plan and (force or not plan.alive) else FOUND
         elif plan.alive and not force:
             found, text, code = _of(plan), f"{plan}. Nothing was changed; end it, or give --force.", CANNOT_OPEN
         else:

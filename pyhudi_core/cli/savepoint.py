@@ -33,7 +33,10 @@ def savepoint(
     created_by: str,
     as_json: bool,
 ) -> None:
-    """List, create or delete savepoints of the table at LOCATION. A savepoint keeps the files of the state at a commit."""
+    """List, create or delete savepoints of the table at LOCATION. A savepoint keeps the files of the state at a commit.
+
+    Exit code 0: done; 1: the commit that delete names has no savepoint; 2: it failed.
+    """
     if action == "delete" and instant is None:
         raise click.UsageError("delete takes --instant")
     deleted = True

@@ -16,7 +16,7 @@ from pyhudi_core.opening import open_table
 @click.option("--json", "as_json", is_flag=True, help="Print the services as JSON.")
 @click.pass_context
 def services(context: click.Context, location: str, storage_options: dict[str, str], as_json: bool) -> None:
-    """List the table services and what each would do now, or why it would do nothing."""
+    """List the table services and what each would do now, or why it would do nothing. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
         found = open_table(location, storage_options).services
         planned = [(name, service.summary, service.plan()) for name, service in found.items()]

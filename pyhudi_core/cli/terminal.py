@@ -1,7 +1,8 @@
 """Input and output of all subcommands: location and storage options, the console, and the report of errors.
 
-Exit codes of all commands: 0 success; 1 findings, or there was nothing of the kind that was named; 2 the table cannot be opened, the command is
-wrong or it failed; 130 interrupted. Printed text contains no secrets.
+Exit codes of all commands are one rule (docs/upkeep.md): 0 done, or nothing to do; 1 the answer is no, or what the command names is not there; 2 the
+table cannot be opened, the command is wrong, or it was refused or failed; 130 interrupted. With ``--plan`` a refusal is an answer. Printed text
+contains no secrets.
 """
 
 from __future__ import annotations

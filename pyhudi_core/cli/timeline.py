@@ -23,7 +23,7 @@ _COLOURS = {State.REQUESTED: "yellow", State.INFLIGHT: "yellow", State.COMPLETED
 def timeline(
     context: click.Context, location: str, storage_options: dict[str, str], last: int, action: str | None, as_json: bool
 ) -> None:
-    """Show the active timeline of the table at LOCATION."""
+    """Show the active timeline of the table at LOCATION. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
         instants = open_table(location, storage_options).timeline.filter(action=action)
     shown = instants.instants[-last:]

@@ -58,7 +58,9 @@ class SourceTask:
         storage = storage_from_spec(self.spec)
         for file in self.files:
             with storage.open_input(file.path) as opened, reading(file.path):
-                for batch in pq.ParquetFile(opened).iter_batches():
+                parquet = pq.ParquetFile(opened)
+                wanted = [name for name in parquet.schema_arrow.names if name in self.schema.names]
+                for batch in parquet.iter_batches(columns=wanted):
                     yield _fitted(batch, file, self.schema)
 
 

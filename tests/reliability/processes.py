@@ -33,8 +33,9 @@ OPTIONS = {
     "pyhudi.commit.retries": 1000,
 }
 
-_processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["pyhudi_core"])
+PROCESSES = multiprocessing.get_context("forkserver")
+"""Starts the processes of these tests. What they use is loaded once: `pyhudi_core` itself loads its modules when they are used."""
+PROCESSES.set_forkserver_preload(["pyhudi_core.opening", "pyhudi_core.services.registry", "reliability.soak_processes"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +83,19 @@ class Entry:
     at: float = 0.0
 
 
-def make_table(location: str, storage_options: Mapping[str, str], options: Mapping[str, object]) -> hudi.HudiTable:
+def make_table(
+    location: str, storage_options: Mapping[str, str], options: Mapping[str, object], table_type: str = "copy_on_write"
+) -> hudi.HudiTable:
     """A new table for the writers, with the counter at 0."""
-    table = hudi.create_table(
-        location, SCHEMA, "id", partition_by="part", storage_options=dict(storage_options), options=dict(options)
-    )
+    given = {"storage_options": dict(storage_options), "options": dict(options), "table_type": table_type}
+    table = hudi.create_table(location, SCHEMA, "id", partition_by="part", **given)  # type: ignore[arg-type]
     table.upsert(_rows({"id": COUNTER, "part": COUNTER, "n": 0, "moved": False}))
     return table
 
 
 def start(job: Job) -> BaseProcess:
     """Start a writer."""
-    process = _processes.Process(target=work, args=(job,))
+    process = PROCESSES.Process(target=work, args=(job,))
     process.start()
     return process
 

@@ -21,6 +21,7 @@ from pyhudi_core.errors import (
     DuplicateKeyError,
     HudiError,
     InvalidOptionError,
+    InvalidRecordKeyError,
     TableExistsError,
     UnsupportedTableError,
 )
@@ -126,9 +127,21 @@ def test_two_runs_at_once_load_no_row_twice(
 
 def test_a_key_that_the_source_has_twice_is_refused(source: Path, location: str) -> None:
     pq.write_table(pa.table({"id": [1], "price": [1.0]}), source / "day=a/2.parquet")
-    with pytest.raises(DuplicateKeyError):
+    with pytest.raises(DuplicateKeyError, match="'1' in 'day=a'"):
         _run(source, location)
-    assert not hudi.open_table(location).timeline.commits
+    assert not Path(location).exists()
+
+
+def test_a_wrong_key_is_refused_before_the_table_is_made(source: Path, location: str) -> None:
+    with pytest.raises(InvalidOptionError, match="price"):
+        _run(source, location, record_key=["price"], plan=True)  # a floating-point number
+    with pytest.raises(HudiError, match="prise"):
+        _run(source, location, record_key="prise")
+    pq.write_table(pa.table({"id": pa.array([None], pa.int64())}), source / "day=a/2.parquet")
+    with pytest.raises(InvalidRecordKeyError, match="null"):
+        _run(source, location)
+    assert not Path(location).exists()
+    assert _run(source, location, record_key=()), "keys that are generated are not looked for"
 
 
 def test_what_cannot_be_imported_is_refused_before_anything_is_made(

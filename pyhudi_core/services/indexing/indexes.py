@@ -173,6 +173,20 @@ class Indexes:
             return self.drop(found.name, if_exists=found.if_exists)
         return self.to_arrow()
 
+    def plan_sql(self, statement: str) -> pa.Table | IndexingPlan | tuple[IndexState, ...]:
+        """What `sql` would build, or remove; SHOW INDEXES returns its table. Changes nothing.
+
+        Raises as `sql`, but for an index that is there: then the plan says so.
+        """
+        found = index_statements.parse(statement)
+        self._refuse_other_table(found.table)
+        if isinstance(found, CreateIndex):
+            return self.plan(found.name, found.columns, found.using, found.options)
+        if isinstance(found, DropIndex):
+            there = self._named(found.name, [one.name for one in self], if_exists=found.if_exists)
+            return self.plan_drop(found.name) if there else ()
+        return self.to_arrow()
+
     def _refuse_other_table(self, table: tuple[str, ...]) -> None:
         config = self.context.config
         wanted = [part.lower() for part in table]

@@ -24,7 +24,8 @@ class IndexingPlan:
 
     Attributes:
         partitions: of the metadata table, with the least number of file groups of each.
-        up_to: the requested time of the newest commit when this was planned. The execution builds from the state in which it begins.
+        up_to: the requested time of the newest commit when this was planned. The execution builds from the state in which it begins. Empty for an
+            index that is built in one decision, up to the newest commit of that moment.
         why_not: why nothing would be built.
     """
 
@@ -43,7 +44,8 @@ class IndexingPlan:
     def __str__(self) -> str:
         if not self:
             return f"Nothing to index: {self.why_not}"
-        return f"Build {', '.join(self.partitions)} up to {self.up_to} and what completes meanwhile"
+        up_to = f" up to {self.up_to} and what completes meanwhile" if self.up_to else ""
+        return f"Build {', '.join(self.partitions)}{up_to}"
 
     def encode(self, sync_marker: bytes) -> bytes:
         """The bytes of the requested file."""

@@ -109,24 +109,25 @@ class Questions:
             ),
             (fields is None, f"which columns are the partition {self.partitions[0]!r}? (partition_by)"),
         )
-        open_ones = [text for missing, text in asked if missing]
-        if open_ones or kind is None or fields is None:
-            return [*questions, *open_ones], None
+        questions += [text for missing, text in asked if missing]
+        is_complete = not any(missing for missing, _ in asked)
         schema = self._schema()
         name = answers.name or self.storage.location.rstrip("/").rpartition("/")[2]
-        absent = {*answers.record_key, *(answers.ordering or ()), *fields} - set(schema.names)
+        absent = {*answers.record_key, *(answers.ordering or ()), *(fields or ())} - set(schema.names)
         if absent:
             return [*questions, f"the files have no column {', '.join(sorted(absent))}: which ones are meant?"], None
+        # What is answered is compared with the rows, whatever is still open; the other values are only placeholders then.
         config = new_table_config(
             name,
-            answers.record_key,
-            fields,
+            answers.record_key or schema.names[:1],
+            fields or (),
             answers.ordering or (),
-            kind,
+            kind or TableType.COPY_ON_WRITE,
             to_avro(schema, name),
             hive_style=hive_style,
         )
-        return [*questions, *self._contradictions(config)], config
+        questions += self._contradictions(config, with_keys=bool(answers.record_key), with_paths=fields is not None)
+        return questions, config if is_complete else None
 
     def _schema(self) -> pa.Schema:
         newest = max(
@@ -214,24 +215,32 @@ class Questions:
                 return file.path, batch
         return "", None
 
-    def _contradictions(self, config: TableConfig) -> list[str]:
-        """What the meta columns of some rows say about the answers. Raises `UnsupportedTableError` if they say that no answer can be right."""
+    def _contradictions(self, config: TableConfig, *, with_keys: bool, with_paths: bool) -> list[str]:
+        """What the meta columns of some rows say about the keys and the partition columns, as far as these are answered.
+
+        Raises `UnsupportedTableError` if they say that no answer can be right.
+        """
         path, batch = self._sample
         if batch is None:
             return []
         plain = batch.select(without_meta(batch.schema).names)
-        pairs = (("record_key", RECORD_KEY, record_keys), ("partition_by", PARTITION_PATH, partition_paths))
-        for argument, column, compute in pairs:
+        of_keys, of_paths = (
+            ("record_key", RECORD_KEY, record_keys),
+            ("partition_by", PARTITION_PATH, partition_paths),
+        )
+        found: list[str] = []
+        for argument, column, compute in (*([of_keys] if with_keys else []), *([of_paths] if with_paths else [])):
             stored = batch.column(column)
             try:
                 same = compute(plain, config).equals(stored.cast(pa.string()))
             except HudiError as error:
-                return [f"{argument} does not fit the rows of {path}: {error.message}"]
+                found.append(f"{argument} does not fit the rows of {path}: {error.message}")
+                continue
             if not same and column == RECORD_KEY and _are_generated(batch):
                 raise self._refusal(path, "generated record keys", "")
             if not same:
-                return [f"{argument} does not fit the rows of {path}, where {column} is {stored[0].as_py()!r}"]
-        return []
+                found.append(f"{argument} does not fit the rows of {path}, where {column} is {stored[0].as_py()!r}")
+        return found
 
 
 def _are_generated(batch: pa.RecordBatch) -> bool:

@@ -79,8 +79,10 @@ class RecoveryPlan:
 
 
 def plan_recovery(storage: Storage, executor: Executor, answers: Answers) -> RecoveryPlan:
-    """What can be rebuilt from the files of a folder. Raises `TableExistsError` if there are properties, and errors of the storage: a file that
-    cannot be read now may belong to the table.
+    """What can be rebuilt from the files of a folder.
+
+    Raises `TableExistsError` if there are properties, `InvalidOptionError` if ``leave_out`` names what is not there, and errors of the storage: a
+    file that cannot be read now may belong to the table.
     """
     _refuse_existing(storage)
     listing = StorageListing(storage, True, executor)
@@ -150,16 +152,25 @@ def _read(
 ) -> tuple[list[RecoveredFile], dict[str, str], list[str]]:
     """The data files with their footers, what is left out, and a question for each damaged file."""
     left_out: dict[str, str] = {}
+    named: set[str] = set()
     wanted: list[tuple[str, BaseFileName | LogFileName, ObjectInfo]] = []
     for partition, infos in folders.items():
         for info in infos:
             name = parse_data_file(info.path.rpartition("/")[2])
             if name is None or (isinstance(name, LogFileName) and name.is_cdc):
                 continue
-            if answers.leave_out & {name.requested_time, name.file_id, info.path}:
+            meant = answers.leave_out & {name.requested_time, name.file_id, info.path}
+            if meant:
+                named |= meant
                 left_out[info.path] = "as you said"
                 continue
             wanted.append((partition, name, info))
+    if named < answers.leave_out:
+        raise InvalidOptionError(
+            f"leave_out names nothing that is there: {', '.join(sorted(answers.leave_out - named))}",
+            table=storage.location,
+            hint="Name requested times, file ids, or paths of data files below the table. Nothing was changed.",
+        )
     read = executor.map(partial(_file, storage), wanted)
     found: list[RecoveredFile] = []
     unreadable: list[str] = []

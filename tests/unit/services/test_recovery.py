@@ -296,3 +296,25 @@ def test_the_command_asks_plans_and_recovers(location: str) -> None:
     assert contents(location) == files
     assert run(*answers, "--accept-unknown").exit_code == 0
     assert rows(reopen(table)) == before
+
+
+def test_what_leave_out_names_must_be_there(location: str) -> None:
+    table = _cow(location)
+    [file] = table.timeline.commits[0:1]
+    _lose(table)
+    before = contents(location)
+    with pytest.raises(InvalidOptionError, match="names nothing that is there: 20200101000000000, day=a/none"):
+        _plan(location, **COW, leave_out=["20200101000000000", "day=a/none", file.requested_time])
+    assert contents(location) == before
+
+
+def test_an_answer_is_compared_with_the_rows_whatever_is_still_open(location: str) -> None:
+    table = _cow(location)
+    _lose(table)
+    plan = _plan(location, record_key="price")  # ordering and type are not answered
+    assert any("record_key does not fit the rows" in text for text in plan.questions), plan.questions
+    assert any("(ordering; empty for none)" in text for text in plan.questions)
+    wrong = _plan(location, partition_by="id")
+    assert any("partition_by does not fit the rows" in text for text in wrong.questions), wrong.questions
+    absent = _plan(location, ordering="nothing")
+    assert any("no column nothing" in text for text in absent.questions), absent.questions

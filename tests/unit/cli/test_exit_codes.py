@@ -1,0 +1,115 @@
+"""One rule for all commands of `pyhudi`: their flags, and what their exit codes mean (docs/upkeep.md)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from support.tables import make, orders
+
+import pyhudi_core as hudi
+from pyhudi_core.cli import main
+
+ABSENT = "20200101000000000"
+"""The requested time of no instant."""
+READ_ONLY = {"check", "services", "status", "timeline"}
+OF_PLANS = ("compact", "cluster", "clean", "log-compact")
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_a_command_has_the_flags_of_all_others_and_says_its_exit_codes(name: str) -> None:
+    command = main.commands[name]
+    flags = {flag: option for option in command.params for flag in option.opts}
+    assert "--json" in flags
+    assert "--plan" in flags or name in READ_ONLY | {"savepoint"}
+    assert "Exit code 0: " in (command.help or "")
+    if "--option" in flags:
+        option = flags["--option"]
+        assert isinstance(option, click.Option)
+        assert (option.name, str(option.help)[:16]) == ("options", "An option, such "), "an option of the table"
+
+
+def results(table: hudi.HudiTable, source: str) -> list[tuple[int, tuple[str, ...]]]:
+    """Commands with the exit code that each must have. Nothing is pending in the table."""
+    place, newest = table.location, table.timeline.commits[-1].requested_time
+    name = table.config.name
+    return [
+        *((0, (command, place)) for command in OF_PLANS),
+        *((0, (command, place, "--plan")) for command in OF_PLANS),
+        *((0, (command, place, "--execute")) for command in OF_PLANS),
+        *((1, (command, place, "--execute", "--instant", ABSENT)) for command in OF_PLANS),
+        (1, ("cluster", place, "--cancel", ABSENT)),
+        (0, ("restore", place, "--to", newest)),
+        (0, ("restore", place, "--to", newest, "--plan")),
+        (0, ("restore", place, "--to", newest, "--schedule")),
+        (0, ("restore", place, "--execute")),
+        (1, ("restore", place, "--execute", "--instant", ABSENT)),
+        (1, ("restore", place, "--cancel", ABSENT)),
+        (1, ("restore", place, "--to", ABSENT, "--plan")),
+        (2, ("restore", place, "--to", ABSENT)),
+        (1, ("rollback", place, ABSENT)),
+        (1, ("rollback", place, ABSENT, "--plan")),
+        (0, ("index", place)),
+        (0, ("index", place, "execute")),
+        (1, ("index", place, "execute", ABSENT)),
+        (1, ("index", place, "cancel", ABSENT)),
+        (2, ("index", place, "drop", "nothing")),
+        (0, ("index", place, "create", "record_index", "--plan", "--option", "pyhudi.commit.retries=1")),
+        (0, ("index", place, "create", "by_day", "--column", "day", "--using", "column_stats", "--index-option", "expr=lower", "--plan")),
+        (0, ("sql", place, f"SHOW INDEXES FROM {name}")),
+        (0, ("sql", place, f"CREATE INDEX record_index ON {name} (id)", "--plan")),
+        (0, ("sql", place, f"DROP INDEX IF EXISTS nothing ON {name}", "--plan")),
+        (2, ("sql", place, f"DROP INDEX nothing ON {name}", "--plan")),
+        (0, ("metadata", place)),
+        (0, ("metadata", place, "drop", "--plan")),
+        (0, ("erase", place, "--key", "77", "--plan")),
+        (0, ("expire", place)),
+        (0, ("sweep", place)),
+        (0, ("repair", place, "--duplicates", "--plan")),
+        (0, ("savepoint", place)),
+        (1, ("savepoint", place, "delete", "--instant", ABSENT)),
+        (0, ("services", place)),
+        (0, ("timeline", place)),
+        (0, ("check", place, "--no-keys")),
+        (0, ("upkeep", place, "--plan")),
+        (1, ("status", place, f"{ABSENT}-{'0' * 32}")),
+        (2, ("recover", place, "--plan")),
+        (0, ("bootstrap", source, f"{place}_new", "--record-key", "id", "--plan")),
+    ]  # fmt: skip
+
+
+def test_an_exit_code_means_the_same_for_every_command(location: str, tmp_path: Path) -> None:
+    table = make(location, name="orders")
+    table.upsert(orders((1, "a", 1.0)))
+    source = tmp_path / "source"
+    source.mkdir()
+    pq.write_table(pa.table({"id": [1]}), source / "rows.parquet")
+    before = [instant.file_name() for instant in table.timeline]
+    found = results(table, str(source))
+    assert {arguments[0] for _, arguments in found} == set(main.commands), "every command is tried"
+    for expected, arguments in found:
+        done = CliRunner().invoke(main, [*arguments, "--json"])
+        assert done.exit_code == expected, f"{arguments}: {done.output} {done.exception}"
+        if expected != 2:
+            json.loads(done.stdout)
+    assert [instant.file_name() for instant in table.timeline] == before
+
+
+def test_what_refuses_an_erasure_is_the_answer_of_its_plan(location: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    table.savepoint()
+    for flag, code in (("--plan", 1), ("--json", 2)):
+        assert CliRunner().invoke(main, ["erase", location, "--key", "1", flag]).exit_code == code
+
+
+def test_the_plan_of_an_index_on_a_column_names_no_time(location: str) -> None:
+    table = make(location, options={"hoodie.metadata.enable": True})
+    table.upsert(orders((1, "a", 1.0)))
+    done = CliRunner().invoke(main, ["index", location, "create", "by_day", "--column", "day", "--plan"])
+    assert (done.exit_code, "up to" in done.output) == (0, False), done.output
