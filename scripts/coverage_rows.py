@@ -257,8 +257,8 @@ ROWS: dict[str, dict[str, Row]] = {
     },
     "Locks and strategies": {
         "O1": Row("In-process lock"),
-        "O2": Row("", "ZooKeeper lock"),
-        "O3": Row("", "DynamoDB lock"),
+        "O2": Row("ZooKeeper lock, with the nodes of Hudi's two providers"),
+        "O3": Row("DynamoDB lock, with the items of Hudi's two providers"),
         "O4": Row("", "Hive Metastore lock"),
         "O5": Row("File-system lock, with the file of Hudi's provider"),
         "O6": Row(

@@ -5,8 +5,13 @@ Packages of servers are imported only if the options name their lock.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import xxhash
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.lock.audit import AuditedLock
@@ -14,10 +19,18 @@ from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.lock.in_process import InProcessLockProvider
 from pyhudi_core.lock.server import LockServer, ServerLockProvider
+from pyhudi_core.lock.server_clock import ServerClock
 from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.options import LockOptions, LockServerOptions
-from pyhudi_core.runtime.base import Runtime
+from pyhudi_core.runtime.base import Clock, Runtime
 from pyhudi_core.storage.base import Storage
+
+if TYPE_CHECKING:
+    from pyhudi_core.lock.dynamodb import DynamoDb
+    from pyhudi_core.lock.zookeeper import ZooKeeper
+
+_HUDI_SEED = 0xFFFFFFFFDABADABA
+_SHORTEST_LEASE_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,10 @@ def _provider(request: LockRequest) -> LockProvider:
         return InProcessLockProvider(storage.location, runtime.ids, runtime.process.identity())
     if kind == "storage_based":
         return StorageBasedLockProvider(storage, runtime, validity_s=options.validity_s, renew_s=options.renew_s)
+    if kind == "hive_metastore":
+        raise InvalidOptionError(
+            "The hive_metastore lock is not supported yet", table=storage.location, hint="Use zookeeper."
+        )
     if kind in _SERVERS:
         longest = request.server.retry_ms
         return ServerLockProvider(_SERVERS[kind](request), runtime, storage.location, longest_wait_ms=longest)
@@ -77,7 +94,91 @@ def _sql(request: LockRequest) -> LockServer:
     return SqlLockServer(database, request.storage.location, given.sql_lease_ms / 1000, request.runtime.process)
 
 
-_SERVERS: Mapping[str, Callable[[LockRequest], LockServer]] = {"sql": _sql}
+def _zookeeper(request: LockRequest, *, implicit: bool = False) -> LockServer:
+    from pyhudi_core.lock.zookeeper import ZooKeeperLockServer  # noqa: PLC0415
+
+    return ZooKeeperLockServer(_zookeeper_servers(request), _zookeeper_path(request, implicit=implicit))
+
+
+def _zookeeper_servers(request: LockRequest) -> ZooKeeper:
+    from pyhudi_core.lock.zookeeper import ZooKeeper, hosts_of  # noqa: PLC0415
+
+    given = request.server
+    _require(request, {"hoodie.write.lock.zookeeper.url": given.zookeeper_url})
+    hosts = hosts_of(given.zookeeper_url, given.zookeeper_port)
+    return ZooKeeper(hosts, given.zookeeper_session_ms / 1000, given.zookeeper_connection_ms / 1000)
+
+
+def _zookeeper_path(request: LockRequest, *, implicit: bool) -> str:
+    """The lock's node, as Hudi's two providers choose it."""
+    if implicit:
+        return f"/tmp/{_implicit_key(request)}/lock_key"  # noqa: S108 (a node, not a file)
+    given = request.server
+    _require(request, {"hoodie.write.lock.zookeeper.base_path": given.zookeeper_base_path})
+    base = given.zookeeper_base_path.strip("/")
+    return f"/{base}/{given.zookeeper_lock_key or request.name}".replace("//", "/")
+
+
+def _dynamodb(request: LockRequest, *, implicit: bool = False) -> LockServer:
+    from pyhudi_core.lock.dynamodb import DynamoDbLockServer  # noqa: PLC0415
+
+    key = _implicit_key(request) if implicit else request.server.dynamodb_key or request.name
+    runtime = request.runtime
+    # Half of the wait, so that a writer that waits sees the lease of a dead one end.
+    lease_ms = max(_SHORTEST_LEASE_MS, request.lock.wait_ms // 2)
+    return DynamoDbLockServer(_dynamodb_table(request), key, lease_ms, runtime.clock, runtime.process)
+
+
+def _dynamodb_table(request: LockRequest) -> DynamoDb:
+    from pyhudi_core.lock.dynamodb import DynamoDb  # noqa: PLC0415
+
+    given = request.server
+    _require(request, {"hoodie.write.lock.dynamodb.table": given.dynamodb_table})
+    endpoint = given.dynamodb_endpoint
+    return DynamoDb(
+        given.dynamodb_table,
+        given.dynamodb_region or os.environ.get("AWS_REGION") or "us-east-1",
+        endpoint if "://" in endpoint or not endpoint else f"https://{endpoint}",
+        given.request_ms / 1000,
+        given.dynamodb_creation_ms / 1000,
+        given.dynamodb_billing,
+        (given.dynamodb_reads, given.dynamodb_writes),
+        given.aws_access_key,
+        given.aws_secret_key,
+        given.aws_session_token,
+    )
+
+
+def _implicit_key(request: LockRequest) -> str:
+    """The key that Hudi derives from the table's base path, in which ``s3a`` counts as ``s3``."""
+    location = request.storage.location
+    if location.startswith("s3a://"):
+        location = "s3://" + location.removeprefix("s3a://")
+    return xxhash.xxh64(location.encode(), seed=_HUDI_SEED).hexdigest().upper()
+
+
+_SERVERS: Mapping[str, Callable[[LockRequest], LockServer]] = {
+    "sql": _sql,
+    "zookeeper": _zookeeper,
+    "zookeeper_implicit": partial(_zookeeper, implicit=True),
+    "dynamodb": _dynamodb,
+    "dynamodb_implicit": partial(_dynamodb, implicit=True),
+}
+
+
+def open_instants(request: LockRequest, generator: str) -> Clock | None:
+    """The source of instants that ``pyhudi.time.generator`` names; None is the machine's clock. Raises as `open_lock`."""
+    if generator == "zookeeper":
+        from pyhudi_core.lock.zookeeper import ZooKeeperCounter  # noqa: PLC0415
+
+        path = f"{_zookeeper_path(request, implicit=False)}.time"
+        return ServerClock(ZooKeeperCounter(_zookeeper_servers(request), path), request.runtime.clock)
+    if generator == "dynamodb":
+        from pyhudi_core.lock.dynamodb import DynamoDbCounter  # noqa: PLC0415
+
+        key = f"{request.server.dynamodb_key or request.name}.time"
+        return ServerClock(DynamoDbCounter(_dynamodb_table(request), key), request.runtime.clock)
+    return None
 
 
 def _require(request: LockRequest, needed: Mapping[str, str]) -> None:

@@ -44,6 +44,16 @@ class Claimant:
 class Claim(Protocol):
     """One acquisition. Every method sends bounded requests, and raises `LockServerError` if the server does not answer."""
 
+    @property
+    def lease_s(self) -> float:
+        """Seconds after which the server gives the lock to others if it is not renewed; known after the first attempt."""
+        ...
+
+    @property
+    def renew_s(self) -> float:
+        """Seconds between two renewals."""
+        ...
+
     def attempt(self) -> bool:
         """Ask for the lock; whether it is ours now. Also finds out that an earlier attempt without an answer succeeded."""
         ...
@@ -56,6 +66,10 @@ class Claim(Protocol):
         """Release the lock, or the place among the waiting. Never removes another holder's lock; may be called twice."""
         ...
 
+    def holder(self) -> str:
+        """Describe the present holder for messages; empty if the lock is free. Raises `LockServerError`."""
+        ...
+
 
 class LockServer(Protocol):
     """A server with a lock of one table."""
@@ -65,21 +79,7 @@ class LockServer(Protocol):
         """Kind and address of the lock, without credentials."""
         ...
 
-    @property
-    def lease_s(self) -> float:
-        """Seconds after which the server gives the lock to others if it is not renewed."""
-        ...
-
-    @property
-    def renew_s(self) -> float:
-        """Seconds between two renewals."""
-        ...
-
     def claim(self, claimant: Claimant) -> Claim: ...
-
-    def holder(self) -> str:
-        """Describe the present holder for messages; empty if the lock is free. Raises `LockServerError`."""
-        ...
 
 
 class ServerLockProvider:
@@ -110,18 +110,19 @@ class ServerLockProvider:
         failed: list[LockServerError] = []
 
         def attempt() -> ServerLockSession | None:
-            asked = _Moment.now(self._runtime)
             try:
-                got = claim.attempt()
+                asked = self._ask(claim)
             except LockServerError as error:
                 failed[:] = [error]
                 return None
             failed.clear()
-            return ServerLockSession(self._server, claim, claimant, self._runtime, asked) if got else None
+            return None if asked is None else ServerLockSession(self.identity, claim, claimant, self._runtime, asked)
 
         patience = Patience(clock, ids, min(_FIRST_WAIT_MS, self._longest_wait_ms), self._longest_wait_ms)
         try:
-            return acquire_patiently(attempt, lambda: self._timed_out(timeout_s, failed), patience, clock, timeout_s)
+            return acquire_patiently(
+                attempt, lambda: self._timed_out(timeout_s, claim, failed), patience, clock, timeout_s
+            )
         except (
             BaseException
         ):  # also after Ctrl-C: a notebook's process lives on, and nobody else would release the lock
@@ -129,13 +130,24 @@ class ServerLockProvider:
                 claim.release()
             raise
 
-    def _timed_out(self, timeout_s: float, failed: list[LockServerError]) -> LockError:
+    def _ask(self, claim: Claim) -> _Moment | None:
+        """Try once; returns the moment from which the lease counts, None if another writer has the lock."""
+        asked = _Moment.now(self._runtime)
+        if not claim.attempt():
+            return None
+        if asked.left_s(claim.lease_s, _Moment.now(self._runtime)) > claim.lease_s / 2:
+            return asked
+        # It took long, such as the creation of the server's table, so too little of the lease is left.
+        asked = _Moment.now(self._runtime)
+        return asked if claim.renew() else None
+
+    def _timed_out(self, timeout_s: float, claim: Claim, failed: list[LockServerError]) -> LockError:
         if failed:
             last = failed[0]
             message = f"The lock could not be asked for within {timeout_s:g} s: {last.message}"
             return LockServerError(message, table=self._table, hint=last.hint)
         try:
-            holder = self._server.holder()
+            holder = claim.holder()
         except LockServerError as error:
             holder = f"an unknown holder ({error.message})"
         return LockTimeoutError(
@@ -170,8 +182,8 @@ class ServerLockSession:
         on_renewed: called with the new end (epoch milliseconds) after each renewal.
     """
 
-    def __init__(self, server: LockServer, claim: Claim, claimant: Claimant, runtime: Runtime, asked: _Moment) -> None:
-        self._server = server
+    def __init__(self, identity: str, claim: Claim, claimant: Claimant, runtime: Runtime, asked: _Moment) -> None:
+        self._identity = identity
         self._claim = claim
         self._claimant = claimant
         self._runtime = runtime
@@ -181,7 +193,7 @@ class ServerLockSession:
         self._released = False
         self._requests = threading.Lock()  # a client sends one request at a time; the timer has its own thread
         self.on_renewed: Callable[[int], None] | None = None
-        self._renewal = runtime.timer.every(server.renew_s, self.renew, f"lock {claimant.token}")
+        self._renewal = runtime.timer.every(claim.renew_s, self.renew, f"lock {claimant.token}")
 
     @property
     def token(self) -> str:
@@ -190,13 +202,13 @@ class ServerLockSession:
     @property
     def valid_until_ms(self) -> int:
         """When the lock expires if it is not renewed, in epoch milliseconds."""
-        return self._asked.wall_ms + int(self._server.lease_s * 1000)
+        return self._asked.wall_ms + int(self._claim.lease_s * 1000)
 
     def lease_left_s(self) -> float:
         """Seconds until the lock expires if it is not renewed, computed without a request; 0 after its end."""
         if self._lost or self._released:
             return 0.0
-        left = self._asked.left_s(self._server.lease_s, _Moment.now(self._runtime))
+        left = self._asked.left_s(self._claim.lease_s, _Moment.now(self._runtime))
         self._lost = left <= 0
         return left
 
@@ -251,7 +263,7 @@ class ServerLockSession:
     def _give_up(self, why: str) -> None:
         self._lost = True
         self._renewal.cancel()
-        _log.warning("the lock %s (%s) %s", self._server.identity, self._claimant.note or self.token, why)
+        _log.warning("the lock %s (%s) %s", self._identity, self._claimant.note or self.token, why)
 
 
 def describe_process(process: str) -> str:

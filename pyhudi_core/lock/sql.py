@@ -179,19 +179,8 @@ class SqlLockServer:
     def identity(self) -> str:
         return f"sql:{self.database.address}#{self.name}"
 
-    @property
-    def renew_s(self) -> float:
-        return self.lease_s / 3
-
     def claim(self, claimant: Claimant) -> Claim:
         return SqlClaim(self, claimant)
-
-    def holder(self) -> str:
-        for token, note, process, left_ms in self.run(_READ, name=self.name)[1]:
-            if left_ms > 0:
-                what = f" for {note}" if note else ""
-                return f"{describe_process(process)}{what} (token {token}, {left_ms / 1000:.1f} s of its lease left)"
-        return ""
 
     def run(self, statement: str, **values: object) -> tuple[int, list[tuple[Any, ...]]]:
         """Execute one statement in a transaction of its own. Raises `LockServerError`."""
@@ -226,6 +215,14 @@ class SqlClaim:
     server: SqlLockServer
     claimant: Claimant
 
+    @property
+    def lease_s(self) -> float:
+        return self.server.lease_s
+
+    @property
+    def renew_s(self) -> float:
+        return self.server.lease_s / 3
+
     def attempt(self) -> bool:
         if self._take(gone=""):
             return True
@@ -239,6 +236,13 @@ class SqlClaim:
 
     def release(self) -> None:
         self.server.run(_RELEASE, **self._row())
+
+    def holder(self) -> str:
+        for token, note, process, left_ms in self.server.run(_READ, name=self.server.name)[1]:
+            if left_ms > 0:
+                what = f" for {note}" if note else ""
+                return f"{describe_process(process)}{what} (token {token}, {left_ms / 1000:.1f} s of its lease left)"
+        return ""
 
     def _take(self, gone: str) -> bool:
         """Take the row if it is free, expired, ours, or that of the claim ``gone``."""

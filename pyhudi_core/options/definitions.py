@@ -217,6 +217,9 @@ WRITE_OPTIONS = (
     Option("hoodie.time.generator.max_expected_clock_skew_ms", "clock.max_skew_ms", int, 200,
            "Milliseconds by which the clocks of two writers may differ; every new instant waits that long.", minimum=0,
            maximum=600_000),
+    Option("pyhudi.time.generator", "clock.generator", str, "system",
+           "Where the times of instants come from: this machine's clock (`system`), or a counter in `zookeeper` or `dynamodb`, which no two writers "
+           "get the same time from (docs/locks.md). The server's keys are those of its lock.", choices=words("system", "zookeeper", "dynamodb")),
     Option("pyhudi.clock.max.ahead.ms", "clock.max_ahead_ms", int, 300_000,
            "Milliseconds by which the timeline may be ahead of this machine's clock. Beyond it a write is refused if a writer of Hudi's is on the "
            "timeline, or the storage has no put-if-absent; otherwise new times continue from the timeline's newest time, with a warning.", minimum=0),

@@ -136,10 +136,11 @@ class HeartbeatOptions:
 
 @dataclass(frozen=True, slots=True)
 class ClockOptions:
-    """How far the clocks of writers may be apart, and how far the timeline may be ahead of them."""
+    """How far the clocks of writers may be apart, how far the timeline may be ahead of them, and who gives the times of instants."""
 
     max_skew_ms: int
     max_ahead_ms: int
+    generator: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,10 +89,15 @@ class UnknownProcess:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Clock, identifiers, executor, timer and process, as one value."""
+    """Clock, identifiers, executor, timer and process, as one value; ``instants`` gives the times of instants, if it is not the clock."""
 
     clock: Clock
     ids: Ids
     executor: Executor
     timer: Timer
     process: Process = UnknownProcess()
+    instants: Clock | None = None
+
+    def instant_ms(self) -> int:
+        """The present time for an instant, in epoch milliseconds."""
+        return (self.instants or self.clock).now_ms()

@@ -173,7 +173,7 @@ def _candidate(context: TableContext, seen: Timeline | None) -> str:
     """
     if not context.protections.monotonic_times:
         return context.now()
-    now = format_time((context.runtime.clock.now_ms() + _skew_wait_ms(context)) // 2 * 2, utc=context.utc)
+    now = format_time((context.runtime.instant_ms() + _skew_wait_ms(context)) // 2 * 2, utc=context.utc)
     reserved = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
     timeline = context.folder.load() if seen is None else seen
     marks = timeline.high_water_mark, companions_high_water_mark(context)

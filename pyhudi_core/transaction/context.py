@@ -114,7 +114,7 @@ class TableContext:
 
     def now(self) -> str:
         """The clock's time as an instant time."""
-        return format_time(self.runtime.clock.now_ms(), utc=self.utc)
+        return format_time(self.runtime.instant_ms(), utc=self.utc)
 
     def at(self, companion: TablePlace) -> TableContext:
         """The context of one of the companions; this place is a companion there."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import ConfigError, CorruptionError, TableError, at_table
 from pyhudi_core.lock.base import LockProvider
-from pyhudi_core.lock.opening import LockRequest, open_lock
+from pyhudi_core.lock.opening import LockRequest, open_instants, open_lock
 from pyhudi_core.options import WriteOptions
-from pyhudi_core.runtime.base import Runtime
+from pyhudi_core.runtime.base import Clock, Runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import TimelineFolder
 from pyhudi_core.transaction.context import CommitProtocol, PreCommit, TableContext
@@ -31,6 +31,7 @@ class TableHome:
     pre_commit: PreCommit | None = None
     _folders: dict[str, TimelineFolder] = field(default_factory=dict)
     _metadata_folders: dict[str, TimelineFolder] = field(default_factory=dict)
+    _instants: dict[str, Clock | None] = field(default_factory=dict)
 
     @contextmanager
     def verb(self) -> Iterator[TableContext]:
@@ -43,11 +44,21 @@ class TableHome:
         with at_table(self.storage.location):
             place = TablePlace.open(self.storage, self.runtime.clock, folders=self._folders)
             options = WriteOptions.parse(self.options, config=place.config)
-            lock = self.lock or open_lock(
-                LockRequest(self.storage, self.runtime, place.config.name, options.lock, options.lock_server)
-            )
-        protocol = CommitProtocol(self.storage, self.runtime, lock, options, self.protections, self.pre_commit)
+            request = LockRequest(self.storage, self.runtime, place.config.name, options.lock, options.lock_server)
+            lock = self.lock or open_lock(request)
+        protocol = CommitProtocol(
+            self.storage, self._with_instants(request, options), lock, options, self.protections, self.pre_commit
+        )
         return TableContext(place, protocol, _companions(protocol, place, self._metadata_folders))
+
+    def _with_instants(self, request: LockRequest, options: WriteOptions) -> Runtime:
+        """The runtime with the source of instants that the options name, which is opened once."""
+        generator = options.clock.generator
+        if generator == "system" or self.runtime.instants is not None:
+            return self.runtime
+        if generator not in self._instants:
+            self._instants[generator] = open_instants(request, generator)
+        return replace(self.runtime, instants=self._instants[generator])
 
 
 def reopened(context: TableContext) -> TableContext:

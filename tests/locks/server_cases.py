@@ -5,11 +5,16 @@ A test class inherits from `ServerCases` and gives it a fixture ``lab``.
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +29,7 @@ from pyhudi_core.errors import LockIdentityError, LockServerError, LockTimeoutEr
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.opening import LockRequest, open_lock
 from pyhudi_core.options import WriteOptions
-from pyhudi_core.runtime.base import Runtime, TimerHandle
+from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage import open_storage
 
@@ -61,16 +66,6 @@ class Lab:
         )
 
 
-class NoTimer:
-    """A timer that never calls: the process hangs."""
-
-    def every(self, seconds: float, fn: Callable[[], None], name: str) -> TimerHandle:
-        return self
-
-    def cancel(self) -> None:
-        """Nothing runs."""
-
-
 @dataclass
 class WrongClock:
     """The machine's clock, but its time of day is wrong."""
@@ -97,6 +92,31 @@ def proxied(lab: Lab) -> Iterator[TcpProxy]:
         proxy.close()
 
 
+@contextmanager
+def another_process(lab: Lab) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the lock."""
+    command = [sys.executable, "-m", "locks.holding", lab.location, json.dumps(lab.options(lab.port))]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            if process.stdin is not None:
+                with suppress(BrokenPipeError):
+                    process.stdin.close()
+
+
+def ask(holder: subprocess.Popen[str]) -> str:
+    """Whether the process believes that it holds the lock."""
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    holder.stdin.write("\n")
+    holder.stdin.flush()
+    return holder.stdout.readline().strip()
+
+
 class ServerCases:
     """See the module's docstring."""
 
@@ -111,13 +131,23 @@ class ServerCases:
         held.release()
         lab.provider().acquire(20).release()
 
-    def test_a_lock_that_is_not_renewed_goes_to_others_and_its_holder_knows(self, lab: Lab) -> None:
-        held = lab.provider(replace(system_runtime(1), timer=NoTimer())).acquire(20, "hangs")
-        second = lab.provider().acquire(20 * lab.lease_s + _GRACE_S)
-        assert not held.still_held(), "two writers believe that they hold the lock"
-        held.release()
+    def test_a_process_that_stands_still_loses_its_lock_and_knows_it_afterwards(self, lab: Lab) -> None:
+        with another_process(lab) as holder:
+            with pytest.raises(LockTimeoutError, match="another process"):
+                lab.provider().acquire(0)
+            holder.send_signal(signal.SIGSTOP)
+            second = lab.provider().acquire(20 * lab.lease_s + _GRACE_S)
+            holder.send_signal(signal.SIGCONT)
+            assert ask(holder) == "False", "two writers believe that they hold the lock"
+            assert second.still_held()
         assert second.still_held(), "the late release took the lock from its new holder"
         second.release()
+
+    def test_the_lock_of_a_killed_process_goes_to_others(self, lab: Lab) -> None:
+        with another_process(lab) as holder:
+            assert ask(holder) == "True"
+            holder.kill()
+            lab.provider().acquire(20 * lab.lease_s + _GRACE_S).release()
 
     def test_a_writer_cut_off_from_the_server_knows_the_end_of_its_lock(self, lab: Lab) -> None:
         with proxied(lab) as proxy:

@@ -116,6 +116,49 @@ def postgresql(folder: Path, password: str) -> Server:
     return server
 
 
+def zookeeper(folder: Path) -> Server:
+    """ZooKeeper with sessions of 2 s."""
+    port = free_port()
+    (folder / "zoo.cfg").write_text(
+        f"tickTime=200\ndataDir={folder}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
+        "minSessionTimeout=400\nmaxSessionTimeout=60000\nmaxClientCnxns=0\n"
+    )
+    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    quiet = folder / "logback.xml"
+    quiet.write_text('<configuration><root level="WARN"/></configuration>')
+    return Server(
+        [*_java("zookeeper", f"-Dlogback.configurationFile={quiet}"), main, str(folder / "zoo.cfg")], port, folder
+    )
+
+
+def dynamodb(folder: Path) -> Server:
+    """DynamoDB Local, with its data on disk, so that a restart finds it."""
+    port = free_port()
+    native = f"-Djava.library.path={INSTALLED / 'dynamodb'}"
+    main = "com.amazonaws.services.dynamodbv2.local.main.ServerRunner"
+    words = [main, "-port", str(port), "-dbPath", str(folder), "-sharedDb", "-disableTelemetry"]
+    return Server([*_java("dynamodb", native), *words], port, folder)
+
+
+def gateway(folder: Path, access_key: str, secret_key: str) -> Server:
+    """versitygw, a gateway with Amazon's S3 protocol before a local folder."""
+    program = INSTALLED / "bin" / "versitygw"
+    assert program.exists(), "versitygw is not installed: run `make locks`, which installs it"
+    for name in ("objects", "attributes"):
+        (folder / name).mkdir()
+    port = free_port()
+    command = [str(program), "--port", f"127.0.0.1:{port}", "--quiet", "posix"]
+    command += ["--sidecar", str(folder / "attributes"), str(folder / "objects")]
+    return Server(command, port, folder, {"ROOT_ACCESS_KEY": access_key, "ROOT_SECRET_KEY": secret_key})
+
+
+def _java(server: str, *options: str) -> list[str]:
+    """The start of a command with a server's jars and a small heap."""
+    jars = INSTALLED / server
+    assert jars.is_dir(), f"{server} is not installed: run `make locks`, which installs it"
+    return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *options, "-cp", f"{jars}/*"]
+
+
 def _run(command: Sequence[str]) -> None:
     done = subprocess.run(list(command), capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"

@@ -28,12 +28,12 @@ def lab(server: Server, tmp_path: Path) -> Lab:
         return {
             "hoodie.write.lock.provider": "sql",
             "pyhudi.lock.sql.url": f"postgresql://hudi:{SECRET}@127.0.0.1:{port}/locks",
-            "pyhudi.lock.sql.lease.ms": 3_000,
+            "pyhudi.lock.sql.lease.ms": 6_000,
             "pyhudi.lock.request.timeout.ms": 2_000,
             "hoodie.write.lock.wait_time_ms_between_retry": 50,
         }
 
-    return Lab(server.port, options, 3.0, server.stopped, str(tmp_path / "orders"))
+    return Lab(server.port, options, 6.0, server.stopped, str(tmp_path / "orders"))
 
 
 @pytest.mark.row("T10")

@@ -109,6 +109,10 @@ class KvClock(SimClock):
         chosen = self.next_begin.pop(self._scheduler.actor, None)
         return super().now_ms() + 60_000 if chosen is None else chosen
 
+    def next_time(self) -> int:
+        """The provider's next time."""
+        return self.given + 1
+
     def sleep(self, seconds: float) -> None:
         # Waits for the clock skew end at once: others may go on at every call anyway.
         if seconds > 0.01 or not self._scheduler.actor:
@@ -164,7 +168,7 @@ class KvWorld:
         """Let the next begin use the chosen time, or the provider's next time."""
         if self.configuration.provider:
             self.scheduler.visit(Call("next_time", "provider"))
-            self.clock.given += 1
+            self.clock.given = self.clock.next_time()
             chosen = str(self.clock.given)
             self.scheduler.saw(self.clock.given)
         if chosen:

@@ -25,6 +25,7 @@ class TcpProxy:
         self._passes = threading.Event()
         self._passes.set()
         self._refuses = False
+        self._drops = 0
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = int(self._listening.getsockname()[1])
@@ -44,6 +45,10 @@ class TcpProxy:
         """Close every connection, and each new one at once, as if the server had gone."""
         self._refuses = True
         self._close_all()
+
+    def drop_next_answer(self) -> None:
+        """Cut the connection in place of the server's next answer: the request has taken effect."""
+        self._drops += 1
 
     def close(self) -> None:
         self._passes.set()
@@ -80,6 +85,9 @@ class TcpProxy:
                 elif asked.is_set():
                     asked.clear()
                     self.calls += 1
+                    if self._drops:
+                        self._drops -= 1
+                        break
                     time.sleep(self.delay_s)
                 sink.sendall(data)
         self._close(source)

@@ -1,0 +1,75 @@
+"""The lock and the times of ZooKeeper, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from locks.server_cases import Lab, ServerCases
+from locks.servers import Server, scratch, zookeeper
+from locks.time_cases import CounterCases
+from pyhudi_core.lock import LockProvider
+from pyhudi_core.lock.server import Claimant
+from pyhudi_core.lock.server_clock import Counter
+from pyhudi_core.lock.zookeeper import ZooKeeper, ZooKeeperCounter, ZooKeeperLockServer
+from pyhudi_core.testing.lock_kit import LockKit
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with scratch() as folder, zookeeper(folder).running() as running:
+        yield running
+
+
+@pytest.fixture
+def lab(server: Server, tmp_path: Path) -> Lab:
+    def options(port: int) -> dict[str, object]:
+        return {
+            "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
+            "hoodie.write.lock.zookeeper.url": "127.0.0.1",
+            "hoodie.write.lock.zookeeper.port": port,
+            "hoodie.write.lock.zookeeper.base_path": f"/hudi/{tmp_path.name}",
+            "hoodie.write.lock.zookeeper.session_timeout_ms": 6_000,
+            "hoodie.write.lock.zookeeper.connection_timeout_ms": 2_000,
+            "hoodie.write.lock.wait_time_ms_between_retry": 50,
+        }
+
+    return Lab(server.port, options, 6.0, server.stopped, str(tmp_path / "orders"))
+
+
+@pytest.mark.row("O2", "T10")
+class TestZooKeeper(LockKit, ServerCases):
+    @pytest.fixture
+    def providers(self, lab: Lab) -> Callable[[], LockProvider]:
+        return lambda: lab.provider(**{"hoodie.write.lock.zookeeper.session_timeout_ms": 60_000})
+
+    def test_the_lock_of_hudis_implicit_provider_is_found_by_the_location(self, lab: Lab) -> None:
+        provider = lab.provider(**{"hoodie.write.lock.provider": "zookeeper_implicit"})
+        assert provider.identity.startswith(f"zookeeper:127.0.0.1:{lab.port}/tmp/")
+        session = provider.acquire(20)
+        assert session.still_held()
+        session.release()
+
+    def test_a_lease_is_not_longer_than_the_session_that_the_server_grants(self, lab: Lab, tmp_path: Path) -> None:
+        """This server grants 60 s at most."""
+        server = ZooKeeperLockServer(ZooKeeper(f"127.0.0.1:{lab.port}", 300.0, 5.0), f"/granted/{tmp_path.name}")
+        claim = server.claim(Claimant("token", "", "", 0))
+        assert claim.attempt()
+        assert claim.lease_s == 60.0
+        claim.release()
+
+
+@pytest.mark.row("T10")
+class TestTimesOfZooKeeper(CounterCases):
+    @pytest.fixture
+    def counters(self, server: Server, tmp_path: Path) -> Callable[[], Counter]:
+        servers = ZooKeeper(f"127.0.0.1:{server.port}", 10.0, 5.0)
+        return lambda: ZooKeeperCounter(servers, f"/hudi/{tmp_path.name}/orders.time")
+
+    @pytest.fixture
+    def options(self, lab: Lab) -> dict[str, object]:
+        return {**lab.options(lab.port), "pyhudi.time.generator": "zookeeper"}
