@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import dagster as dg
+from dagster.components.resolved.form_config import FormWidget
 from pydantic import Field
 
 import pyhudi_core as hudi
@@ -76,7 +77,7 @@ class LakeTrigger(dg.Model, dg.Resolvable):
     keep_commits: int | None = None
     keep_hours: int | None = None
     keep_versions: int | None = None
-    cron: str = ""
+    cron: Annotated[str, dg.Resolver.default(form_config=dg.ComponentFormConfig(widget=FormWidget.CRON))] = ""
     timezone: str = "UTC"
     by: list[str] = Field(default=[], description="The columns by which a clustering sorts.")
 
@@ -269,6 +270,11 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         return dg.ComponentTypeSpec(
             description="A lake of Hudi tables, with their services, sensor and checks", tags=["hudi"]
         )
+
+    @classmethod
+    def get_form_config(cls) -> dg.ComponentFormConfig:
+        """Lets people make and change a lake in Dagster's UI."""
+        return dg.ComponentFormConfig(label="Hudi lake", editable=True)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The definitions. Raises `InvalidOptionError` for what cannot work, and names the asset."""

@@ -176,3 +176,14 @@ def test_a_typo_in_an_attribute_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="defs.yaml") as refused:
         lake_of(tmp_path, tables=[{**ORDERS, "recordkey": ["id"]}])
     assert any("recordkey" in str(each) for each in chain_of(refused.value))
+
+
+def test_the_ui_has_a_form_for_a_lake() -> None:
+    schema = HudiLakeComponent.get_model_cls().model_json_schema()
+    assert schema["title"] == "Hudi lake"
+    assert schema["x-app-managed"] is True
+    assert {"warehouse", "tables", "services", "timeline_sensor", "checks"} <= set(schema["properties"])
+    triggers = [each for each in schema["$defs"].values() if "every_commits" in each.get("properties", {})]
+    assert [each["properties"]["cron"]["ui:widget"] for each in triggers] == ["cron"]
+    tables = next(each for each in schema["$defs"].values() if "record_key" in each.get("properties", {}))
+    assert set(tables["required"]) == {"key", "python", "record_key"}
