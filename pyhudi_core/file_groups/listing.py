@@ -16,6 +16,7 @@ from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.storage.base import Folder, ObjectInfo, Storage
+from pyhudi_core.storage.settled_files import IsSettled, SettledFiles
 
 
 class FileListing(Protocol):
@@ -34,13 +35,22 @@ class FileListing(Protocol):
         ...
 
 
+def _never(_name: str) -> bool:
+    return False
+
+
 @dataclass(slots=True)
 class StorageListing:
-    """Lists folders, each at most once, so that one snapshot sees one state of each."""
+    """Lists folders, each at most once, so that one snapshot sees one state of each.
+
+    ``settled`` has what the handle knows of their files, and ``is_settled`` says which files may be remembered.
+    """
 
     storage: Storage
     partitioned: bool
     executor: Executor = SerialExecutor()
+    settled: SettledFiles = field(default_factory=SettledFiles)
+    is_settled: IsSettled = _never
     _files: dict[str, tuple[ObjectInfo, ...]] = field(default_factory=dict)
     _partitions: tuple[str, ...] | None = None
 
@@ -51,10 +61,12 @@ class StorageListing:
 
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
         if partition not in self._files:
-            self._files[partition] = self.storage.list_folder(partition).objects
+            self._files[partition] = self.settled.listed(self.storage, partition, self.is_settled)
         return self._files[partition]
 
     def prepare(self, partitions: Iterable[str]) -> None:
+        if self.storage.capabilities.cheap_names:
+            return  # nothing is gained by listing them together
         unknown = [partition for partition in dict.fromkeys(partitions) if partition not in self._files]
         for partition, folder in zip(unknown, list_folders(self.storage, self.executor, unknown), strict=True):
             self._files[partition] = folder.objects

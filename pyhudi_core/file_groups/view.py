@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import itemgetter
 
 from pyhudi_core.errors import UnsupportedTableError
@@ -62,11 +63,10 @@ class FileGroupView:
         start = len(partition) + 1 if partition else 0
         for info in self.listing.files(partition):
             file_name = info.path[start:]
-            if not file_name.startswith("."):
-                stem, _, extension = file_name.rpartition(".")
-                if extension in READABLE_EXTENSIONS:
-                    bases[stem.partition("_")[0]].append((stem.rpartition("_")[2], file_name, info.size))
-                    continue
+            found = _base_file(file_name)
+            if found is not None:
+                bases[found[0]].append((found[1], file_name, info.size))
+                continue
             name = parse_data_file(file_name)
             if isinstance(name, BaseFileName):
                 self._refuse_unless_invisible(name.requested_time, info.path)
@@ -117,6 +117,15 @@ class FileGroupView:
                 path=path,
                 hint="Read it with Hudi, or rewrite it into Parquet base files first.",
             )
+
+
+@lru_cache(maxsize=1 << 15)
+def _base_file(file_name: str) -> tuple[str, str] | None:
+    """File id and requested time in the name of a readable base file; None for others. Every commit asks for the names of all old versions."""
+    stem, _, extension = file_name.rpartition(".")
+    if file_name.startswith(".") or extension not in READABLE_EXTENSIONS:
+        return None
+    return stem.partition("_")[0], stem.rpartition("_")[2]
 
 
 def _newest_first(partition: str, versions: list[_Version]) -> Iterator[BaseFile]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
-from pyhudi_core.model.file_names import split
+from pyhudi_core.model.file_names import READABLE_EXTENSIONS, split
 from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.history import History
@@ -102,6 +102,17 @@ class Visibility:
     def is_active(self, requested_time: str) -> bool:
         """Whether a time belongs to a visible instant of the active timeline."""
         return requested_time in self._visible
+
+    def is_settled(self, file_name: str) -> bool:
+        """Whether it is a base file that no process writes any more, as far as readers see it.
+
+        Its instant has completed, or is older than the active timeline.
+        """
+        stem, _, extension = file_name.rpartition(".")
+        if file_name.startswith(".") or extension not in READABLE_EXTENSIONS:
+            return False
+        time = stem.rpartition("_")[2]
+        return time in self._visible or (self._first_write is not None and time < self._first_write)
 
     def admits(self, requested_time: str, path: str) -> bool:
         """Whether a reader sees a data file that this instant wrote under this path."""

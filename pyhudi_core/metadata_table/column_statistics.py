@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -146,7 +147,7 @@ def column_stats(bounds: Sequence[FileBounds], files: Sequence[str], partitions:
         for partition, file in zip(partitions, named, strict=True)
     ]
     ends, shown = pa.array(behind, pa.string()), pa.array(named, pa.string())
-    return Records.together([_records(RecordType.COLUMN_STATS, each, ends, shown) for each in bounds])
+    return _records(RecordType.COLUMN_STATS, bounds, ends, shown)
 
 
 def column_stats_keys(files: Mapping[str, Sequence[str]], columns: Sequence[str]) -> pa.StringArray:
@@ -169,7 +170,7 @@ def partition_stats(bounds: Sequence[FileBounds], partitions: Sequence[str]) -> 
     if len(numbers) < len(partitions):
         own = pa.array([numbers[path] for path in partitions], pa.int64())
         bounds = [_by_partition(each, own) for each in bounds]
-    return Records.together([_records(RecordType.PARTITION_STATS, each, hashes, shown) for each in bounds])
+    return _records(RecordType.PARTITION_STATS, bounds, hashes, shown)
 
 
 def _by_partition(files: FileBounds, partitions: pa.Array) -> FileBounds:
@@ -216,48 +217,72 @@ def _kept(bounds: pa.Array, kind: Kind, outside: object, empty: pa.Array) -> pa.
     return pc.if_else(empty, pa.scalar(None, kind.type), bounds) if empty.true_count else bounds
 
 
-def _records(kind: RecordType, files: FileBounds, ends: pa.Array, shown: pa.Array) -> Records:
-    """The records of files or partitions, of which the ends of keys and the names are given by number."""
-    different = files.column.dictionary_encode()
+def _records(kind: RecordType, files: Sequence[FileBounds], ends: pa.Array, shown: pa.Array) -> Records:
+    """The records of files or partitions, of which the ends of keys and the names are given by number.
+
+    The kinds of all columns go into one struct: most of what a small commit costs here is a price for each call, not for each record.
+    """
+    if not files:
+        return Records.together([])
+    columns = pa.concat_arrays([each.column for each in files])
+    places = pa.concat_arrays([each.place for each in files])
+    different = columns.dictionary_encode()
     hashes = pa.array([names.name_hash(column) for column in different.dictionary.to_pylist()], pa.string())
-    keys = pc.binary_join_element_wise(hashes.take(different.indices), ends.take(files.place), "")
-    return statistics_records(kind, Subject(files.column, keys, shown.take(files.place)), files.bounds)
+    keys = pc.binary_join_element_wise(hashes.take(different.indices), ends.take(places), "")
+    return statistics_records(kind, Subject(columns, keys, shown.take(places)), [each.bounds for each in files])
 
 
 def statistics_records(
-    kind: RecordType, subject: Subject, bounds: Bounds, sizes: tuple[pa.Array, pa.Array] | None = None
+    kind: RecordType, subject: Subject, bounds: Sequence[Bounds], sizes: tuple[pa.Array, pa.Array] | None = None
 ) -> Records:
-    """The records of statistics. ``sizes``: bytes of the files, and bytes before compression; zeros if they are omitted."""
-    count = len(bounds.low)
+    """The records of statistics, with the bounds of one kind of column after those of another one.
+
+    ``sizes``: bytes of the files, and bytes before compression; zeros if they are omitted.
+    """
+    count = len(subject.keys)
     zeros = pa.repeat(pa.scalar(0, pa.int64()), count)
     size, uncompressed = sizes or (zeros, zeros)
     stats = type_of(STATS_FIELD)
+    no = pa.repeat(False, count)
     values = {
         "fileName": subject.names,
         "columnName": pa.repeat(subject.column, count) if isinstance(subject.column, str) else subject.column,
-        "minValue": _wrapped(bounds.low, bounds.kind, stats.field("minValue").type),
-        "maxValue": _wrapped(bounds.high, bounds.kind, stats.field("maxValue").type),
-        "valueCount": bounds.rows,
-        "nullCount": bounds.nulls,
+        "minValue": _wrapped([(each.kind, each.low) for each in bounds], stats.field("minValue").type),
+        "maxValue": _wrapped([(each.kind, each.high) for each in bounds], stats.field("maxValue").type),
+        "valueCount": pa.concat_arrays([each.rows for each in bounds]),
+        "nullCount": pa.concat_arrays([each.nulls for each in bounds]),
         "totalSize": size,
         "totalUncompressedSize": uncompressed,
-        "isDeleted": pa.repeat(False, count),
-        "isTightBound": pa.repeat(False, count),
+        "isDeleted": no,
+        "isTightBound": no,
     }
-    found = pa.StructArray.from_arrays(list(values.values()), fields=list(stats))
+    found = pa.StructArray.from_arrays(list(values.values()), fields=_fields(stats))
     return Records.of(subject.keys, kind, STATS_FIELD, found)
 
 
-def _wrapped(bounds: pa.Array, kind: Kind, union: pa.DataType) -> pa.StructArray:
-    """Bounds as the branch of a union: a struct of all wrappers, of which one has a value."""
-    absent = bounds.is_null()
+def _wrapped(parts: Sequence[tuple[Kind, pa.Array]], union: pa.DataType) -> pa.StructArray:
+    """Bounds as the branches of a union: a struct of all wrappers, of which one has a value in each row."""
+    count = sum(len(bounds) for _, bounds in parts)
+    wrappers = {kind.wrapper for kind, _ in parts}
+    fields = _fields(union)
     branches = []
-    for field in union:
-        if field.name == kind.wrapper:
-            branches.append(pa.StructArray.from_arrays([bounds], fields=list(field.type), mask=absent))
-        else:
-            branches.append(pa.nulls(len(bounds), field.type))
-    return pa.StructArray.from_arrays(branches, fields=list(union), mask=absent)
+    for field in fields:
+        if field.name not in wrappers:
+            branches.append(pa.nulls(count, field.type))
+            continue
+        inner = _fields(field.type)
+        values = [
+            bounds if kind.wrapper == field.name else pa.nulls(len(bounds), inner[0].type) for kind, bounds in parts
+        ]
+        value = pa.concat_arrays(values)
+        branches.append(pa.StructArray.from_arrays([value], fields=inner, mask=value.is_null()))
+    absent = pa.concat_arrays([bounds.is_null() for _, bounds in parts])
+    return pa.StructArray.from_arrays(branches, fields=fields, mask=absent)
+
+
+@cache
+def _fields(struct: pa.DataType) -> list[pa.Field]:
+    return list(struct)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

@@ -49,17 +49,21 @@ class LogWriting:
         storage: of the metadata table.
         requested_time: of the deltacommit.
         token: the write token of this task.
+        announces: whether each file gets a marker, by which files of an attempt are found that was given up. The one process that writes a
+            commit gives up nothing of its own: if it dies, its files are found by the requested time in their names.
     """
 
     storage: Storage
     requested_time: str
     token: str
+    announces: bool = True
 
     def write(self, partition: str, number: int, version: int, records: Records) -> WriteStat:
-        """Write one log file of a file group, with its marker. The records are those of this file group, sorted by key."""
+        """Write one log file of a file group. The records are those of this file group, sorted by key."""
         name = LogFileName(file_groups.file_id(partition, number), self.requested_time, version, self.token)
         path = f"{partition}/{name}"
-        markers.create(self.storage, self.requested_time, path, "APPEND")
+        if self.announces:
+            markers.create(self.storage, self.requested_time, path, "APPEND")
         info = self.storage.put(path, file_groups.log_file(partition, self.requested_time, records))
         return file_stat(path, info.size, len(records), len(records.gone))
 

@@ -181,7 +181,7 @@ class ExpressionIndex:
         bounds = Bounds(self.kind, of["min"], of["max"], of["nulls"], of["values"])
         # Hudi doubles the size for the bytes before compression.
         sizes = of["size"], pc.multiply(of["size"], 2)
-        return statistics_records(kind, Subject(self.column, of[KEY], of["name"]), bounds, sizes)
+        return statistics_records(kind, Subject(self.column, of[KEY], of["name"]), [bounds], sizes)
 
     def _entry(self, partition: str, name: str, parts: Sequence[pa.Array], size: int) -> pa.RecordBatch:
         column = pa.chunked_array(parts, self.table_schema.field(self.column).type)

@@ -68,13 +68,16 @@ class Records:
 
     @classmethod
     def encoded_together(cls, parts: Sequence[Records]) -> list[Records]:
-        """The same changes with their Avro bytes. The schema has many branches, so a few records cost little more together than one alone."""
+        """The keys of the same changes with their Avro bytes, for log files, which need no more.
+
+        The schema has many branches, so a few records cost little more together than one alone.
+        """
         fields = list(dict.fromkeys(name for part in parts for name in part.columns))
         columns = {name: pa.concat_arrays([part.column(name) for part in parts]) for name in fields}
         values = cls(_concat([part.keys for part in parts]), columns, pa.array([], pa.string())).encoded()
         ends = np.cumsum([len(part) for part in parts])
         return [
-            replace(part, values=values.slice(end - len(part), len(part)))
+            replace(part, columns={}, values=values.slice(end - len(part), len(part)))
             for end, part in zip(ends.tolist(), parts, strict=True)
         ]
 

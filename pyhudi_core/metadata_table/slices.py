@@ -44,7 +44,10 @@ class Arrival:
 
 @dataclass(slots=True)
 class MetadataSlices:
-    """The newest slices of the metadata table, as a reader of the data table's timeline sees them. ``blocks_read`` counts HFile blocks."""
+    """The newest slices of the metadata table, as a reader of the data table's timeline sees them. ``blocks_read`` counts HFile blocks.
+
+    Timelines do not change, so what follows from them is kept: all partitions have log files of the same instants.
+    """
 
     storage: Storage
     own: Timeline
@@ -52,7 +55,8 @@ class MetadataSlices:
     blocks_read: int = 0
     _slices: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
     _history: History | None = None
-    _archived: dict[str, bool] = field(default_factory=dict)
+    _counting: dict[str, bool] = field(default_factory=dict)
+    _completions: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, storage: Storage, data: Timeline) -> MetadataSlices:
@@ -81,6 +85,12 @@ class MetadataSlices:
 
     def counts(self, requested_time: str) -> bool:
         """Whether blocks of this instant are read."""
+        known = self._counting.get(requested_time)
+        if known is None:
+            known = self._counting[requested_time] = self._counts(requested_time)
+        return known
+
+    def _counts(self, requested_time: str) -> bool:
         if requested_time.startswith(INITIAL_INSTANTS):
             return True
         there = self.data.find(requested_time)
@@ -150,11 +160,7 @@ class MetadataSlices:
         writes = [i.requested_time for i in later if i.action in DATA_ACTIONS or i.is_pending]
         if not writes or requested_time >= min(writes):
             return False
-        if not self.own.has_history:
-            return True
-        if requested_time not in self._archived:
-            self._archived[requested_time] = self.history.find(requested_time) is not None
-        return self._archived[requested_time]
+        return not self.own.has_history or self.history.find(requested_time) is not None
 
     def _assemble(self, partition: str) -> Iterable[Piece]:
         folder = f"{FOLDER}/{partition}"
@@ -179,8 +185,12 @@ class MetadataSlices:
         yield from found[-1:]
 
     def _completed(self, requested_time: str) -> str:
-        found = self.own.find(requested_time)
-        return requested_time if found is None else found.completion_time or requested_time
+        known = self._completions.get(requested_time)
+        if known is None:
+            found = self.own.find(requested_time)
+            known = requested_time if found is None else found.completion_time or requested_time
+            self._completions[requested_time] = known
+        return known
 
     def _block(self, reader: LogReader, block: LogBlock, find: Find, path: str) -> Iterator[Arrival]:
         if block.type is BlockType.DELETE:

@@ -76,7 +76,9 @@ def build(
     history = folder.history
     visibility = Visibility.of(timeline, bound, folder.read_commit, history.exists, by_name=by_name, history=history)
     metadata = _metadata_table(storage, config, timeline, visibility)
-    stored: FileListing = StorageListing(storage, bool(config.partition_fields), executor)
+    stored: FileListing = StorageListing(
+        storage, bool(config.partition_fields), executor, folder.settled_files, visibility.is_settled
+    )
     if metadata is not None:
         stored = MetadataListing(metadata)
     listing = NamedFiles(stored, visibility, storage.head)

@@ -70,6 +70,7 @@ class Capabilities:
         temporaries: a killed process can leave hidden files behind, which `Storage.sweep_temporaries` removes.
         parallel_calls: the number of concurrent calls that is faster than sequential calls, because each call waits for the network; it limits the
             threads of listings and deletions. 1: threads do not help.
+        cheap_names: `Storage.list_names` does much less than `Storage.list_folder`, which asks for the facts of each object.
     """
 
     put_if_absent: bool = False
@@ -78,6 +79,7 @@ class Capabilities:
     one_process: bool = False
     temporaries: bool = False
     parallel_calls: int = 1
+    cheap_names: bool = False
 
 
 @runtime_checkable

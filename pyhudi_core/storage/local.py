@@ -25,7 +25,7 @@ from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, pa
 _WRITE_BUFFER = 1 << 20
 _SWEPT = 4
 _PATH = attrgetter("path")
-_CAPABILITIES = Capabilities(put_if_absent=True, one_clock=True, temporaries=True)
+_CAPABILITIES = Capabilities(put_if_absent=True, one_clock=True, temporaries=True, cheap_names=True)
 
 
 class LocalStorage(Storage):
@@ -40,6 +40,7 @@ class LocalStorage(Storage):
         self._location = parse_location(root).path
         self._fsync = fsync
         self._real_root = os.path.realpath(self._location)
+        self._unsynced: LocalStorage | None = None if fsync else self
 
     @property
     def location(self) -> str:
@@ -56,7 +57,9 @@ class LocalStorage(Storage):
         return StorageSpec(self._location, {} if self._fsync else {"fsync": "false"})
 
     def without_fsync(self) -> Storage:
-        return LocalStorage(self._location, fsync=False)
+        if self._unsynced is None:
+            self._unsynced = LocalStorage(self._location, fsync=False)
+        return self._unsynced
 
     def get(self, path: str) -> bytes:
         with self._errors(path), open(self._resolve(path), "rb") as file:
@@ -90,10 +93,11 @@ class LocalStorage(Storage):
         found: tuple[builtins.list[str], builtins.list[str]] = ([], [])
         with self._errors(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(absolute) as entries:
             for entry in entries:
+                name = entry.name
                 if entry.is_symlink():
-                    self._check_link(entry, base + entry.name)
-                if not files.is_hidden(entry.name):
-                    found[entry.is_dir()].append(entry.name)
+                    self._check_link(entry, base + name)
+                if name[0] != "." or not files.is_hidden(name):
+                    found[entry.is_dir()].append(name)
         return tuple(sorted(found[0])), tuple(sorted(found[1]))
 
     def list_hidden(self, folder: str) -> tuple[ObjectInfo, ...]:

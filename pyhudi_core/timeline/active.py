@@ -26,6 +26,7 @@ from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Insta
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.settled_files import SettledFiles
 from pyhudi_core.timeline import restored
 from pyhudi_core.timeline.history import History
 
@@ -144,7 +145,7 @@ class TimelineFolder:
 
     ``history_path`` is relative to it. ``utc``: times never go back (local times do, once a year). ``clock`` waits for completed files that
     another process is still writing; without it they are read as they are. ``latest`` is what the last `load` returned, and ``undone`` the requested
-    times that it left out because restores name them.
+    times that it left out because restores name them. ``settled_files`` is for listings of the table's data: this object lives as long as a handle.
     """
 
     storage: Storage
@@ -158,6 +159,7 @@ class TimelineFolder:
     latest: Timeline | None = None
     undone: frozenset[str] = frozenset()
     _restores: dict[str, frozenset[str]] = field(default_factory=dict)
+    settled_files: SettledFiles = field(default_factory=SettledFiles)
 
     @property
     def history(self) -> History:

@@ -122,8 +122,10 @@ def begin_companion(
     inflight = Instant(transaction.requested_time, action, State.INFLIGHT)
     record = {"operationType": operation, "extraMetadata": {TOKEN_KEY: transaction.token}}
     body = encode_record("HoodieCommitMetadata", record, sync_marker=transaction.sync_marker)
-    for instant, content in ((replace(inflight, state=State.REQUESTED), b""), (inflight, body)):
-        if not creating(context.protections.inflight_once)(place.storage, place.folder.file(instant), content):
+    # The requested file is empty, so it is stored with the folder's names when the inflight file is.
+    requested = replace(inflight, state=State.REQUESTED)
+    for storage, instant, content in ((place.storage.without_fsync(), requested, b""), (place.storage, inflight, body)):
+        if not creating(context.protections.inflight_once)(storage, place.folder.file(instant), content):
             raise CommitAbortedError(
                 "Another writer uses the same requested time in the metadata table",
                 table=context.table,

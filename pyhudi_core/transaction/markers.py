@@ -114,11 +114,18 @@ def remove_at_companions(context: TableContext, requested_time: str, *, complete
 
 
 def files_of(context: TableContext, requested_time: str) -> list[str]:
-    """The data files of an instant: from its markers, else by the time in the names of all files."""
+    """The data files of an instant: from its markers, else by the time in the names of all files.
+
+    At a companion place both count, because not every file of a metadata table has a marker (`metadata_table.commits`).
+    """
     named = [path for path in announced(context.storage, requested_time) if _is_of(path, requested_time)]
-    if named:
+    if named and not context.place.prefix:
         return named
-    listed = (info.path for info in context.storage.list("") if not info.path.startswith(".hoodie/"))
+    return sorted({*named, *_named_by_time(context.storage, requested_time)})
+
+
+def _named_by_time(storage: Storage, requested_time: str) -> list[str]:
+    listed = (info.path for info in storage.list("") if not info.path.startswith(".hoodie/"))
     return [path for path in listed if _is_of(path, requested_time)]
 
 

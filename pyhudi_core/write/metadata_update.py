@@ -98,7 +98,8 @@ def slices_to_keep(context: TableContext, snapshot: Snapshot, schema: pa.Schema)
     if _place_of(context) is None or not keeps(context.config):
         return None
     # Its timeline is read after the data table's, so it has every commit that is known here, unless a writer ignored it.
-    slices = MetadataSlices.load(context.root, snapshot.timeline)
+    read = snapshot.metadata
+    slices = MetadataSlices.load(context.root, snapshot.timeline) if read is None else read.slices
     why = _why_outdated(slices, snapshot, schema) or why_undefined(context, schema)
     if why and not context.options.metadata.remove_unkept:
         raise _refusal(context, why)
@@ -322,7 +323,9 @@ class _MetadataUpdate:
         # The salt tells the files of two executions of one plan apart.
         salt = execution.salt_of(self.transaction.nonce)
         token = new_token(0, self.transaction.context.runtime.ids, of=salt)
-        writing = LogWriting(place.storage, self.transaction.requested_time, token)
+        # Only of a plan there may be two executions at one time, and one of them gives its files up.
+        planned = self.transaction.requested.action in execution.PLANNED
+        writing = LogWriting(place.storage, self.transaction.requested_time, token, announces=planned)
         for number, inside in file_groups.split(records, len(self.slices.pieces(partition))):
             yield writing.write(partition, number, _VERSION, inside)
 

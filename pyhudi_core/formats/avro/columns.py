@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -177,10 +177,11 @@ class RecordColumn:
 
     names: tuple[str, ...]
     columns: tuple[Column, ...]
+    type: pa.DataType = field(init=False, repr=False, compare=False)
 
-    @property
-    def type(self) -> pa.DataType:
-        return pa.struct([pa.field(n, c.type) for n, c in zip(self.names, self.columns, strict=True)])
+    def __post_init__(self) -> None:
+        fields = [pa.field(n, c.type) for n, c in zip(self.names, self.columns, strict=True)]
+        object.__setattr__(self, "type", pa.struct(fields))
 
     def read(self, cursor: Cursor) -> pa.Array:
         found = [column.read(cursor) for column in self.columns]
@@ -193,17 +194,16 @@ class UnionColumn:
 
     branches: tuple[Column, ...]
     names: tuple[str, ...]
+    type: pa.DataType = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        real = self._real
+        fields = [pa.field(self.names[n], self.branches[n].type) for n in real]
+        object.__setattr__(self, "type", fields[0].type if len(real) == 1 else pa.struct(fields))
 
     @property
     def _real(self) -> list[int]:
         return [n for n, branch in enumerate(self.branches) if not isinstance(branch, NullColumn)]
-
-    @property
-    def type(self) -> pa.DataType:
-        real = self._real
-        if len(real) == 1:
-            return self.branches[real[0]].type
-        return pa.struct([pa.field(self.names[n], self.branches[n].type) for n in real])
 
     def read(self, cursor: Cursor) -> pa.Array:
         chosen = cursor.longs()
@@ -231,10 +231,11 @@ class ArrayColumn:
 
     items: Column
     is_map: bool = False
+    type: pa.DataType = field(init=False, repr=False, compare=False)
 
-    @property
-    def type(self) -> pa.DataType:
-        return pa.map_(pa.string(), self.items.type) if self.is_map else pa.list_(self.items.type)
+    def __post_init__(self) -> None:
+        items = self.items.type
+        object.__setattr__(self, "type", pa.map_(pa.string(), items) if self.is_map else pa.list_(items))
 
     def read(self, cursor: Cursor) -> pa.Array:
         rounds: list[tuple[Ints, list[pa.Array]]] = []

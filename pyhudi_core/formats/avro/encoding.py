@@ -105,13 +105,15 @@ class Varints:
         self._coded = ((values << 1) ^ (values >> 63)).view(np.uint64)
         self.sizes = np.ones(len(values), np.int64)
         most = int(self._coded.max(initial=0))
-        for power in range(7, 64, 7):
-            if most >> power == 0:
-                break
+        self._longest = max(1, -(-most.bit_length() // 7))
+        for power in range(7, 7 * self._longest, 7):
             self.sizes += self._coded >= np.uint64(1 << power)
 
     def write(self, out: Bytes, at: Ints) -> None:
-        for number in range(int(self.sizes.max(initial=0))):
+        if self._longest == 1:
+            out[at] = self._coded
+            return
+        for number in range(self._longest):
             which = np.flatnonzero(self.sizes > number) if number else slice(None)
             sizes = self.sizes[which]
             low = ((self._coded[which] >> np.uint64(7 * number)) & np.uint64(0x7F)).astype(np.uint8)
@@ -162,7 +164,7 @@ class Sequence:
 class Chosen:
     """Unions: the number of the branch, then the value of that branch. ``branches`` has (where, values) by number."""
 
-    def __init__(self, numbers: Ints, branches: tuple[tuple[Ints, Piece], ...]) -> None:
+    def __init__(self, numbers: Ints, branches: tuple[tuple[Ints | slice, Piece], ...]) -> None:
         self._numbers, self._branches = Varints(numbers), branches
         self.sizes = self._numbers.sizes.copy()
         for where, piece in branches:
@@ -200,9 +202,22 @@ def _record(root: columns.RecordColumn, rows: pa.RecordBatch | pa.Table) -> Sequ
     given = set(rows.schema.names)
     parts = []
     for name, column in zip(root.names, root.columns, strict=True):
-        values = _one(rows.column(name)) if name in given else pa.nulls(rows.num_rows, column.type)
-        parts.append(_piece(column, _converted(values, column.type, name), name))
+        if name in given:
+            parts.append(_piece(column, _converted(_one(rows.column(name)), column.type, name), name))
+        else:
+            parts.append(_nulls(column, rows.num_rows, name))
     return Sequence.of(tuple(parts), rows.num_rows)
+
+
+def _nulls(column: columns.Column, count: int, name: str) -> Piece:
+    """Encode so many nulls."""
+    branches = column.branches if isinstance(column, columns.UnionColumn) else (column,)
+    empty = [number for number, branch in enumerate(branches) if isinstance(branch, columns.NullColumn)]
+    if not empty:
+        raise _cannot(name, "null, which its Avro schema does not allow")
+    if len(branches) == 1:
+        return Nothing(np.zeros(count, np.int64))
+    return Chosen(np.full(count, empty[0], np.int64), ())
 
 
 def _piece(column: columns.Column, values: pa.Array, name: str) -> Piece:
@@ -284,6 +299,9 @@ def _union(column: columns.UnionColumn, values: pa.Array, name: str) -> Chosen:
     numbers = np.full(len(values), empty[0] if empty else -1, np.int64)
     if empty and values.null_count == len(values):
         return Chosen(numbers, ())
+    if len(real) == 1 and not values.null_count:
+        numbers[:] = real[0]
+        return Chosen(numbers, ((slice(None), _piece(column.branches[real[0]], values, name)),))
     parts = [values] if len(real) == 1 else values.flatten()
     taken = np.zeros(len(values), np.int64)
     branches = []

@@ -44,10 +44,19 @@ class MetadataArchival(Archival):
         """
         if not self.exists:
             return
-        if self.context.options.archival.automatic and _has_late_build(self.context.folder.latest or Timeline()):
+        timeline = self.context.folder.latest or Timeline()
+        if self.context.options.archival.automatic and _has_late_build(timeline):
             archive(self.context, rules_of(self.context, triggered=False))
-        else:
+        elif self._has_enough(timeline):
             super().after_commit(engine)
+
+    def _has_enough(self, timeline: Timeline) -> bool:
+        """Whether a commit should look what can go: as many commits as a data table lets gather are older than the data table's timeline."""
+        data = next(place for place in self.context.companions if not place.prefix).folder
+        first = min((i.requested_time for i in data.latest or data.load()), default="")
+        rules = rules_of(self.context, triggered=True)
+        older = sum(1 for i in timeline.commits if i.requested_time < first)
+        return older >= max(1, (rules.keep_max or 0) - rules.keep_min)
 
     def _run(self, how: Execution, retries: Retries) -> ArchivalResult:
         """As for a data table: down to one commit more than ``hoodie.keep.min.commits``."""

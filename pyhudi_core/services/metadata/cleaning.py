@@ -2,7 +2,8 @@
 
 This is the cleaning service at the place of the metadata table. Readers ask only for its newest state, so older slices are kept for readers that have
 begun to read them. How many is what Hudi 1.0 keeps: the data table's policy and a fifth more, and 20 commits at least. As there, a commit cleans only
-if the last compaction is a few commits old. A compaction makes slices removable, so there is one clean after each.
+if the last compaction is some commits old. A compaction makes slices removable, so there is one clean after each, shortly before the next: to plan it
+costs much more than a small commit, and then most can go.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pyhudi_core.timeline.active import Timeline
 
 _LEAST_COMMITS = 20
 _MORE = 1.2
-_AFTER_COMPACTION = 3
+_BEFORE_COMPACTION = 2
 
 
 class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResult], Cleaning):
@@ -52,7 +53,7 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
         compactions = [i.requested_time for i in timeline.commits if i.action is Action.COMMIT]
         if not compactions or max(compactions) < max(cleans, default=""):
             return "the metadata table was not compacted since its last clean"
-        wanted = min(_AFTER_COMPACTION, self.context.options.metadata.compact_after - 2)
+        wanted = self.context.options.metadata.compact_after - _BEFORE_COMPACTION
         since = unseen + sum(1 for i in timeline.completed if i.requested_time > max(compactions))
         return "" if since >= wanted else f"{since} of {wanted} instants since the last compaction"
 

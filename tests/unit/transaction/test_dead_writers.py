@@ -63,6 +63,25 @@ def test_a_writer_that_lives_is_never_rolled_back(location: str) -> None:
     assert rows(table, "id") == [(1,), (2,), (3,), (4,)]
 
 
+def test_log_files_of_the_metadata_table_go_with_a_dead_write_although_they_have_no_markers(location: str) -> None:
+    table = make(location, options={"hoodie.metadata.enable": "true"})
+    table.upsert(orders((1, "a", 1.0)))
+    dead = table.begin("upsert")
+    dead.write(orders((1, "a", 2.0)))
+    time = str(dead.instant)
+    of_metadata = Path(location, ".hoodie/metadata")
+    assert {path.parent.name for path in of_metadata.rglob(f"*{time}*.log*")} == {
+        "column_stats",
+        "files",
+        "partition_stats",
+    }
+    assert not list(of_metadata.rglob("*.marker.*"))
+    os.utime(Path(location, ".hoodie/.heartbeat", time), (1, 1))
+    reopen(table).upsert(orders((2, "b", 2.0)))
+    assert not list(of_metadata.rglob(f"*{time}*"))
+    assert rows(table, "id", "price") == [(1, 1.0), (2, 2.0)]
+
+
 def test_a_writer_whose_heartbeat_is_old_is_rolled_back_and_cannot_commit_any_more(location: str) -> None:
     table = make(location)
     with table.begin("upsert") as slow:

@@ -126,6 +126,7 @@ def test_a_commit_does_not_ask_the_archived_timeline_of_the_metadata_table(
     for number in range(12):
         table.upsert(orders((1, "a", float(number))))
     assert list(Path(location, ".hoodie/metadata/.hoodie/timeline/history").rglob("*.parquet"))
+    table = reopen(table, hoodie__archive__automatic="false")  # an archival reads what it archives
     asked: list[str] = []
     real = LocalStorage.open_input
 

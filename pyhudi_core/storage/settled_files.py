@@ -1,0 +1,63 @@
+"""What is known of files that no process writes any more.
+
+Without cleaning, a folder keeps every version of every file, and each commit lists the folders that it touches. Such a file never changes: its facts
+are asked for once, and from then on the name says that it is still there. So an old version costs a commit one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from pyhudi_core.model.file_names import join
+from pyhudi_core.storage.base import ObjectInfo, Storage
+
+_MOST_NEW = 64
+"""If more names of a folder are new, asking for each of them costs more than listing the folder with the facts of all files."""
+_MOST_KEPT = 200_000
+"""So many files are remembered, of all folders together; about 100 MB."""
+IsSettled = Callable[[str], bool]
+"""Whether no process writes the file with this name any more."""
+
+
+@dataclass(slots=True)
+class SettledFiles:
+    """The files of the folders that one handle has listed: by folder, and by name."""
+
+    _folders: dict[str, dict[str, ObjectInfo]] = field(default_factory=dict)
+    _count: int = 0
+
+    def listed(self, storage: Storage, folder: str, is_settled: IsSettled) -> tuple[ObjectInfo, ...]:
+        """The objects of a folder, sorted by path, as `Storage.list_folder` returns them."""
+        cheap_names = storage.capabilities.cheap_names
+        known = self._folders.get(folder) if cheap_names else None
+        names = () if known is None else storage.list_names(folder)[0]
+        new = [] if known is None else [name for name in names if name not in known]
+        if known is None or len(new) > _MOST_NEW:
+            found = storage.list_folder(folder).objects
+            if cheap_names:
+                self._keep(folder, {}, found, is_settled)
+            return found
+        asked = [info for info in (storage.head(join(folder, name)) for name in new) if info is not None]
+        if len(known) + len(new) > len(names):
+            known = {name: known[name] for name in names if name in known}
+        self._keep(folder, known, asked, is_settled)
+        fresh = {_name(info): info for info in asked}
+        there = (known.get(name) or fresh.get(name) for name in names)
+        return tuple([info for info in there if info is not None])
+
+    def _keep(
+        self, folder: str, known: dict[str, ObjectInfo], new: Iterable[ObjectInfo], is_settled: IsSettled
+    ) -> None:
+        before = len(self._folders.get(folder, ()))
+        named = ((_name(info), info) for info in new)
+        known.update((name, info) for name, info in named if is_settled(name))
+        if self._count - before + len(known) > _MOST_KEPT:
+            self._folders.clear()
+            self._count = before = 0
+        self._folders[folder] = known
+        self._count += len(known) - before
+
+
+def _name(info: ObjectInfo) -> str:
+    return info.path.rpartition("/")[2]
