@@ -8,13 +8,15 @@ from pathlib import Path
 import dagster as dg
 import pyarrow as pa
 import pytest
-from support.dagster_services import do, filled, orders_asset
+from support.dagster_services import definitions, do, filled, orders_asset
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import (
     HudiPartitions,
+    build_hudi_checks,
     build_hudi_reconcile,
+    build_hudi_timeline_sensor,
     hudi_asset,
     hudi_external_asset,
     hudi_read_optimized_asset,
@@ -166,11 +168,23 @@ def test_the_job_shows_what_it_found(lake, instance):
     defs = dg.Definitions.merge(
         dg.Definitions(assets=[WEB], resources={"lake": lake}), build_hudi_reconcile(lake, [WEB])
     )
-    config = {"ops": {"hudi__reconcile": {"config": {"dry_run": True}}}}
+    config = {"ops": {"hudi__reconcile__tables": {"config": {"dry_run": True}}}}
     told = do(defs, instance, "hudi__reconcile", run_config=config)
-    (record,) = told["hudi__reconcile"]["hudi/reconciled"].records
+    (record,) = told["hudi__reconcile__tables"]["hudi/reconciled"].records
     assert record.data["table"] == "web/events"
     assert record.data["reported"] == "0"
     assert materialized(instance, "web/events") == []
     do(defs, instance, "hudi__reconcile")
     assert len(materialized(instance, "web/events")) == 1
+
+
+def test_a_code_location_with_all_builders_loads(lake):
+    """Dagster compares the names of all jobs, ops, sensors and schedules only when a code location loads."""
+    asset = orders_asset()
+    location = dg.Definitions.merge(
+        definitions(lake, asset),
+        build_hudi_timeline_sensor(lake, [asset]),
+        build_hudi_checks([asset], ["no_stuck_instants"], cron="0 * * * *"),
+        build_hudi_reconcile(lake, [asset]),
+    )
+    dg.Definitions.validate_loadable(location)

@@ -69,7 +69,7 @@ class DagsterDev:
         """Inside this context it runs, and answers."""
         self.start()
         try:
-            until(lambda: self._is_ready(assets), what="the server")
+            until(lambda: self._is_ready(assets), 2 * LIMIT, "the server")
             yield self
         finally:
             self.stop()
