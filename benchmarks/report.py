@@ -119,7 +119,21 @@ def _goals_of_reading(kept: dict[str, Result]) -> list[Goal]:
         found.append(
             Goal(f"Planning a scan over {files:,} files of the metadata table", figure, 1, "planning", unit=" s")
         )
-    return found + _goals_of_many_groups(kept)
+    return found + _goals_of_many_groups(kept) + _goals_of_services(kept)
+
+
+def _goals_of_services(kept: dict[str, Result]) -> list[Goal]:
+    if "services" not in kept:
+        return []
+    rows, share = kept["services"]["size"], kept["services"]["share_in_logs"]
+    words = {
+        "compaction": f"Compaction of {rows:,} rows with {share:.0%} of them in logs: times a merge and rewrite by pyarrow alone",
+        "clustering": f"Clustering of {rows:,} rows, sorted: times a sort and write by pyarrow alone",
+    }
+    return [
+        Goal(words[name], ratio(seconds["pyhudi"], seconds["pyarrow alone"]), 1.5, "services")
+        for name, seconds in kept["services"]["seconds"].items()
+    ]
 
 
 def _goals_of_many_groups(kept: dict[str, Result]) -> list[Goal]:

@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks import contestants, local_peers, many_groups, merge_on_read, report, sections, spark_loads
+from benchmarks import contestants, local_peers, many_groups, merge_on_read, report, sections, services, spark_loads
 from benchmarks.machine import commit
 from benchmarks.planning import planning
 from benchmarks.sections import Scale
@@ -40,6 +40,7 @@ SECTIONS = [
     "merge_on_read",
     "planning",
     "many_groups",
+    "services",
     "memory",
 ]
 WRITES = {"load", "upsert", "delete"}
@@ -104,6 +105,8 @@ def _plan(chosen: list[str], quick: bool, sizes: list[str]) -> list[Measure]:
     if "many_groups" in chosen:
         groups = (10, 100) if quick else many_groups.SIZES
         plan.append(lambda: {"many_groups": many_groups.many_groups(groups, 3 if quick else 30, _say)})
+    if "services" in chosen:
+        plan.append(lambda: {"services": services.services(small.size, 1 if quick else 5, _say)})
     if "memory" in chosen:
         few = 1 if quick else 3
         plan.append(lambda: {"memory": sections.memory(_with_rounds(small, few), _with_rounds(large, few), _say)})

@@ -46,6 +46,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "benchmarks/results/delete-*": WRITE,
     "benchmarks/results/memory": (*WRITE, *READ),
     "benchmarks/results/many_groups": (*WRITE, *READ),
+    "benchmarks/results/services": (*WRITE, *READ, f"{CORE}/services"),
     "benchmarks/results/*": READ,
     "docs/reliability/mutants": (*ALL, "tests"),
     "docs/reliability/*": COMMIT,

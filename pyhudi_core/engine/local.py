@@ -77,7 +77,7 @@ class LocalDataset:
             if many is not None:
                 return list(many)
             table = self._table(parts)
-            table = table.take(_order(table, (by, *sort_by)))
+            table = table.take(row_order(table, (by, *sort_by)))
             return _cut(table, np.searchsorted(table.column(by).to_numpy(), np.arange(tasks + 1)))
 
         return LocalDataset(self.executor, self.schema, exchange)
@@ -85,7 +85,7 @@ class LocalDataset:
     def shuffle_by_range(self, tasks: int, *by: str) -> Dataset:
         def exchange() -> list[Part]:
             table = self._all()
-            table = table.take(_order(table, by))
+            table = table.take(row_order(table, by))
             starts = _starts_of_runs(table.select(list(by)))
             wanted = np.linspace(0, len(table), tasks + 1).astype(int)[1:-1]
             places = np.searchsorted(starts, wanted)
@@ -125,7 +125,7 @@ class LocalDataset:
         return parts
 
 
-def _order(table: pa.Table, by: Sequence[str]) -> pa.Array:
+def row_order(table: pa.Table, by: Sequence[str]) -> pa.Array:
     """The places of the rows in sorted order, nulls first and NaN last."""
     columns: list[pa.ChunkedArray] = []
     for name in by:

@@ -68,7 +68,10 @@ CLUSTERING_OPTIONS = (
     Option("hoodie.clustering.plan.strategy.target.file.max.bytes", "clustering.target_size", int, 1024 * MEBIBYTE,
            "Target size of the base files that a clustering makes, in bytes.", minimum=1024),
     Option("hoodie.clustering.plan.strategy.max.bytes.per.group", "clustering.group_bytes", int, 2048 * MEBIBYTE,
-           "Maximum bytes of base files that are sorted together. In this process their rows must fit into memory.", minimum=1024),
+           "Maximum bytes of base files that are sorted together.", minimum=1024),
+    Option("pyhudi.clustering.memory.bytes", "clustering.memory", int, 512 * MEBIBYTE,
+           "Bytes of rows that a clustering in this process sorts in memory. Larger groups are sorted in runs, which are files in a temporary folder "
+           "of the table until the group is written.", minimum=1024, maximum=2048 * MEBIBYTE),
     Option("hoodie.clustering.plan.strategy.max.num.groups", "clustering.max_groups", int, 30,
            "Maximum number of clustering groups of one plan.", minimum=1),
     Option("hoodie.clustering.plan.strategy.single.group.clustering.enabled", "clustering.single_groups", bool, True,
@@ -112,6 +115,7 @@ class ClusteringOptions:
     small_limit: int
     target_size: int
     group_bytes: int
+    memory: int
     max_groups: int
     single_groups: bool
     sort_columns: str

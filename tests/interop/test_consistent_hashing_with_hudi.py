@@ -172,9 +172,13 @@ def test_buckets_that_we_have_split_and_merged_are_continued_by_hudi(
 @pytest.mark.row("I12", "N5", "Q3")
 @pytest.mark.timeout(900)
 def test_hudi_executes_our_plan_of_buckets_and_we_execute_hudis(judge: JudgeProcess, tmp_path: Path) -> None:
+    if judge.release != RELEASE:
+        pytest.skip("Hudi's plans of buckets are the same in all releases; one is enough")
     path = tmp_path / "table"
-    back_and_forth(judge, path, "id", "ours")
-    now = opened(path).scan(columns=SCHEMA.names).to_arrow()
+    made = hudi.create_table(
+        str(path), SCHEMA, "id", "day", ordering="ts", table_type="MERGE_ON_READ", options=OURS, name="both"
+    )
+    made.upsert(rows(0, 100, 1))
     ours = hudi.open_table(str(path), options=OURS | SPLITTING).clustering.schedule()
     assert ours is not None
     cluster(judge, path, "execute", **SPLITTING)
@@ -183,18 +187,15 @@ def test_hudi_executes_our_plan_of_buckets_and_we_execute_hudis(judge: JudgeProc
     assert found.is_completed
     [partition, *_] = opened(path).snapshot().view.partitions()
     assert len(ring(path, partition)) == 9
-    agreed(judge, path, now)
-    opened(path).upsert(rows(130, 160, 5))
-    expected = pa.concat_tables([now.filter(pa.compute.less(_number(now), 130)), rows(130, 160, 5)])
-    agreed(judge, path, expected)
+    opened(path).upsert(rows(80, 120, 2))
+    expected = pa.concat_tables([rows(0, 80, 1), rows(80, 120, 2)])
     cluster(judge, path, "schedule", **MERGING)
     [plan] = [i for i in opened(path).timeline.pending if i.action is Action.CLUSTERING]
     assert opened(path).clustering.execute(plan).new_file_groups
     assert len(ring(path, partition)) < 9
     agreed(judge, path, expected)
-    judge.write(path, rows(150, 170, 6), "upsert", **theirs("id"))
-    kept = expected.filter(pa.compute.less(_number(expected), 150))
-    agreed(judge, path, pa.concat_tables([kept, rows(150, 170, 6)]))
+    judge.write(path, rows(110, 130, 3), "upsert", **theirs("id"))
+    agreed(judge, path, pa.concat_tables([rows(0, 80, 1), rows(80, 110, 2), rows(110, 130, 3)]))
 
 
 def cluster(judge: JudgeProcess, path: Path, op: str, **options: str) -> None:

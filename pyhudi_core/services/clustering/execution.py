@@ -4,9 +4,9 @@ The process has registered as the plan's executor (``transaction/execution.py``)
 them; only the name of the file is new. The slices are read as readers see them, with their logs.
 
 1. For an order along a curve, tasks read a sample of the sort columns (``services/clustering/row_curve.py``).
-2. Tasks read the slices, and a shuffle brings the rows of each new file together, sorted. In this process that happens for about
-   hoodie.clustering.plan.strategy.max.bytes.per.group of base files at a time, whose rows must fit into memory; on Spark for all groups at once.
-3. Each task writes its new files, one after the other.
+2. On Spark, tasks read the slices, and a shuffle brings the rows of each new file together, sorted. Each task writes its new files, one after the
+   other. In this process, that is so for groups that become several sorted files and certainly fit into pyhudi.clustering.memory.bytes.
+3. In this process, other groups are written one after the other in bounded memory (``services/clustering/streamed.py``).
 
 A clustering of buckets sends each row to the bucket that has its hash after the clustering, and publishes the new ranges of hashes with its commit
 (``services/clustering/rings.py``).
@@ -16,32 +16,34 @@ If a planned file group was changed meanwhile, nothing is committed (specificati
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.conflicts.concurrent import refuse_conflicts
 from pyhudi_core.conflicts.conflict import Touched
 from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
-from pyhudi_core.engine.grouping import dealt, runs, slotted, with_slots, without_slots
+from pyhudi_core.engine.grouping import dealt, runs, without_slots
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.base_file.range_table import range_schema
 from pyhudi_core.index.bucket import Hashing
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
-from pyhudi_core.merge.merged_slice import Merging, merged_batches
+from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.services.clustering.outputs import Ints, Piece, new_groups
+from pyhudi_core.services.clustering.outputs import new_groups
 from pyhudi_core.services.clustering.plan import LINEAR, ClusteringGroup, ClusteringWork, RowOrder
 from pyhudi_core.services.clustering.planning import refuse_unsortable
+from pyhudi_core.services.clustering.reading import PLACE, Reading, SampleTask
 from pyhudi_core.services.clustering.rings import Rings, attachments, rings_after
-from pyhudi_core.services.clustering.row_curve import ColumnBounds, bounds_of, places, sample
+from pyhudi_core.services.clustering.row_curve import ColumnBounds, bounds_of
+from pyhudi_core.services.clustering.streamed import Unit, UnitTask
 from pyhudi_core.services.plan_run import RewriteRun, shared_out
+from pyhudi_core.transaction import layout
 from pyhudi_core.write import metadata_update
 from pyhudi_core.write.attempt import Attempt, extra_of
 from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime, runtime_opener
@@ -49,8 +51,8 @@ from pyhudi_core.write.handles.new_file import NewFile
 from pyhudi_core.write.indexing import known_hashing
 from pyhudi_core.write.tasks import KEY_CHANGES, WRITTEN, Written, files_batch
 
-_PLACE = "_pyhudi_place"
-"""Column (int64) of the place of a row on the curve."""
+_INFLATED = 8
+"""Bytes of rows in memory for a byte of their files: groups that may need more than the bound are sorted in runs."""
 
 
 @dataclass(slots=True)
@@ -71,7 +73,10 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         self._prepare_buckets()
         groups = self._sized()
         settings = replace(self._settings(), target=self.transaction.context.options.clustering.target_size)
-        parts = [self._written(wave, settings) for wave in self._waves(groups)]
+        streamed = [group for group in groups if self._is_streamed(group)]
+        parts = [self._written(wave, settings) for wave in self._waves([g for g in groups if g not in streamed])]
+        is_curve = bool(self.work.order.columns) and self.work.order.layout != LINEAR
+        parts += [self._streamed(part, settings) for part in ([[g] for g in streamed] if is_curve else [streamed])]
         stats = sorted((stat for part in parts for stat in part.stats), key=lambda stat: stat.path)
         ranges = [part.ranges for part in parts] or [range_schema(settings.schema).empty_table()]
         return Written(tuple(stats), pa.concat_tables(ranges), moves_all=True)
@@ -133,7 +138,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
 
     def _waves(self, groups: list[ClusteringGroup]) -> Iterator[list[ClusteringGroup]]:
         """Groups that are shuffled together. Groups of several new files are shuffled alone if they are sorted: the rows say where a file ends."""
-        bound = self.transaction.context.options.clustering.group_bytes if self.how.engine.in_process else None
+        bound = self._memory // _INFLATED if self.how.engine.in_process else None
         wave: list[ClusteringGroup] = []
         for group in sorted(groups, key=lambda group: (group.partition, group.slices[0].file_id)):
             if _is_cut_by_rows(group, self.work.order):
@@ -154,11 +159,11 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         new = new_groups(wave, self.hashing, self.rings, alone=alone)
         tasks = max(1, min(len(new.files), engine.cores))
         merging = Merging(self.snapshot.config, self.snapshot.evolution)
-        reading = _Reading(open_runtime, settings, merging, order, tasks)
+        reading = Reading(open_runtime, settings, merging, order, tasks)
         shares = shared_out(new.pieces, lambda piece: piece.size, engine.cores)
         bounds = self._bounds(reading, [piece.slice for piece in new.pieces])
         rows = engine.run(replace(reading, bounds=bounds), reading.output, shares)
-        by = (_PLACE,) if order.layout != LINEAR else order.columns
+        by = _sort_columns(order)
         ids = context.runtime.ids
         if alone:
             rows = rows.persist()
@@ -175,78 +180,71 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
             written.release()
             rows.release()
 
-    def _bounds(self, reading: _Reading, pieces: list[FileSlice]) -> tuple[ColumnBounds, ...]:
+    @property
+    def _memory(self) -> int:
+        return self.transaction.context.options.clustering.memory
+
+    def _is_streamed(self, group: ClusteringGroup) -> bool:
+        """Whether a group is written in bounded memory, on one core. On Spark the shuffle bounds it.
+
+        Sorted files of one group that certainly fits are sorted together, and then written on all cores.
+        """
+        fits = _is_cut_by_rows(group, self.work.order) and group.size * _INFLATED <= self._memory
+        return self.how.engine.in_process and not fits
+
+    def _streamed(self, groups: list[ClusteringGroup], settings: HandleSettings) -> Written:
+        """Write the new files of groups in this process, in bounded memory."""
+        transaction, engine, order = self.transaction, self.how.engine, self.work.order
+        context = transaction.context
+        open_runtime = runtime_opener(engine, context.storage, context.runtime)
+        units = [unit for number, group in enumerate(groups) for unit in self._units(group, str(number))]
+        shares = shared_out(units, lambda unit: unit.size, engine.cores)
+        reading = Reading(open_runtime, settings, Merging(self.snapshot.config, self.snapshot.evolution), order)
+        reading = replace(reading, bounds=self._bounds(reading, [piece for group in groups for piece in group.slices]))
+        scratch = f"{layout.markers(transaction.requested_time)}/sort-{transaction.nonce}"
+        task = UnitTask(reading, _sort_columns(order), scratch, self._memory // (2 * len(shares)))
+        written = engine.run(task, WRITTEN, shares)
+        try:
+            return Written.collect(written, settings.schema, key_changes=False)
+        finally:
+            written.release()
+
+    def _units(self, group: ClusteringGroup, name: str) -> list[Unit]:
+        """What is read together: all of a group, or the slices of one new file."""
+        ids = self.transaction.context.runtime.ids
+        alone = _is_cut_by_rows(group, self.work.order)
+        new = new_groups([group], self.hashing, self.rings, alone=alone)
+        if alone:
+            files = {number: (group.partition, f"{ids.uuid()}-0") for number in range(group.outputs)}
+            return [Unit(name, files, new.pieces, cut=True)]
+        files = {number: (path, file_id or f"{ids.uuid()}-0") for number, (path, file_id) in enumerate(new.files)}
+        if group.children:
+            return [Unit(name, files, new.pieces)]
+        return [
+            Unit(f"{name}-{number}", {number: files[number]}, tuple(p for p in new.pieces if p.number == number))
+            for number in files
+        ]
+
+    def _bounds(self, reading: Reading, pieces: list[FileSlice]) -> tuple[ColumnBounds, ...]:
         """The parts of the sort columns, for an order along a curve."""
         columns, engine = self.work.order.columns, self.how.engine
         if not columns or self.work.order.layout == LINEAR:
             return ()
         shares = shared_out(pieces, lambda piece: piece.size, engine.cores)
-        sampled = engine.run(_SampleTask(reading), reading.sampled, shares)
+        sampled = engine.run(SampleTask(reading), reading.sampled, shares)
         try:
             return bounds_of(sampled.collect(), columns)
         finally:
             sampled.release()
 
 
+def _sort_columns(order: RowOrder) -> tuple[str, ...]:
+    return (PLACE,) if order.columns and order.layout != LINEAR else order.columns
+
+
 def _is_cut_by_rows(group: ClusteringGroup, order: RowOrder) -> bool:
     """Whether the sorted rows say where the files of a group end."""
     return group.outputs > 1 and bool(order.columns) and not group.children
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """Task function: reads slices (`Piece`), and says for each row to which new file it goes, and where it is on the curve."""
-
-    open_runtime: OpenRuntime
-    settings: HandleSettings
-    merging: Merging
-    order: RowOrder
-    tasks: int = 1
-    bounds: tuple[ColumnBounds, ...] = ()
-
-    @property
-    def output(self) -> pa.Schema:
-        schema = slotted(self.settings.schema)
-        return schema if self.order.layout == LINEAR else schema.append(pa.field(_PLACE, pa.int64()))
-
-    @property
-    def sampled(self) -> pa.Schema:
-        """What `_SampleTask` yields."""
-        return pa.schema([*(self.settings.schema.field(name) for name in self.order.columns), ("weight", pa.int64())])
-
-    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        storage, schema = self.open_runtime().storage, self.settings.schema
-        pieces: Sequence[Piece] = task.payload
-        for piece in pieces:
-            for batch in merged_batches(storage, piece.slice, self.merging, schema, schema):
-                rows = batch.select(schema.names).cast(schema)
-                yield self._placed(rows, piece)
-
-    def _placed(self, rows: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
-        numbers: Ints = np.full(len(rows), piece.number, np.int64)
-        if piece.by_hash is not None:
-            numbers = piece.by_hash.of_keys(rows.column(RECORD_KEY), piece.slice.path)
-        found = with_slots(rows, numbers % self.tasks, numbers)
-        if self.order.layout == LINEAR:
-            return found
-        at = places(rows, self.order.columns, self.bounds, self.order.layout)
-        return pa.RecordBatch.from_arrays([*found.columns, at], schema=self.output)
-
-
-@dataclass(frozen=True, slots=True)
-class _SampleTask:
-    """Task function: a sample of the sort columns of each slice."""
-
-    reading: _Reading
-
-    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reading = self.reading
-        storage, schema, columns = reading.open_runtime().storage, reading.settings.schema, list(reading.order.columns)
-        wanted = pa.schema([schema.field(name) for name in columns])
-        for piece in task.payload:
-            found = merged_batches(storage, piece, reading.merging, wanted, schema)
-            rows = pa.Table.from_batches([batch.select(columns).cast(wanted) for batch in found], wanted)
-            yield from sample(rows, columns).cast(reading.sampled).to_batches()
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,24 +149,27 @@ def test_a_clustering_changes_no_row_and_is_a_replacecommit(location: str, table
 
 
 @pytest.mark.row("N5")
+@pytest.mark.parametrize("memory", [1 << 29, 1_024], ids=["in memory", "in runs"])
 @pytest.mark.parametrize("target", [1 << 30, 5_000])
-def test_rows_are_sorted_by_the_columns_within_and_across_files(location: str, target: int) -> None:
+def test_rows_are_sorted_by_the_columns_within_and_across_files(location: str, target: int, memory: int) -> None:
     table = filled(location)
     table.upsert(orders((0, "a", None, 2)))
     before = all_rows(table)
-    sorting = opened(table, **SORTED, **{"hoodie.clustering.plan.strategy.target.file.max.bytes": target})
+    limits = {"hoodie.clustering.plan.strategy.target.file.max.bytes": target, "pyhudi.clustering.memory.bytes": memory}
+    sorting = opened(table, **SORTED, **limits)
     assert sorting.clustering.run()
     files = sorted(values(table, "day=a", "price"), key=lambda found: found[-1])
     assert [value for found in files for value in found] == [None, *(float(price) for price in range(43, 50))]
     assert len(files) == (1 if target > 5_000 else 2)
     assert all_rows(table) == before
+    assert not [path for path in contents(table.location) if path.endswith(".arrow")]
     assert not sorting.clustering.plan(), "all files are in the wanted order"
     assert opened(table, **{**SORTED, SORT_KEY: "id"}).clustering.plan(), "another order"
 
 
 @pytest.mark.row("N5")
-@pytest.mark.parametrize("layout", ["ZORDER", "HILBERT"])
-def test_a_curve_keeps_close_rows_together_in_all_columns(location: str, layout: str) -> None:
+@pytest.mark.parametrize(("layout", "memory"), [("ZORDER", 1 << 29), ("HILBERT", 1_024)])
+def test_a_curve_keeps_close_rows_together_in_all_columns(location: str, layout: str, memory: int) -> None:
     table = opened(make(location))
     points = [(x * 16 + y, x, y) for x in range(16) for y in range(16)]
     batch = orders(*((i, "a", float(y), x) for i, x, y in points))
@@ -177,6 +180,7 @@ def test_a_curve_keeps_close_rows_together_in_all_columns(location: str, layout:
         "hoodie.clustering.plan.strategy.sort.columns": "ts,price",
         "hoodie.layout.optimize.strategy": layout,
         "hoodie.clustering.plan.strategy.target.file.max.bytes": 4_000,
+        "pyhudi.clustering.memory.bytes": memory,
     }
     before = all_rows(table)
     done = opened(table, **curve).clustering.run()

@@ -1,0 +1,97 @@
+"""What a clustering in this process costs in memory, as the system counts it (PSS): a bound of the options, however large the group is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pyhudi_core as hudi
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.row("N5"),
+    pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="PSS is counted by Linux alone"),
+]
+
+ROWS, FILES = 100_000, 8
+MEMORY, FIXED = 12 << 20, 64 << 20
+"""Bytes to sort in; and for what does not depend on it, such as the writer of a file and its bloom filter."""
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string()), ("value", pa.float64())])
+CHILD = """
+import json, sys, threading
+import pyarrow as pa
+import pyhudi_core as hudi
+
+pa.set_memory_pool(pa.system_memory_pool())
+options = json.loads(sys.argv[1])
+
+def pss():
+    with open("/proc/self/smaps_rollup") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
+
+def cluster(location):
+    return hudi.open_table(location, storage_options={"fsync": "false"}, options=options).clustering.run()
+
+cluster(sys.argv[2])  # a small table: what is loaded and allocated once is no part of it
+before, peak, done = pss(), 0, threading.Event()
+
+def watch():
+    global peak
+    while not done.wait(0.005):
+        peak = max(peak, pss())
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+rows = cluster(sys.argv[3]).rows
+done.set()
+watcher.join()
+print(json.dumps({"rows": rows, "grown": max(peak, pss()) - before}))
+"""
+
+
+def made(location: str, rows: int) -> int:
+    """A table of some files in the order of their keys; returns the bytes of its rows with their meta columns."""
+    options = {"hoodie.parquet.small.file.limit": 0, "pyhudi.parquet.row.group.rows": 20_000}
+    table = hudi.create_table(location, SCHEMA, "id", storage_options={"fsync": "false"}, options=options)
+    rng = np.random.default_rng(7)
+    for number in range(FILES):
+        ids = np.arange(number * rows, (number + 1) * rows)
+        texts = pa.array(rng.integers(0, 1 << 62, rows).astype("S40").astype(str))
+        batch = pa.table([pa.array(ids), texts, pa.array(rng.random(rows))], schema=SCHEMA)
+        table.bulk_insert(batch)
+    files = [piece.path for piece in table.snapshot().view.all_slices()]
+    return sum(pq.read_table(Path(location, path)).nbytes for path in files)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("by", ["value", ""], ids=["sorted", "as it is"])
+def test_a_group_of_ten_times_the_memory_is_clustered_within_it(tmp_path: Path, by: str) -> None:
+    small, large = str(tmp_path / "small"), str(tmp_path / "large")
+    made(small, 50)
+    size = made(large, ROWS)
+    options = {
+        "pyhudi.clustering.memory.bytes": MEMORY,
+        "hoodie.clustering.plan.strategy.sort.columns": by,
+        "pyhudi.parquet.row.group.rows": 20_000,
+    }
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}
+    command = [sys.executable, "-c", CHILD, json.dumps(options), small, large]
+    answer = json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
+    print(f"{size / 1e6:.0f} MB of rows, {MEMORY / 1e6:.0f} MB to sort in: grown by {answer['grown'] / 1e6:.0f} MB")
+    assert answer["rows"] == ROWS * FILES
+    assert size > 10 * MEMORY
+    assert answer["grown"] < 4 * MEMORY + FIXED
+    if by:
+        files = [piece.path for piece in hudi.open_table(large).snapshot().view.all_slices()]
+        found = pa.concat_tables(pq.read_table(Path(large, path), columns=["value"]) for path in files)
+        values = found["value"].to_numpy()
+        assert len(files) == 1
+        assert (np.diff(values) >= 0).all()
