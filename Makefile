@@ -24,7 +24,7 @@ HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help install java check format test demo interop bench smoke35 wheel fuzz explore machine reliability mutants soak locks nightly docs screenshots clean
+.PHONY: help install java check format test demo interop bench smoke35 site wheel fuzz explore machine reliability mutants soak locks nightly docs screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -71,6 +71,9 @@ bench: $(INSTALLED) java ## Measure, and write docs/benchmarks.md
 smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in a separate environment (SLOW=1: those of the nightly suite, too)
 	$(PYTHON3) scripts/pyspark35.py $(SPARK35)
 	$(SPARK35)/bin/python -m pytest tests/spark -q $(if $(filter 1,$(SLOW)),,-m 'not slow')
+
+site: $(INSTALLED) ## The documentation as a site in .cache/site; a broken link is an error
+	$(BIN)/mkdocs build --strict --quiet
 
 wheel: $(INSTALLED) ## Build the wheel, and use it in an empty environment
 	$(BIN)/python scripts/try_wheel.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.storage.paths import Place
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.home import TableHome
@@ -43,7 +45,7 @@ _TYPES = {
 
 
 def create_table(
-    location: str,
+    location: Place,
     schema: Any,
     record_key: str | Sequence[str] = (),
     partition_by: str | Sequence[str] = (),
@@ -57,7 +59,7 @@ def create_table(
     """Create an empty table.
 
     Args:
-        location: a folder (``/lake/orders``, ``s3://bucket/orders``, ``memory://name``).
+        location: a folder (``/lake/orders``, a ``pathlib.Path``, ``s3://bucket/orders``, ``memory://name``).
         schema: a pyarrow schema, or a Spark ``StructType``.
         record_key: the column or columns that identify a row. Without them each inserted row gets a generated key, and no row is updated.
         partition_by: partition columns, outermost first.
@@ -144,7 +146,7 @@ def checked_config(
 
 
 def open_table(
-    location: str,
+    location: Place,
     storage_options: Mapping[str, str] | None = None,
     options: Mapping[str, object] | None = None,
     runtime: Runtime | None = None,
@@ -164,7 +166,7 @@ def open_table(
 
 
 def check_table(
-    location: str,
+    location: Place,
     storage_options: Mapping[str, str] | None = None,
     keys: bool = True,
     limits: Limits | None = None,
@@ -178,7 +180,7 @@ def check_table(
     return doctor.check(home, doctor.CheckOptions.of(keys, limits, progress))
 
 
-def record_incident(location: str, storage_options: Mapping[str, str] | None = None) -> Incident:
+def record_incident(location: Place, storage_options: Mapping[str, str] | None = None) -> Incident:
     """`HudiTable.record_incident` for a table that may be too damaged to open."""
     return doctor.record(TableHome(open_storage(location, storage_options or {}), system_runtime(), {}))
 
@@ -215,8 +217,17 @@ def _refuse_absent(schema: pa.Schema, arguments: Mapping[str, tuple[str, ...]]) 
         if absent:
             raise InvalidOptionError(
                 f"{argument} names columns that do not exist: {', '.join(map(repr, absent))}",
-                hint=f"The schema has: {', '.join(schema.names)}.",
+                hint=_rather(argument, absent, schema.names) or f"The schema has: {', '.join(schema.names)}.",
             )
+
+
+def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str | None:
+    """What was meant by ``"id,day"``, which Hudi's options take, or by a misspelt name."""
+    parts = [part.strip() for part in absent[0].split(",")]
+    if len(parts) > 1 and set(parts) <= {*names}:
+        return f"Give a list: {argument}={parts!r}."
+    near = difflib.get_close_matches(absent[0], names, n=1)
+    return f"Did you mean {near[0]!r}? The schema has: {', '.join(names)}." if near else None
 
 
 def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 from typing import Any
 
 import click
@@ -12,6 +13,15 @@ INTERRUPTED = 130
 
 _COMMANDS = {
     "bootstrap": ("bootstrap", "Copy the rows of Parquet files into a new table, or continue a run that died."),
+    "commit": ("look", "Show a commit: its counts, files and extra metadata."),
+    "completion": ("make", "Print the completion of this command for a shell."),
+    "count": ("look", "Count the rows."),
+    "head": ("look", "Show some rows."),
+    "history": ("look", "Show the commits, archived ones included."),
+    "import": ("make", "Write the rows of Parquet or CSV files into a table."),
+    "init": ("make", "Make an empty table."),
+    "schema": ("look", "Show the columns."),
+    "show": ("look", "Show what a table is: type, keys, size, newest commit."),
     "check": ("check", "Examine a table and change nothing."),
     "clean": ("clean", "Delete older file slices: plan, schedule and execute."),
     "cluster": ("cluster", "Merge small files and sort rows: plan, schedule and execute."),
@@ -46,7 +56,8 @@ class _Commands(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"pyhudi_core.cli.{_COMMANDS[cmd_name][0]}")
-        found: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        name = cmd_name.replace("-", "_")
+        found: click.Command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 from rich.table import Table
 
 from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
-from pyhudi_core.model.instant import Action, State
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.opening import open_table
+from pyhudi_core.table import HudiTable
 
 _COLOURS = {State.REQUESTED: "yellow", State.INFLIGHT: "yellow", State.COMPLETED: "green"}
 
@@ -25,20 +27,51 @@ def timeline(
 ) -> None:
     """Show the active timeline of the table at LOCATION. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
-        instants = open_table(location, storage_options).timeline.filter(action=action)
-    shown = instants.instants[-last:]
+        opened = open_table(location, storage_options)
+        instants = opened.timeline.filter(action=action)
+        shown = instants.instants[-last:]
+        told = [_told(opened, instant) for instant in shown]
     if as_json:
         rows = [
-            {"requested": i.requested_time, "completed": i.completion_time, "action": str(i.action), "state": str(i.state)}
-            for i in shown
+            {"requested": i.requested_time, "completed": i.completion_time, "action": str(i.action), "state": str(i.state), **what}
+            for i, what in zip(shown, told, strict=True)
         ]  # fmt: skip
         click.echo(json.dumps(rows, indent=1))
         return
-    table = Table("requested", "completed", "action", "state", box=None, pad_edge=False, header_style="bold")
-    for instant in shown:
+    table = Table(
+        "requested",
+        "completed",
+        "action",
+        "state",
+        "operation",
+        "rows written",
+        "metadata",
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+    )
+    for instant, what in zip(shown, told, strict=True):
         state = f"[{_COLOURS[instant.state]}]{instant.state}[/]"
-        table.add_row(safe(instant.requested_time), safe(instant.completion_time or ""), str(instant.action), state)
+        table.add_row(
+            safe(instant.requested_time), safe(instant.completion_time or ""), str(instant.action), state, *_cells(what)
+        )
     out = console()
     out.print(table)
     if len(shown) < len(instants):
         out.print(f"[dim]{len(instants) - len(shown)} older instants; --last shows more[/]")
+
+
+def _told(table: HudiTable, instant: Instant) -> dict[str, Any]:
+    """What a completed commit says: operation, rows and the caller's metadata; nothing of other instants."""
+    if not instant.is_completed or instant.action not in DATA_ACTIONS:
+        return {}
+    commit = table.commit_metadata(instant)
+    own = {
+        key: value for key, value in commit.extra_metadata.items() if key != "schema" and not key.startswith("pyhudi.")
+    }
+    return {"operation": commit.operation, "rows": sum(stat.rows for stat in commit.stats), "extra_metadata": own}
+
+
+def _cells(told: dict[str, Any]) -> tuple[str, str, str]:
+    own = ", ".join(f"{key}={value}" for key, value in told.get("extra_metadata", {}).items())
+    return safe(str(told.get("operation", ""))), f"{told['rows']:,}" if told else "", safe(own)

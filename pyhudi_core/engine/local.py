@@ -18,6 +18,13 @@ from pyhudi_core.errors import ConfigError, SchemaMismatchError
 from pyhudi_core.runtime.base import Executor
 
 _BATCH_ROWS = 65_536
+_HOW = {
+    "Series": "give a DataFrame, such as series.to_frame()",
+    "LazyFrame": "Collect it first: frame.collect().",
+    "list": "Make a table of the rows first: pyarrow.Table.from_pylist(rows).",
+    "dict": "Make a table of the columns first: pyarrow.table(columns).",
+}
+"""How data that looks like rows becomes rows, by the name of its type."""
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 """What Arrow calls the index of a pandas DataFrame that was filtered or sorted."""
 
@@ -176,13 +183,16 @@ def as_table(data: object) -> pa.Table:
             return table.select([name for name in table.schema.names if not _UNNAMED_INDEX.fullmatch(name)])
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, TypeError) as error:
+        if type(data).__name__ == "Series":
+            raise ConfigError(f"A Series is one column, not rows: {_HOW['Series']}") from error
         raise SchemaMismatchError(
             f"The data cannot be read as Arrow: {'; '.join(map(str, error.args))}",
             hint="Look at where the data comes from; each column takes values of one type.",
         ) from error
     raise ConfigError(
         f"Data of type {type(data).__module__}.{type(data).__qualname__} cannot be written",
-        hint="Give a PySpark DataFrame, or anything with the Arrow C stream interface: a pyarrow Table, RecordBatch or "
+        hint=_HOW.get(type(data).__name__)
+        or "Give a PySpark DataFrame, or anything with the Arrow C stream interface: a pyarrow Table, RecordBatch or "
         "RecordBatchReader, a pandas or polars DataFrame, a DuckDB relation.",
     )

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
 from pyhudi_core.options.definitions import LATER_PREFIXES, OPTIONS
+from pyhudi_core.options.not_here import NOT_HERE
 from pyhudi_core.options.option import Option, Scope
 
 Value = bool | int | float | str | None
 
+_MISSPELT = 0.88
 _BY_KEY: Mapping[str, Option] = {key: option for option in OPTIONS for key in (option.key, *option.aliases)}
 
 
@@ -26,8 +28,12 @@ def find_option(key: str) -> Option:
     option = _BY_KEY.get(key)
     if option is not None:
         return option
+    elsewhere = next((why for start, why in NOT_HERE.items() if key.startswith(start)), None)
+    if elsewhere is not None:
+        raise UnknownOptionError(f"Hudi's option {key!r} does not apply here", hint=f"Omit it: {elsewhere}")
     lowered = {known.lower(): known for known in _BY_KEY}
-    near = difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=0.75)
+    # A misspelling differs in a letter or two. An option of Hudi that is not here resembles others more loosely: to name one would mislead.
+    near = difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=_MISSPELT)
     hint = f"Did you mean {lowered[near[0]]}?" if near else "docs/options.md lists all options"
     if key.startswith(LATER_PREFIXES):
         raise UnknownOptionError(f"this package does not have the option {key!r}; Hudi may have it", hint=hint)

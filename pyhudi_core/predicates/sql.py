@@ -6,6 +6,7 @@ refused with its name and position.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -68,6 +69,9 @@ _TYPES = {
     "TIMESTAMPNTZ": "timestamp_ntz",
     "BINARY": "binary",
 }
+
+
+_STATEMENT = re.compile(r"(?is)(?:\s*|.*\s)(select|delete|update|insert|merge|where|order\s+by|group\s+by|limit)\b")
 
 
 def parse_sql(text: str) -> Node:
@@ -280,6 +284,11 @@ def _syntax_error(text: str, error: SqlglotError) -> PredicateError:
     details = getattr(error, "errors", None) or [{}]
     line, column = details[0].get("line"), details[0].get("col")
     where = f" at line {line}, column {column}" if line is not None else ""
+    if (statement := _STATEMENT.match(text)) is not None:
+        return PredicateError(
+            f"the where is a statement or has more than a condition: {text[:200]!r}",
+            hint=f"Leave {statement[1].upper()} out and give the condition alone, such as \"day >= '2024-01-01' AND qty > 3\"",
+        )
     return PredicateError(
         f"the where is not SQL{where}: {text[:200]!r}",
         hint="It is one condition in Spark SQL, such as \"day >= '2024-01-01' AND qty > 3\"",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
@@ -93,6 +94,12 @@ def archived_between(context: TableContext, state: Snapshot, lower: str) -> Iter
         ) from error
 
 
+def did_you_mean(name: object, known: Sequence[str]) -> str:
+    """A question that names the most similar name, with a space behind it; empty if none is similar."""
+    near = difflib.get_close_matches(str(name), known, n=1)
+    return f"Did you mean {near[0]!r}? " if near else ""
+
+
 def make_scan(
     context: TableContext,
     state: Snapshot,
@@ -120,7 +127,9 @@ def make_scan(
         raise InvalidOptionError(
             f"columns={columns!r} is not a list of column names",
             table=context.table,
-            hint="Name at least one column in a list, or omit columns to read all.",
+            hint=f"Write columns=[{columns!r}]."
+            if isinstance(columns, str)
+            else "Name at least one column in a list, or omit columns to read all.",
         )
     every = full.names if meta else state.schema.names
     chosen = tuple(every if columns is None else columns)
@@ -129,7 +138,7 @@ def make_scan(
         raise SchemaMismatchError(
             f"The table has no column {', '.join(map(repr, unknown))}",
             table=context.table,
-            hint=f"It has: {', '.join(state.schema.names)}; and the meta columns that begin with _hoodie_.",
+            hint=f"{did_you_mean(unknown[0], full.names)}It has: {', '.join(state.schema.names)}; and the meta columns that begin with _hoodie_.",
         )
     twice = [name for name in dict.fromkeys(chosen) if chosen.count(name) > 1]
     if twice:

@@ -9,10 +9,10 @@ from pyhudi_core.runtime.clock import SystemClock
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.memory import MemoryStorage, memory_bucket
-from pyhudi_core.storage.paths import parse_location
+from pyhudi_core.storage.paths import Place, parse_location
 
 
-def open_storage(location: str, options: Mapping[str, str] | None = None) -> Storage:
+def open_storage(location: Place, options: Mapping[str, str] | None = None) -> Storage:
     """Open the storage of a location: a plain path, ``file:``, ``memory:``, ``s3:`` or ``s3a:``.
 
     Args:
@@ -31,13 +31,13 @@ def open_storage(location: str, options: Mapping[str, str] | None = None) -> Sto
     given = dict(options or {})
     parsed = parse_location(location)
     if parsed.scheme == "file":
-        _refuse_unknown(given, {"fsync"}, location)
+        _refuse_unknown(given, {"fsync"}, parsed.text)
         return LocalStorage(parsed.path, fsync=_flag(given, "fsync", True))
     if parsed.scheme == "memory":
-        _refuse_unknown(given, set(), location)
+        _refuse_unknown(given, set(), parsed.text)
         return MemoryStorage(parsed.text, memory_bucket(parsed.bucket), SystemClock())
     # Importing boto3 takes 0.25 s and 25 MB, so it is imported only if it is needed: not for tables on a disk, and not in every Spark worker.
-    with from_extra("s3", f"A table on S3 ({location})"):
+    with from_extra("s3", f"A table on S3 ({parsed.text})"):
         from pyhudi_core.storage.s3 import S3Storage  # noqa: PLC0415
 
     return S3Storage(parsed.text, given)

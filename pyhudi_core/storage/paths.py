@@ -14,9 +14,18 @@ from typing import Literal
 from pyhudi_core.errors import ConfigError, UnsafePathError
 from pyhudi_core.model.masking import masked_text
 
+Place = str | os.PathLike[str]
+"""A location as users give it."""
+
 Scheme = Literal["file", "memory", "s3"]
 
 _SCHEMES: dict[str, Scheme] = {"file": "file", "memory": "memory", "s3": "s3", "s3a": "s3"}
+_STORES = {
+    **dict.fromkeys(("gs", "gcs"), "Google Cloud Storage"),
+    **dict.fromkeys(("az", "abfs", "abfss", "wasb", "wasbs", "adl"), "Azure storage"),
+    **dict.fromkeys(("hdfs", "viewfs", "webhdfs"), "HDFS"),
+    **dict.fromkeys(("http", "https", "ftp"), "A web or FTP server"),
+}
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 
 
@@ -37,16 +46,19 @@ class Location:
     text: str
 
 
-def parse_location(location: str) -> Location:
-    """Parse a location: a plain path, ``file:``, ``memory:``, ``s3:`` or ``s3a:``.
+def parse_location(location: Place) -> Location:
+    """Parse a location: a plain path, as text or as a ``pathlib.Path``, ``file:``, ``memory:``, ``s3:`` or ``s3a:``.
 
     Raises:
         ConfigError: the scheme is unknown, or a part is missing.
         UnsafePathError: the key prefix contains ``..`` or another unsafe part.
     """
+    if isinstance(location, os.PathLike):
+        location = os.fspath(location)
     if not isinstance(location, str):
         raise ConfigError(
-            f"The location is a {type(location).__name__}, not text", hint="Give str(path), or an s3:// location."
+            f"The location is a {type(location).__name__}, not a path",
+            hint="Give a folder as text or Path, or an s3:// location.",
         )
     if not location or "\0" in location:
         raise ConfigError(
@@ -67,11 +79,19 @@ def parse_location(location: str) -> Location:
     if scheme is None:
         raise ConfigError(
             f"The location '{location}' has the unknown scheme '{found.group(1)}'",
-            hint=f"Known schemes: {', '.join(sorted(_SCHEMES))}. Write ./{location} for a relative path with a colon.",
+            hint=_elsewhere(location, found.group(1), rest),
         )
     return (
         _file_location(location, rest) if scheme == "file" else _bucket_location(location, scheme, found.group(1), rest)
     )
+
+
+def _elsewhere(location: str, scheme: str, rest: str) -> str:
+    known = f"Known schemes: {', '.join(sorted(_SCHEMES))}."
+    if not rest.startswith("//"):
+        return f"{known} Write ./{location} for a relative path with a colon."
+    store = _STORES.get(scheme.lower(), "Such a storage")
+    return f"{known} {store} is not supported: keep the table on a disk or in a store that speaks S3."
 
 
 def _file_location(location: str, rest: str) -> Location:

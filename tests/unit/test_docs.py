@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
 import sys
 import tempfile
 import tomllib
@@ -57,7 +58,9 @@ def test_the_table_of_packages_has_the_layers_that_the_linter_checks() -> None:
     assert shown == [name.removeprefix("pyhudi_core.") for name in layers if name != "pyhudi_dagster"]
 
 
-@pytest.mark.parametrize("page", ["consumers.md", "merging.md", "reading.md", "upkeep.md", "writing.md"])
+@pytest.mark.parametrize(
+    "page", ["consumers.md", "index.md", "merging.md", "migration.md", "reading.md", "upkeep.md", "writing.md"]
+)
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     module = types.ModuleType(page.removesuffix(".md"))
@@ -104,3 +107,11 @@ def test_the_first_lines_of_the_readme_run(tmp_path: Path) -> None:
     found: dict[str, object] = {}
     exec(compile(code.replace("/tmp/lake", str(tmp_path)), "README.md", "exec"), found)
     assert found["table"].scan(columns=["id"]).to_arrow().to_pylist() == [{"id": 1}, {"id": 2}]
+
+
+@pytest.mark.slow
+def test_the_site_has_no_broken_link(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "create_table" in (tmp_path / "site" / "api" / "index.html").read_text()

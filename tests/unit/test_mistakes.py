@@ -35,7 +35,6 @@ READS: dict[str, Mistake] = {
     "unknown column in an expression": lambda table: table.scan(where=pc.field("prize") == 1),
     "wrong type in an expression": lambda table: table.scan(where=pc.field("price") == "much"),
     "bad time": lambda table: table.scan(as_of="yesterday"),
-    "commit as a time": lambda table: table.scan(as_of=table.upsert(ROW)),  # type: ignore[arg-type]
     "seconds since 1970 as a time": lambda table: table.scan(as_of="1735689600"),
     "milliseconds since 1970 as a time": lambda table: table.incremental(after="1735689600000"),
     "join on keys alone": lambda table: table.scan(semi_join="id"),  # type: ignore[arg-type]
@@ -168,7 +167,7 @@ def test_blame_for_an_unsafe_argument_is_not_put_on_the_table(location: str) -> 
     assert "damaged" not in str(error)
 
 
-@pytest.mark.parametrize("place", [Path("/lake/orders"), None, 7, "~/orders", "", "a\0b"], ids=repr)
+@pytest.mark.parametrize("place", [None, 7, "~/orders", "", "a\0b"], ids=repr)
 def test_a_location_that_names_no_folder_is_told_before_anything_is_made(place: Any) -> None:
     for act in (lambda: hudi.open_table(place), lambda: hudi.create_table(place, ORDERS, "id")):
         error = told(act)

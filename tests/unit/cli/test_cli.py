@@ -226,10 +226,10 @@ def test_an_interrupt_ends_with_130_and_one_line(location: str) -> None:
     """In a process of its own, as a terminal interrupts it."""
     make(location, table_type="mor").upsert(orders((1, "a", 1.0)))
     code = (
-        "import os, signal\n"
+        "import os, signal, time\n"
         "from pyhudi_core.services.compaction.compaction import Compaction\n"
         "from pyhudi_core.cli import main\n"
-        "Compaction.plan = lambda self, **_: os.kill(os.getpid(), signal.SIGINT) or super().plan()\n"
+        "Compaction.plan = lambda self, **_: os.kill(os.getpid(), signal.SIGINT) or time.sleep(60)\n"
         f"main(['compact', {location!r}], prog_name='pyhudi')\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -1,0 +1,186 @@
+"""``pyhudi show``, ``schema``, ``head``, ``count``, ``history`` and ``commit``: look at a table. They change nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+import pyarrow as pa
+from rich.table import Table
+
+from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.opening import open_table
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_WHERE = click.option("--where", help="A condition in SQL, such as \"day = '2026-01-31'\".")
+_AS_OF = click.option("--as-of", help="A time with its zone, or an instant: the state of the table then.")
+
+
+def say(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    """Print rows as JSON, or as a table with the columns of the first row."""
+    if as_json:
+        click.echo(json.dumps(rows, indent=1, default=str))
+        return
+    shown = Table(*(rows[0] if rows else ("no rows",)), box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        shown.add_row(*("" if value is None else safe(str(value)) for value in row.values()))
+    console().print(shown)
+
+
+@click.command()
+@at_location
+@_JSON
+@click.pass_context
+def show(context: click.Context, location: str, storage_options: dict[str, str], as_json: bool) -> None:
+    """Show what the table at LOCATION is: type, version, keys, size, newest commit, metadata table, pending instants."""
+    with reporting_errors(context):
+        table = open_table(location, storage_options)
+        config, size = table.config, table.size()
+        found = {
+            "name": config.name,
+            "location": table.location,
+            "type": config.table_type.value,
+            "version": config.version,
+            "record key": ", ".join(config.record_key_fields) or "generated",
+            "partition by": ", ".join(config.partition_fields) or "not partitioned",
+            "ordering": ", ".join(config.ordering_fields) or "none",
+            "columns": len(table.schema.names),
+            "rows": size.size.rows,
+            "bytes": size.size.bytes,
+            "file groups": size.size.file_groups,
+            "newest commit": size.instant or "none",
+            "completed": size.completion_time or "none",
+            "pending": len(table.timeline.pending),
+            "metadata table": ", ".join(config.metadata_partitions) or "none",
+        }
+    if as_json:
+        click.echo(json.dumps({name.replace(" ", "_"): value for name, value in found.items()}, indent=1))
+    else:
+        say(
+            [{"what": name, "is": "a merge gives it" if value is None else value} for name, value in found.items()],
+            as_json=False,
+        )
+
+
+@click.command()
+@at_location
+@_JSON
+@click.pass_context
+def schema(context: click.Context, location: str, storage_options: dict[str, str], as_json: bool) -> None:
+    """Show the columns of the table at LOCATION and their Arrow types."""
+    with reporting_errors(context):
+        table = open_table(location, storage_options)
+        config, fields = table.config, table.schema
+    roles = {**dict.fromkeys(config.ordering_fields, "ordering"), **dict.fromkeys(config.partition_fields, "partition")}
+    roles |= dict.fromkeys(config.record_key_fields, "record key")
+    say(
+        [{"column": item.name, "type": str(item.type), "role": roles.get(item.name, "")} for item in fields],
+        as_json=as_json,
+    )
+
+
+@click.command()
+@at_location
+@click.option("--rows", default=10, show_default=True, type=click.IntRange(min=0), help="How many rows.")
+@click.option("--column", "columns", multiple=True, help="Only this column; may be repeated.")
+@_WHERE
+@_AS_OF
+@click.option("--meta", is_flag=True, help="Show Hudi's meta columns, too.")
+@_JSON
+@click.pass_context
+def head(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    rows: int,
+    columns: tuple[str, ...],
+    where: str | None,
+    as_of: str | None,
+    meta: bool,
+    as_json: bool,
+) -> None:
+    """Show some rows of the table at LOCATION."""
+    with reporting_errors(context):
+        scan = open_table(location, storage_options).scan(columns or None, where, as_of, meta=meta)
+        found = scan.head(rows)
+    if not found.num_rows and not as_json:
+        click.echo("no rows")
+        return
+    say(found.to_pylist(), as_json=as_json)
+
+
+@click.command()
+@at_location
+@_WHERE
+@_AS_OF
+@_JSON
+@click.pass_context
+def count(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    where: str | None,
+    as_of: str | None,
+    as_json: bool,
+) -> None:
+    """Count the rows of the table at LOCATION."""
+    with reporting_errors(context):
+        found = open_table(location, storage_options).scan(where=where, as_of=as_of).count()
+    click.echo(json.dumps({"rows": found}) if as_json else f"{found}")
+
+
+@click.command()
+@at_location
+@click.option("--last", default=20, show_default=True, type=click.IntRange(min=1), help="How many commits to show.")
+@_JSON
+@click.pass_context
+def history(context: click.Context, location: str, storage_options: dict[str, str], last: int, as_json: bool) -> None:
+    """Show the commits of the table at LOCATION, newest first, archived ones included."""
+    with reporting_errors(context):
+        found = open_table(location, storage_options).history(limit=last)
+    rows = _plain(found)
+    if not as_json:
+        for row in rows:
+            own = {key: value for key, value in row.pop("extra_metadata").items() if not key.startswith("pyhudi.")}
+            row.pop("completed")
+            row["metadata"] = ", ".join(f"{key}={value}" for key, value in own.items())
+    say(rows, as_json=as_json)
+
+
+@click.command()
+@at_location
+@click.argument("instant")
+@_JSON
+@click.pass_context
+def commit(context: click.Context, location: str, storage_options: dict[str, str], instant: str, as_json: bool) -> None:
+    """Show the commit with the requested time INSTANT: its counts, its files and its extra metadata. Exit code 1: there is none."""
+    with reporting_errors(context):
+        table = open_table(location, storage_options)
+        found = next(((one, what) for one, what in table.commits_with("") if one.requested_time == instant), None)
+    if found is None:
+        console(stderr=True).print(f"The table has no completed commit {safe(instant)}; pyhudi history shows them")
+        context.exit(FOUND)
+    one, what = found
+    files = [
+        {"path": stat.path, "rows": stat.rows, "inserted": stat.inserts, "updated": stat.updates, "deleted": stat.deletes, "bytes": stat.size}
+        for stat in what.stats
+    ]  # fmt: skip
+    told: dict[str, Any] = {
+        "instant": one.requested_time,
+        "completed": one.completion_time,
+        "action": str(one.action),
+        "operation": what.operation,
+        "replaced": {partition: list(ids) for partition, ids in what.replaced.items()},
+        "extra_metadata": {key: value for key, value in what.extra_metadata.items() if key != "schema"},
+    }
+    if as_json:
+        click.echo(json.dumps({**told, "files": files}, indent=1))
+        return
+    say([{"what": name, "is": value} for name, value in told.items() if value], as_json=False)
+    say(files, as_json=False)
+
+
+def _plain(found: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return [{**row, "extra_metadata": dict(row["extra_metadata"])} for row in rows]

@@ -1,0 +1,106 @@
+"""The subcommands that look at a table, make one and load files, and the help of all of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from support.disk import contents
+from support.tables import make, orders
+
+import pyhudi_core as hudi
+from pyhudi_core.cli.main import _COMMANDS, main
+
+
+def run(*arguments: str) -> Result:
+    found = CliRunner().invoke(main, arguments)
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return found
+
+
+def told(*arguments: str) -> Any:
+    return json.loads(run(*arguments, "--json").output)
+
+
+def test_commands_that_look_tell_what_the_table_says_and_change_nothing(location: str) -> None:
+    table = make(location)
+    first = table.upsert(orders((1, "a", 1.0), (2, "b", 2.0)), extra_metadata={"run": "7"})
+    table.delete(where="id = 1")
+    before = contents(location)
+    assert told("show", location)["rows"] == told("count", location)["rows"] == 1
+    assert told("count", location, "--as-of", first.instant) == {"rows": 2}
+    assert told("head", location, "--column", "id", "--where", "price > 1") == [{"id": 2}]
+    assert [(row["column"], row["role"]) for row in told("schema", location)][:2] == [
+        ("id", "record key"),
+        ("day", "partition"),
+    ]
+    assert [row["operation"] for row in told("history", location)] == ["DELETE", "UPSERT"]
+    found = told("commit", location, first.instant)
+    assert found["extra_metadata"]["run"] == "7"
+    assert sum(file["inserted"] for file in found["files"]) == 2
+    assert [row["operation"] for row in told("timeline", location)] == ["UPSERT", "DELETE"]
+    assert told("timeline", location)[0]["extra_metadata"] == {"run": "7"}
+    for command in ("show", "schema", "head", "count", "history", "timeline"):
+        assert run(command, location).exit_code == 0
+    assert "run=7" in run("history", location).output
+    assert run("commit", location, "20200101000000000").exit_code == 1
+    assert run("count", location, "--where", "nothing = 1").exit_code == 2
+    assert contents(location) == before
+
+
+def test_files_are_imported_into_a_table_that_is_made_for_them(tmp_path: Path) -> None:
+    location = str(tmp_path / "orders")
+    pq.write_table(orders((1, "a", 1.0, 1), (2, "b", 2.0, 1)), tmp_path / "one.parquet")
+    pyarrow.csv.write_csv(orders((2, "b", 20.0, 2), (3, "c", 3.0, 1)), tmp_path / "two.csv")
+    made = told("import", location, str(tmp_path / "one.parquet"), "--record-key", "id", "--partition-by", "day")
+    assert made["inserted"] == 2
+    assert told("import", location, str(tmp_path / "two.csv"))["updated"] == 1
+    table = hudi.open_table(location)
+    assert sorted(table.scan(columns=["id", "price"]).to_arrow().to_pylist(), key=str) == [
+        {"id": 1, "price": 1.0}, {"id": 2, "price": 20.0}, {"id": 3, "price": 3.0},
+    ]  # fmt: skip
+    before = contents(location)
+    (tmp_path / "bad.csv").write_text("id,day\n1,a\n")
+    (tmp_path / "no.parquet").write_bytes(b"PAR0")
+    for wrong, word in (
+        ("bad.csv", "lacks the column 'price'"),
+        ("no.parquet", "cannot be read"),
+        ("absent.csv", "absent.csv"),
+    ):
+        found = run("import", location, str(tmp_path / wrong))
+        assert found.exit_code == 2
+        assert word in " ".join(found.output.split())
+    assert run("import", location, str(tmp_path / "two.csv"), "--record-key", "day").exit_code == 2
+    assert contents(location) == before
+
+
+def test_an_empty_table_is_made(location: str) -> None:
+    assert told("init", location, "--column", "id:int64", "--column", "day:string", "--record-key", "id")["name"]
+    assert hudi.open_table(location).schema == pa.schema([("id", pa.int64()), ("day", pa.string())])
+    assert run("init", location, "--column", "id:int64").exit_code == 2
+    assert "is not NAME:TYPE" in run("init", f"{location}-2", "--column", "id:number").output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_printed(shell: str) -> None:
+    assert "_PYHUDI_COMPLETE" in run("completion", shell).output
+
+
+def test_every_command_has_help_and_its_summary_is_in_the_list() -> None:
+    listed = run("--help").output
+    context = click.Context(main)
+    for name, (_, summary) in _COMMANDS.items():
+        command = main.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        assert command.help
+        assert name in listed
+        assert summary.split(",")[0].split(":")[0][:30] in " ".join(listed.split())
