@@ -148,6 +148,13 @@ def test_two_writers_and_an_archival_with_an_expiring_lock_lose_nothing() -> Non
 
 
 def test_two_archivals_that_exclude_nobody_forget_nothing() -> None:
+    world = lambda: world_with_history(lock_excludes=False)  # noqa: E731
+    bounds = Bounds(schedules=10 * FACTOR)
+    explore_randomly(world, [archiver, archiver], and_the_next_run_finishes, bounds, seed=5).assert_clean()
+
+
+@pytest.mark.slow
+def test_two_archivals_that_exclude_nobody_forget_nothing_in_any_order() -> None:
     every_order(lambda: world_with_history(lock_excludes=False), [archiver, archiver], and_the_next_run_finishes)
 
 

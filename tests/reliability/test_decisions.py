@@ -19,7 +19,17 @@ from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, State
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.testing import Bounds, History, Image, Profile, SimOptions, SimWorld, explore, explore_all
+from pyhudi_core.testing import (
+    Bounds,
+    History,
+    Image,
+    Profile,
+    SimOptions,
+    SimWorld,
+    explore,
+    explore_all,
+    explore_randomly,
+)
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import decision, layout
@@ -97,7 +107,17 @@ def the_index_names_every_commit_once(world: CounterWorld, history: History) -> 
     assert set(acknowledged) <= set(commits)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.row("K8")
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_replacement_and_its_commit_stand_together_in_many_orders_with_a_crash(profile: Profile) -> None:
+    bounds = Bounds(crashes=1, schedules=40)
+    make = lambda: counter_world(profile)  # noqa: E731
+    actors = [add_to_index] * 2
+    report = explore_randomly(make, actors, the_index_names_every_commit_once, bounds, seed=6, priorities=True)
+    assert report.assert_clean().crash_points
+
+
+@pytest.mark.slow
 @pytest.mark.row("K8")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_replacement_and_its_commit_stand_together_in_every_explored_order_and_crash(profile: Profile) -> None:

@@ -333,7 +333,7 @@ def test_reader_during_everything() -> None:
     actors = (upsert(What("k1", "a1")), upsert(What("k2", "b1")), reader)
     start = two_keys_in_one_group()
     assert run(actors, Bounds(preemptions=1), start, check).exhausted
-    run(actors, Bounds(preemptions=2, schedules=60 * FACTOR), start, check, seed=3)
+    run(actors, Bounds(preemptions=2, schedules=30 * FACTOR), start, check, seed=3)
 
 
 def test_the_dead_are_known_by_their_heartbeats() -> None:

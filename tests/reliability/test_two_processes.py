@@ -99,8 +99,8 @@ def test_two_writers_100_commits_each_count_200_on_a_disk(tmp_path: Path) -> Non
 @pytest.mark.row("T4")
 @pytest.mark.timeout(PATIENCE_S + 100)
 def test_two_writers_count_in_an_object_store(store: str, tmp_path: Path) -> None:
-    """8 commits each in the quick suite (the store of this test is slow), 100 with wider bounds."""
-    commits = 8 if os.environ.get("PYHUDI_EXPLORE", "1") == "1" else 100
+    """4 commits each in the quick suite (the store of this test is slow), 100 with wider bounds."""
+    commits = 4 if os.environ.get("PYHUDI_EXPLORE", "1") == "1" else 100
     place = ("s3://lake/two", {"endpoint_url": store, **CREDENTIALS})
     all_commit(place, tmp_path / "journal", 2, commits, True, PATIENCE_S, SHORT)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import time
@@ -152,6 +153,21 @@ def test_the_markers_of_a_dead_writer_stop_nobody(location: str) -> None:
     os.utime(beat, (1, 1))
     assert never.upsert(orders((1, "a", 9.0))).retries == 0
     assert rows(table, "id", "price") == [(1, 9.0)]
+
+
+def test_the_markers_of_a_writer_whose_process_has_ended_stop_nobody_although_its_heartbeat_is_young(
+    location: str,
+) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    never = reopen(table, hoodie__clean__failed__writes__policy="NEVER", **EARLY)
+    dead = table.begin("upsert").write(orders((1, "a", 5.0)))
+    dead._state.pending().heartbeat.handle.cancel()
+    beat = Path(location, layout.heartbeat(str(dead.instant)))
+    told = json.loads(beat.read_bytes())
+    told["process"] = f"{told['process'].rpartition('|')[0]}|1"  # another process has its number now
+    beat.write_text(json.dumps(told))
+    assert never.upsert(orders((1, "a", 9.0))).retries == 0
 
 
 @pytest.mark.parametrize(
