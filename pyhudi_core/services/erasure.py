@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.errors import ErasureRefusedError, InvalidOptionError, UnsupportedTableError
 from pyhudi_core.metadata_table.defined_indexes import is_kept
+from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.record_key import record_keys
@@ -30,10 +31,13 @@ from pyhudi_core.services.cleaning.cleaning import Cleaning
 from pyhudi_core.services.cleaning.rules import BY_VERSIONS
 from pyhudi_core.services.compaction.compaction import Compaction
 from pyhudi_core.services.erasure_proof import ErasureProof, examine
+from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_core.services.metadata.tables import MetadataTableOf
 from pyhudi_core.services.service import Figures
 from pyhudi_core.services.sweep.sweep import Sweep
+from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.savepoints import read_savepoints
+from pyhudi_core.transaction import execution
 from pyhudi_core.transaction.commit import Gate, ask_gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
@@ -156,6 +160,8 @@ class Erasure:
 
     def _steps(self, keys: object, spark: Any, gate: Gate | None, extra: Mapping[str, str]) -> list[str]:
         """Delete, compact, clean, sweep, and make the metadata table anew; the gate is asked before each."""
+        # What an erasure before this one had begun when its process died; a living process's work has refused this one.
+        FailedWrites(self.context).run(spark, gate)
         rows = lookups.lookup(self.context, keys, self._columns).to_arrow()
         done = []
         if len(rows):
@@ -213,7 +219,8 @@ class Erasure:
             for savepoint in read_savepoints(context.folder, timeline)
             if holders & savepoint.paths
         ]
-        pending = [f"pending {instant.action} {instant.requested_time}" for instant in timeline.pending]
+        ended = _ended_by_steps(context, timeline)
+        pending = [f"pending {i.action} {i.requested_time}" for i in timeline.pending if i not in ended]
         seconds = context.options.cleaning.keep_seconds
         readers = [f"readers of the last {seconds} seconds (pyhudi.clean.keep.seconds)"] if seconds else []
         foreign = [name for name in sorted(context.config.metadata_partitions) if not is_kept(name)]
@@ -221,6 +228,13 @@ class Erasure:
         undefined = metadata_update.why_undefined(context, load(context).schema)
         unfit = [f"index {undefined}"] if undefined and not indexes else []
         return (*saved, *pending, *readers, *indexes, *unfit) if holders else ()
+
+
+def _ended_by_steps(context: TableContext, timeline: Timeline) -> frozenset[Instant]:
+    """The pending instants that an erasure ends: it rolls dead writes back, and executes plans of compactions and cleans that nobody executes."""
+    dead = FailedWrites(context).plan()
+    plans = (i for i in timeline.pending if i.action in (Action.COMPACTION, Action.CLEAN))
+    return frozenset((*dead.writes, *dead.rollbacks, *(i for i in plans if execution.is_free(context, i))))
 
 
 def _with_all(context: TableContext) -> TableContext:

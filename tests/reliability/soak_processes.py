@@ -87,7 +87,7 @@ def acts(chance: random.Random) -> list[tuple[str, Callable[[hudi.HudiTable], ob
         ("savepoint", lambda table: table.savepoint(comment="soak")),
         ("savepoint deleted", _delete_savepoints),
         ("index built", lambda table: table.indexing.run(partitions=[index])),
-        ("index dropped", lambda table: table.indexes.drop(index)),
+        ("index dropped", lambda table: table.indexes.drop(index, if_exists=True)),
     ]
 
 
