@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from pyhudi_core import doctor, validators
     from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
     from pyhudi_core.validators import Validator, Validators
-    from pyhudi_core.write import prepare
+    from pyhudi_core.write import asked_metadata_table, prepare
 else:
-    doctor, validators, prepare = (late(f"pyhudi_core.{name}") for name in ("doctor", "validators", "write.prepare"))
+    doctor, validators = late("pyhudi_core.doctor"), late("pyhudi_core.validators")
+    asked_metadata_table, prepare = late("pyhudi_core.write.asked_metadata_table"), late("pyhudi_core.write.prepare")
 
 _LOOKED = 200
 """Folders that are looked at before a table is created in a folder that is not empty."""
@@ -56,7 +57,7 @@ def create_table(
     storage_options: Mapping[str, str] | None = None,
     pre_commit: Sequence[Validator] = (),
 ) -> HudiTable:
-    """Create an empty table.
+    """Create an empty table; with ``hoodie.metadata.enable=true`` with its metadata table.
 
     Args:
         location: a folder (``/lake/orders``, a ``pathlib.Path``, ``s3://bucket/orders``, ``memory://name``).
@@ -79,7 +80,11 @@ def create_table(
     storage = open_storage(location, storage_options or {})
     home = TableHome(storage, system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     with at_table(storage.location):
-        return create_at(home, schema, record_key, partition_by, ordering, table_type, name)
+        table = create_at(home, schema, record_key, partition_by, ordering, table_type, name)
+        context = home.context()
+        if context.options.metadata.enable:
+            asked_metadata_table.make_first(context)
+        return table
 
 
 def create_at(
@@ -91,7 +96,10 @@ def create_at(
     table_type: str | None = None,
     name: str | None = None,
 ) -> HudiTable:
-    """`create_table` on an existing storage and runtime, for example those of the simulator."""
+    """`create_table` on an existing storage and runtime, for example those of the simulator, and without a metadata table.
+
+    The first write makes it if the options ask for one.
+    """
     config = checked_config(home, schema, record_key, partition_by, ordering, table_type, name)
     storage = home.storage
     _refuse_existing(storage)

@@ -132,8 +132,8 @@ ROWS: dict[str, dict[str, Row]] = {
         "P7": Row("`hoodie.table.precombine.field` and `hoodie.table.ordering.fields`, one or several"),
         "P8": Row("`hoodie.timeline.layout.version`"),
         "P9": Row("`hoodie.table.checksum`"),
-        "P10": Row("`hoodie.table.metadata.partitions`", "written"),
-        "P11": Row("`hoodie.table.index.defs.path`"),
+        "P10": Row("`hoodie.table.metadata.partitions` and `.inflight`, read and written"),
+        "P11": Row("`hoodie.table.index.defs.path`, read and written"),
         "P12": Row("`hoodie.record.merge.mode` and `.strategy.id`"),
         "P13": Row("`hoodie.table.timeline.timezone`: UTC is written, LOCAL is read"),
         "P14": Row("The meaning of record key, partition and ordering"),
@@ -144,7 +144,10 @@ ROWS: dict[str, dict[str, Row]] = {
         "I3": Row("Partition `partition_stats`, read, made and kept"),
         "I4": Row("Partition `bloom_filters`, read, made and kept, also to find the keys of a write"),
         "I5": Row("Partition `record_index`, read, made and kept, also to find the keys of a write"),
-        "I6": Row("Record index by partition (release 1.2)"),
+        "I6": Row(
+            "Record index by partition (release 1.2), read",
+            "written; until then the writes of such a table are refused",
+        ),
         "I7": Row("Secondary indexes on texts and integers, read, made and kept", "on other types"),
         "I8": Row("Expression indexes of seven functions, read, made and kept", "of bloom filters; of other functions"),
         "I9": Row("Index definitions, read and written"),
@@ -184,16 +187,16 @@ ROWS: dict[str, dict[str, Row]] = {
         "K5": Row("The same file group: one of the two writes is planned again"),
         "K6": Row("Planned compactions and clusterings are checked for conflicts"),
         "K7": Row("The same key in two file groups: one of the two writes is planned again, by default"),
-        "K8": Row(
-            "All files of a commit are published by one decision, in a fixed order",
-            "the metadata table's as the first",
-        ),
+        "K8": Row("All files of a commit are published by one decision, in a fixed order, the metadata table's first"),
         "K9": Row("Plans are made under the lock"),
         "K10": Row("Early detection through markers"),
         "K11": Row("An aborted write's files are removed; lazy and eager policies with heartbeats"),
         "K12": Row("Automatic retries with jitter and a limit"),
         "K13": Row("A durable commit is never reported as failed"),
-        "K14": Row("", "An update as a delete in the old group and an insert in a new one"),
+        "K14": Row(
+            "A key that moves to another partition: a delete in the old group and an insert in the new one, by one commit",
+            "the same as an option for all updates",
+        ),
     },
     "Table services during writes, and readers": {
         "L1": Row("Cleaning and archival conflict with no writer"),
@@ -216,7 +219,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "L13": Row("A snapshot lists each folder at most once"),
     },
     "Streaming": {
-        "M1": Row("Merges by event time, independent of the order of the versions", "written logs"),
+        "M1": Row("Merges by event time, independent of the order of the versions, also in written logs"),
         "M2": Row("Writers that do not block each other (NBCC): merge-on-read, event time, simple buckets"),
         "M3": Row("Compaction planned while writers run"),
         "M4": Row("Record mergers as a Python protocol"),
@@ -276,8 +279,8 @@ ROWS: dict[str, dict[str, Row]] = {
             "Tables of version 9 are read, and not written; no version is upgraded or downgraded: the error names Hudi's option or command for it"
         ),
         "Q3": Row(
-            "Tables of Hudi 1.0, 1.1 and 1.2 are read; these releases read tables of this project and write to them",
-            "merge-on-read and the metadata table, written",
+            "Tables of Hudi 1.0, 1.1 and 1.2 are read; these releases read tables of this project and write to them, also "
+            "merge-on-read tables and those with a metadata table"
         ),
         "Q4": Row("", "Registration of tables in catalogs"),
     },

@@ -177,7 +177,8 @@ WRITE_OPTIONS = (
     Option("hoodie.bloom.index.filter.dynamic.max.entries", "files.bloom_max_entries", int, 100_000,
            "Number of keys up to which a bloom filter grows by rows.", minimum=1, maximum=10_000_000),
     Option("hoodie.metadata.enable", "metadata.enable", bool, False,
-           "The first write to a table without a metadata table makes one. A metadata table that is listed is written by every commit in any case."),
+           "A new table gets a metadata table, and the first write to a table without one makes it. A metadata table that is listed is written by "
+           "every commit in any case."),
     Option("hoodie.metadata.index.column.stats.enable", "metadata.column_stats", bool, True,
            "A new metadata table has statistics of the columns of each file. One that is there gets them by `pyhudi metadata LOCATION create`."),
     Option("hoodie.metadata.index.partition.stats.enable", "metadata.partition_stats", bool, True,

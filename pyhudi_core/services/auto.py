@@ -5,13 +5,17 @@ from __future__ import annotations
 import logging
 
 from pyhudi_core.engine.base import Engine
+from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import HudiError
+from pyhudi_core.services.metadata.tables import MetadataTableOf
 from pyhudi_core.services.registry import services_of
+from pyhudi_core.transaction import metadata_removal
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
-from pyhudi_core.write.handle import Write
+from pyhudi_core.write.handle import HandleReader, Write
 from pyhudi_core.write.result import Commit
+from pyhudi_core.write.states import WriteRequest
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +35,10 @@ def _with_new_metadata_table(context: TableContext) -> TableContext:
     """The context as it is after the commit. Only with ``hoodie.metadata.enable`` a commit makes a metadata table; else nothing is read again."""
     if not context.options.metadata.enable or context.config.metadata_partitions:
         return context
+    return _as_it_is(context)
+
+
+def _as_it_is(context: TableContext) -> TableContext:
     try:
         return reopened(context)
     except HudiError as error:
@@ -38,9 +46,27 @@ def _with_new_metadata_table(context: TableContext) -> TableContext:
         return context
 
 
+def _with_metadata_table_again(context: TableContext, removed: str, engine: Engine | None) -> TableContext:
+    """Make the metadata table again that a commit removed because it changed the type of a column (`write.metadata_update`)."""
+    try:
+        engine = engine or engine_for(None, context.runtime.executor)
+        MetadataTableOf(reopened(context)).make_again(removed.split(","), engine)
+    except HudiError as error:
+        _log.warning(
+            "%s has no metadata table: the commit changed the type of a column with statistics, and it could not be made again;"
+            " `pyhudi metadata LOCATION create` makes it: %s",
+            context.table,
+            error,
+        )
+    return _as_it_is(context)
+
+
 def followed(context: TableContext, commit: Commit, engine: Engine | None = None) -> Commit:
-    """The result of a write, after the services had their turn if there is a commit."""
+    """The result of a write, after the services had their turn if there is a commit. ``context``: as the caller opened the table."""
     if commit:
+        removed = dict(commit.notes).get(metadata_removal.NOTE)
+        if removed and not context.options.metadata.remove_unkept:
+            context = _with_metadata_table_again(context, removed, engine)
         after_commit(context, engine)
     return commit
 
@@ -48,6 +74,10 @@ def followed(context: TableContext, commit: Commit, engine: Engine | None = None
 class ServicedWrite(Write):
     """A write in steps that is followed by the services, as the verbs of the table are."""
 
+    def __init__(self, request: WriteRequest, reader: HandleReader | None = None) -> None:
+        super().__init__(request, reader)
+        self._opened = request.context
+
     def commit(self, gate: Gate | None = None) -> Commit:
         """Publish what was written, then look after the table. Raises as `Write.commit`."""
-        return followed(self.context, super().commit(gate), self.engine)
+        return followed(self._opened, super().commit(gate), self.engine)

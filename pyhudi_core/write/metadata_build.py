@@ -12,7 +12,6 @@ pending write of another program would not do that, so nothing is built beside o
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -45,7 +44,6 @@ from pyhudi_core.write.metadata_first_files import FirstFiles
 from pyhudi_core.write.metadata_staging import Moved, StagedBuild, Staging, staged_decision, unclear
 from pyhudi_core.write.retrying import Retries
 
-_log = logging.getLogger(__name__)
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.INDEXING})
 
 _LEFT = "; if its process is gone, table.indexing.take_over() (of Hudi's: execute(instant)) ends it, and table.indexing.cancel(instant) removes it"
@@ -85,38 +83,6 @@ def wanted_partitions(config: TableConfig, options: MetadataOptions) -> dict[str
     if options.bloom_filters:
         found[names.BLOOM_FILTERS] = options.bloom_filters_groups
     return found
-
-
-def make_if_due(context: TableContext, engine: Engine) -> bool:
-    """Make the metadata table that the options ask for, before a write, if the table has none. Returns whether one was made.
-
-    While another program writes there cannot be one; then the write goes on without, and the next write tries again. A
-    metadata table that is there gets no other partition, so an option that asks for one is warned about; so is one that asks for a partition of a
-    metadata table that no option makes. Raises as `build_partitions`.
-    """
-    options, listed = context.options.metadata, context.config.metadata_partitions
-    for asked, name in ((options.record_index, names.RECORD_INDEX), (options.bloom_filters, names.BLOOM_FILTERS)):
-        if listed and asked and name not in listed:
-            _log.warning(
-                "%s gets no %s by an option, because it has a metadata table already;"
-                " `pyhudi metadata LOCATION create --index %s` adds it",
-                context.table,
-                name,
-                name,
-            )
-        elif asked and not listed and not options.enable:
-            _log.warning(
-                "%s gets no %s: without hoodie.metadata.enable=true a write makes no metadata table",
-                context.table,
-                name,
-            )
-    if not options.enable or listed:
-        return False
-    others = [*foreign_writes(context, context.folder.load()), *context.config.metadata_partitions_inflight]
-    if others:
-        _log.warning("%s gets no metadata table yet: another program is writing (%s)", context.table, ", ".join(others))
-        return False
-    return bool(build_partitions(context, wanted_partitions(context.config, options), engine))
 
 
 def build_partitions(

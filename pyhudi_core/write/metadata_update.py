@@ -3,12 +3,15 @@
 Every partition that the table lists learns of the commit, and every one that an indexing builds at this time. If one cannot, the write is refused
 before it writes a file, unless the option ``pyhudi.metadata.remove_unkept`` allows to take the metadata table off the list
 (`transaction.metadata_removal`). One decision publishes both commits (`transaction.companion`).
+
+If a write changes the type of a column, its statistics would have bounds of two types, which Hudi cannot compare. A metadata table of listing and
+statistics alone is then removed by the commit and made again after it (`services.auto`); with other indexes the write is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -104,6 +107,23 @@ def slices_to_keep(context: TableContext, snapshot: Snapshot, schema: pa.Schema)
     if why and not context.options.metadata.remove_unkept:
         raise _refusal(context, why)
     return None if why else slices
+
+
+def replaces_statistics(config: TableConfig, before: pa.Schema, after: pa.Schema) -> bool:
+    """Whether a write that changes the schema so replaces the metadata table: types of columns with statistics change, and it has no other index.
+
+    Such a metadata table is removed by the decision of the commit, and made again after it: its statistics would have bounds of two types.
+    """
+    listed = {*config.metadata_partitions}
+    only = listed <= {names.FILES, *_STATISTICS} and not config.metadata_partitions_inflight
+    return only and bool(listed & _STATISTICS) and bool(_widened(before, after))
+
+
+def removing(context: TableContext) -> TableContext:
+    """The context of an attempt whose commit may remove the metadata table."""
+    protocol, options = context.protocol, context.options
+    chosen = replace(options, metadata=replace(options.metadata, remove_unkept=True))
+    return replace(context, protocol=replace(protocol, options=chosen))
 
 
 def why_undefined(

@@ -20,7 +20,7 @@ rows is made only if it is asked for by name (``allow_empty``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -44,10 +44,10 @@ from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import WholeWrite, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
 from pyhudi_core.write import checks, metadata_update
+from pyhudi_core.write.asked_metadata_table import make_if_due
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, extra_of, publish, replaced_by, touched_by
 from pyhudi_core.write.batch import Batch
 from pyhudi_core.write.indexing import index_notes
-from pyhudi_core.write.metadata_build import make_if_due
 from pyhudi_core.write.non_blocking import leaves_to_merge, refuse_unfit_table
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
@@ -247,10 +247,7 @@ def load(context: TableContext, timeline: Timeline | None = None) -> Snapshot:
 
 def renewed(draft: Draft) -> Draft:
     """The draft for another attempt, with the table's properties read again: a partition of the metadata table may have come or gone."""
-    lock = draft.lock
-    if lock is not None:
-        lock = replace(lock, context=reopened(lock.context))
-    return replace(draft, lock=lock, request=replace(draft.request, context=reopened(draft.request.context)))
+    return _in_context(draft, reopened)
 
 
 def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
@@ -268,7 +265,15 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
         for validators in (context.protocol.pre_commit, request.pre_commit):
             if validators is not None:
                 validators.refuse_unfit(snapshot.schema if deletes else prepared.schema)
-    return replace(draft, batch=Batch(prepared, engine))
+    filled = replace(draft, batch=Batch(prepared, engine))
+    if not deletes and metadata_update.replaces_statistics(context.config, snapshot.schema, prepared.schema):
+        return _in_context(filled, metadata_update.removing)
+    return filled
+
+
+def _in_context(draft: Draft, changed: Callable[[TableContext], TableContext]) -> Draft:
+    lock = draft.lock and replace(draft.lock, context=changed(draft.lock.context))
+    return replace(draft, lock=lock, request=replace(draft.request, context=changed(draft.request.context)))
 
 
 def begin(draft: Draft, seen: Timeline | None = None) -> Begun:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from support.speed import slowness
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_dagster import HudiIOManager
@@ -50,9 +51,7 @@ def load(lake, monkeypatch):
 @pytest.fixture
 def source(lake):
     def made(rows, *columns):
-        table = hudi.create_table(
-            lake.location("source"), schema=rows.schema, record_key=["id"], partition_by=list(columns)
-        )
+        table = create_plain(lake.location("source"), schema=rows.schema, record_key=["id"], partition_by=list(columns))
         table.bulk_insert(rows)
         return table
 

@@ -3,8 +3,8 @@
 import dagster as dg
 import pyarrow as pa
 import pytest
+from support.tables import create_plain
 
-import pyhudi_core as hudi
 from pyhudi_dagster import HudiIOManager, hudi_metadata, runner
 
 
@@ -84,7 +84,7 @@ def test_a_commit_names_the_action_that_made_it(run, lake, orders, asset_of):
 
 def test_every_further_gate_can_refuse_the_commit(lake, orders):
     asked = []
-    other = hudi.create_table(lake.location("other"), schema=orders().schema, record_key="id")
+    other = create_plain(lake.location("other"), schema=orders().schema, record_key="id")
 
     def refuse(_):
         raise PermissionError("not today")

@@ -11,6 +11,7 @@ import psutil
 import pyarrow as pa
 import pytest
 from support.dagster_services import filled, orders_asset, tick
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
@@ -35,7 +36,7 @@ def rows(*days, number=1):
 
 def web_table(lake, *batches, **options):
     """A table that somebody else writes, with one commit for each batch of days."""
-    table = hudi.create_table(
+    table = create_plain(
         lake.location("web/events"),
         schema=rows("2026-01-01").schema,
         record_key="id",

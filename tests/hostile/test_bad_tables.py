@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.disk import contents
-from support.tables import FAST, ORDERS, make, orders, reopen, rows
+from support.tables import FAST, ORDERS, create_plain, make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.engine.base import SORT, TASK
@@ -166,7 +166,7 @@ def test_of_many_creates_at_once_one_succeeds(location: str) -> None:
 def test_a_table_that_cannot_be_is_not_made(location: str, arguments: dict[str, Any], word: str) -> None:
     given = {"schema": ORDERS, "record_key": "id", "partition_by": "day", **arguments}
     with pytest.raises(ConfigError) as caught:
-        hudi.create_table(location, storage_options=FAST, **given)
+        create_plain(location, storage_options=FAST, **given)
     assert word in str(caught.value)
     assert caught.value.hint
     assert not Path(location).exists() or contents(location) == {}
@@ -189,7 +189,7 @@ def test_columns_that_make_no_key_no_folder_or_have_no_order_are_refused_at_once
         [("id", pa.int64()), ("list", pa.list_(pa.int64())), ("float", pa.float64()), ("moment", pa.timestamp("us"))]
     )
     with pytest.raises(InvalidOptionError) as caught:
-        hudi.create_table(location, schema, **{"record_key": "id", **arguments})
+        create_plain(location, schema, **{"record_key": "id", **arguments})
     assert all(word in str(caught.value) for word in words)
     assert not Path(location).exists()
 

@@ -19,6 +19,7 @@ from typing import Any
 from reliability import crash_states
 from reliability.crash_scenarios import CASES, setup_for
 from reliability.real_table import OPTIONS, SCHEMA, TableWorld, orders, table_world
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.conflicts.conflict import Touched
@@ -84,7 +85,7 @@ def open_table(location: str, **options: object) -> hudi.HudiTable:
 def filled(location: str) -> hudi.HudiTable:
     """The rows that every table starts with, in two commits."""
     storage = {"fsync": "false"}
-    table = hudi.create_table(location, SCHEMA, "id", "day", name="orders", storage_options=storage, options=OPTIONS)
+    table = create_plain(location, SCHEMA, "id", "day", name="orders", storage_options=storage, options=OPTIONS)
     table.insert(orders(*BEFORE[:2]))
     table.upsert(orders(*BEFORE[1:]))
     return table

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
@@ -84,7 +85,7 @@ def rows_of(writer: str, number: int) -> pa.Table:
 
 def make_table(location: str, **options: object) -> hudi.HudiTable:
     """The table with a row in each partition, and so with the file groups that are rewritten."""
-    table = hudi.create_table(
+    table = create_plain(
         location, SCHEMA, "id", "part", name="both", storage_options={"fsync": "false"}, options={**OURS, **options}
     )
     first = [{"id": LATEST, "part": part, "value": "first-0"} for part in ("hudi", "ours", BOTH)]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 
@@ -56,7 +57,7 @@ def test_a_bucket_index_goes_back_and_forth(judge: JudgeProcess, tmp_path: Path,
         "hoodie.bucket.index.hash.field": key,
         "hoodie.metadata.enable": "false",
     }
-    ours = hudi.create_table(
+    ours = create_plain(
         str(path), SCHEMA, key.split(","), "day", ordering="ts", table_type=kind, options=BUCKETS, name="both"
     )
     ours.upsert(rows(0, 60, 1))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 
@@ -35,9 +36,7 @@ def rows(*given: tuple[int, int, str]) -> pa.Table:
 
 def make(path: Path, kind: str, mode: str) -> hudi.HudiTable:
     options = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": mode}
-    table = hudi.create_table(
-        str(path), SCHEMA, "id", "day", ordering="ts", table_type=kind, name="cdc", options=options
-    )
+    table = create_plain(str(path), SCHEMA, "id", "day", ordering="ts", table_type=kind, name="cdc", options=options)
     table.insert(rows(*((number, 100, f"first {number}") for number in range(12))))
     table.upsert(rows((0, 110, "second"), (1, 110, "second"), (2, 110, "second"), (20, 1, "new")))
     table.upsert(rows((0, 120, "third"), (20, 120, "third"), (21, 1, "new")))

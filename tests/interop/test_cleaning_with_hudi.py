@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.metadata_tables import assert_metadata_is_true
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.formats.avro.container import decode_record
@@ -24,7 +25,7 @@ COW = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE", "hoodie.clean.auto
 
 def make(path: Path, kind: str) -> hudi.HudiTable:
     options = {"hoodie.metadata.enable": "true"}
-    made = hudi.create_table(str(path), CASE.schema, "id", "day", table_type=kind, name="mor", options=options)
+    made = create_plain(str(path), CASE.schema, "id", "day", table_type=kind, name="mor", options=options)
     made.insert(CASE.rows(*((number, 100, f"first {number}") for number in range(20))))
     return made
 
@@ -122,7 +123,7 @@ def test_hudi_continues_a_table_whose_metadata_table_we_clean_and_archive(
     first_release: JudgeProcess, tmp_path: Path
 ) -> None:
     path, judge = tmp_path / "t", first_release
-    table = hudi.create_table(str(path), CASE.schema, "id", "day", name="mor", options=UPKEEP)
+    table = create_plain(str(path), CASE.schema, "id", "day", name="mor", options=UPKEEP)
     for number in range(14):
         table.upsert(CASE.rows((2, 100 + number, f"ours {number}"), (4 + 2 * number, 200, "ours")))
     own = TimelineFolder(table._home.storage, f"{FOLDER}/.hoodie/timeline").load()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.metadata_tables import assert_metadata_is_true
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.formats.avro.container import decode_record
@@ -29,7 +30,7 @@ def opened(path: Path, **more: object) -> hudi.HudiTable:
 
 def make(path: Path, kind: str) -> None:
     options = {"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true"}
-    made = hudi.create_table(str(path), CASE.schema, "id", "day", table_type=kind, name="mor", options=options)
+    made = create_plain(str(path), CASE.schema, "id", "day", table_type=kind, name="mor", options=options)
     made.insert(CASE.rows(*((number, 100, f"first {number}") for number in range(10))))
     fill(path, 10)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.index.hashing_metadata import FIRST, load
@@ -72,7 +73,7 @@ def back_and_forth(judge: JudgeProcess, path: Path, key: str, first: str) -> Non
         pytest.skip("Hudi's option for the engine is the same in all releases; one is enough")
     options = theirs(key)
     if first == "ours":
-        made = hudi.create_table(
+        made = create_plain(
             str(path),
             SCHEMA,
             key.split(","),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 
@@ -27,7 +28,7 @@ def _rows(*ids: int, ts: int = 1) -> pa.Table:
 
 def test_hudi_reads_and_continues_a_table_with_commits_without_rows(judge: JudgeProcess, tmp_path: Path) -> None:
     path = tmp_path / "checkpoints"
-    table = hudi.create_table(str(path), SCHEMA, "id", "day", "ts", name="checkpoints")
+    table = create_plain(str(path), SCHEMA, "id", "day", "ts", name="checkpoints")
 
     def position() -> hudi.Commit:
         with table.begin("upsert", extra_metadata=POSITION, allow_empty=True) as write:

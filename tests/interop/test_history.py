@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.formats.history_manifest import decode_manifest
@@ -44,7 +45,7 @@ class Lake:
 
     def __init__(self, path: Path, kind: str = "copy_on_write") -> None:
         self.path = path
-        hudi.create_table(str(path), SCHEMA, "id", "day", "ts", name="archived", table_type=kind)
+        create_plain(str(path), SCHEMA, "id", "day", "ts", name="archived", table_type=kind)
         more = MERGE_ON_READ if kind == "merge_on_read" else {}
         self.ours = {**OURS, **more}
         self.theirs = {**THEIRS, **more, "hoodie.datasource.write.table.type": kind.upper()}

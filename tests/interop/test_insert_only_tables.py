@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.samples import one_in
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 
@@ -45,7 +46,7 @@ def told(**more: str) -> dict[str, str]:
 
 def created(path: Path, kind: str, key: str | tuple[str, ...], options: dict[str, str]) -> hudi.HudiTable:
     options = {"hoodie.metadata.enable": "true", **options}
-    return hudi.create_table(str(path), SCHEMA, key, "day", table_type=kind, name="t", options=options)
+    return create_plain(str(path), SCHEMA, key, "day", table_type=kind, name="t", options=options)
 
 
 def relay_without_meta(judge: JudgeProcess, path: Path, kind: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 
@@ -79,9 +80,7 @@ def agree(judge: JudgeProcess, path: Path) -> pa.Table:
 
 
 def relay(judge: JudgeProcess, path: Path, case: Case) -> None:
-    table = hudi.create_table(
-        str(path), SCHEMA, list(case.key), list(case.partition), name="keys", options=case.options
-    )
+    table = create_plain(str(path), SCHEMA, list(case.key), list(case.partition), name="keys", options=case.options)
     table.upsert(rows(0, 20, 1))
     agree(judge, path)
     options = {

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.merge_cases import KINDS, ROW, Version, newer_wins, rows_of
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 
@@ -68,7 +69,7 @@ def test_the_same_rows_are_left(mode: str, writer: JudgeProcess, tmp_path: Path)
         "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
         "hoodie.metadata.enable": "false",
     }
-    table = hudi.create_table(ours, SCHEMA, record_key="id", ordering="ts" if mode == "event time" else None)
+    table = create_plain(ours, SCHEMA, record_key="id", ordering="ts" if mode == "event time" else None)
     for number, (operation, given, counts) in enumerate(STEPS):
         data = pa.Table.from_pylist(given, schema=SCHEMA)
         writer.write(theirs, data, operation, mode="append" if number else "overwrite", **options)
@@ -89,7 +90,7 @@ def test_a_bulk_insert_of_hudi_keeps_such_a_row_and_ours_does_not(writer: JudgeP
         "hoodie.metadata.enable": "false",
     }
     writer.write(tmp_path / "theirs", data, "bulk_insert", mode="overwrite", **options)
-    table = hudi.create_table(str(tmp_path / "ours"), SCHEMA, record_key="id")
+    table = create_plain(str(tmp_path / "ours"), SCHEMA, record_key="id")
     table.bulk_insert(data)
     assert [each["id"] for each in rows(writer.read(tmp_path / "theirs"))] == ["b1", "b2"]
     assert [each["id"] for each in rows(table.scan().to_arrow())] == ["b1"]
@@ -156,7 +157,7 @@ def written_here(case: LawCase, location: str) -> Left:
     """What is left of a copy-on-write table of ours."""
     kind = KINDS[case.kind]
     options = {"hoodie.record.merge.mode": case.mode}
-    table = hudi.create_table(location, kind.schema, record_key="id", ordering=list(kind.names), options=options)
+    table = create_plain(location, kind.schema, record_key="id", ordering=list(kind.names), options=options)
     for operation, entries in case.steps():
         data = rows_of(entries, kind)
         getattr(table, operation)(data.select(["id"]) if operation == "delete" else data)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 
@@ -99,7 +100,7 @@ def keys(case: Case, *ids: int) -> pa.Table:
 
 def make(case: Case, path: Path) -> hudi.HudiTable:
     """A table with base files and logs: updates, late ones, deletes, late rows after them, soft deletes, and keys that came back."""
-    table = hudi.create_table(
+    table = create_plain(
         str(path), case.schema, "id", "day", ordering=None if case.ordering is None else "ts", table_type="MERGE_ON_READ",
         name="mor", options={"hoodie.logfile.data.block.format": case.block},
     )  # fmt: skip

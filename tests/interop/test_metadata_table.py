@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from support.metadata_tables import assert_metadata_is_true
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 
@@ -83,7 +84,7 @@ def test_a_metadata_table_goes_back_and_forth(judge: JudgeProcess, tmp_path: Pat
 def test_a_metadata_table_that_we_make_is_used_and_continued(judge: JudgeProcess, tmp_path: Path) -> None:
     """One partition of it is made with the first commit, the record index later, of a table with rows."""
     path = tmp_path / "table"
-    table = hudi.create_table(
+    table = create_plain(
         str(path), SCHEMA, "id", "day", ordering="ts", name="both", options={"hoodie.metadata.enable": True}
     )
     table.insert(rows(0, 90, 1))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitAbortedError
@@ -54,7 +55,7 @@ def opened(path: Path) -> hudi.HudiTable:
 
 
 def made(path: Path) -> hudi.HudiTable:
-    return hudi.create_table(
+    return create_plain(
         str(path), SCHEMA, "id", "day", ordering="ts", table_type="MERGE_ON_READ", options=OURS, name="both"
     )
 

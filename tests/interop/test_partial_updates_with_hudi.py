@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 
@@ -42,7 +43,7 @@ def make(path: Path, kind: str, block: str = "parquet", *, ordering: str | None 
     """Partial rows over base rows and over logs, late ones, ties, whole rows over partial ones, deletes."""
     schema = SCHEMA.append(pa.field(DELETED, pa.bool_())) if deletes else SCHEMA
     options = {"hoodie.logfile.data.block.format": block}
-    table = hudi.create_table(
+    table = create_plain(
         str(path), schema, "id", "day", ordering=ordering, table_type=kind, name="partial", options=options
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 
@@ -47,7 +48,7 @@ def test_hudi_reads_and_continues_a_table_that_was_recovered(
 ) -> None:
     path = tmp_path / "t"
     judge = first_release
-    table = hudi.create_table(str(path), CASE.schema, "id", "day", table_type=kind, name="mor")
+    table = create_plain(str(path), CASE.schema, "id", "day", table_type=kind, name="mor")
     table.insert(CASE.rows(*((number, 100, f"first {number}") for number in range(10))))
     judge.write(path, CASE.rows((3, 200, "hudi"), (50, 200, "hudi")), "upsert", **theirs(kind))
     table.upsert(CASE.rows((2, 300, "ours")))

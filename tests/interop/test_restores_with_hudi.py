@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.metadata_tables import assert_metadata_is_true
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.formats.avro.container import decode_record
@@ -25,7 +26,7 @@ _names = count()
 def make(path: Path, kind: str) -> hudi.HudiTable:
     """A table with a metadata table and four commits; the last one has a new file group."""
     options = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
-    made = hudi.create_table(str(path), CASE.schema, "id", "day", table_type=kind, name="mor", options=options)
+    made = create_plain(str(path), CASE.schema, "id", "day", table_type=kind, name="mor", options=options)
     made.insert(CASE.rows(*((number, 100, f"first {number}") for number in range(10))))
     for number in range(3):
         made.upsert(CASE.rows((2, 200 + number, f"second {number}"), (100 + number, 200, "new")))

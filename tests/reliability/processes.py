@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
@@ -88,7 +89,7 @@ def make_table(
 ) -> hudi.HudiTable:
     """A new table for the writers, with the counter at 0."""
     given = {"storage_options": dict(storage_options), "options": dict(options), "table_type": table_type}
-    table = hudi.create_table(location, SCHEMA, "id", partition_by="part", **given)  # type: ignore[arg-type]
+    table = create_plain(location, SCHEMA, "id", partition_by="part", **given)  # type: ignore[arg-type]
     table.upsert(_rows({"id": COUNTER, "part": COUNTER, "n": 0, "moved": False}))
     return table
 

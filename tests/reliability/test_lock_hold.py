@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from reliability.recording import record
 from reliability.stories import SCHEMA, Story, batch
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.testing import Profile
@@ -112,7 +113,7 @@ def test_a_small_commit_holds_the_lock_for_less_than_50_ms_on_a_disk(tmp_path: P
     commits, files = shape
     location = str(tmp_path / "table")
     quick = {"fsync": "false"}
-    table = hudi.create_table(location, SCHEMA, "id", partition_by="part", storage_options=quick, options=SHORT)
+    table = create_plain(location, SCHEMA, "id", partition_by="part", storage_options=quick, options=SHORT)
     table.bulk_insert(batch(*((n, f"p{n}", 0) for n in range(files))))
     for number in range(commits):
         table.upsert(batch((0, "p0", number)))

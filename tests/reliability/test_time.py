@@ -20,7 +20,7 @@ from reliability.stories import SCHEMA as STORY_SCHEMA
 from reliability.stories import batch, rows_of
 from reliability.test_two_writers import budget, nothing_is_lost
 from support.homes import StandingClock, home_at, make_at, runtime_with
-from support.tables import orders, rows
+from support.tables import create_plain, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import ClockSkewError, CorruptTimelineError
@@ -190,7 +190,7 @@ def _write_alone(location: str, writer: int, skew_ms: int, commits: int, results
 def test_instants_are_monotonic_across_processes(location: str, skew_ms: int) -> None:
     """Two processes on a disk, one with a wrong clock: what is acknowledged before another begins is before it on the timeline."""
     commits = 10 * budget(1)
-    table = hudi.create_table(location, orders((0, "a")).schema, "id", "day", storage_options={"fsync": "false"})
+    table = create_plain(location, orders((0, "a")).schema, "id", "day", storage_options={"fsync": "false"})
     results = _processes.Queue()
     jobs = [(location, number, skew, commits, results) for number, skew in ((1, 0), (2, skew_ms))]
     writers = [_processes.Process(target=_write_alone, args=job) for job in jobs]

@@ -12,6 +12,7 @@ from reliability.stories import Died, Story, Writer, batch, dying, rows_of
 from reliability.test_two_writers import budget
 from reliability.test_zombies import LONG_S, PROFILES, assert_tidy, decides
 from support.failing import FailingStorage
+from support.tables import create_plain
 from support.wrapping import WrappedStorage
 
 import pyhudi_core as hudi
@@ -134,7 +135,7 @@ def test_a_writer_that_slept_before_it_announced_itself_and_then_died_is_repaire
 def test_a_commit_stands_whatever_the_services_after_it_run_into(error: Exception, tmp_path: Path) -> None:
     options = {"hoodie.keep.max.commits": 3, "hoodie.keep.min.commits": 2}
     location = str(tmp_path / "table")
-    table = hudi.create_table(location, batch().schema, "id", partition_by="part", options=options)
+    table = create_plain(location, batch().schema, "id", partition_by="part", options=options)
     for value in range(3):
         table.upsert(batch((1, "a", value)))
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from support.golden import unpack
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.engine import spark_types
@@ -59,7 +60,7 @@ OF_MOMENTS = [
 def table(tmp_path_factory: pytest.TempPathFactory) -> hudi.HudiTable:
     """A table of small row groups."""
     location = str(tmp_path_factory.mktemp("values") / "table")
-    table = hudi.create_table(
+    table = create_plain(
         location, ROWS.schema, "id", storage_options={"fsync": "false"}, options={"pyhudi.parquet.row.group.rows": 2}
     )
     table.upsert(ROWS)
@@ -178,7 +179,7 @@ REAL = pa.table(
 
 def test_spark_leaves_out_no_row_group_with_numbers_that_bounds_do_not_know(tmp_path: Path, spark: Any) -> None:
     """Bounds in Parquet files leave NaN out, and Spark hands comparisons down to them; dictionaries hold -0.0 as another number than 0.0."""
-    table = hudi.create_table(
+    table = create_plain(
         str(tmp_path / "table"), REAL.schema, "id", storage_options={"fsync": "false"}, options={"pyhudi.parquet.row.group.rows": 2}
     )  # fmt: skip
     table.upsert(REAL)

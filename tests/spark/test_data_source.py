@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.golden import assert_changes, assert_rows, queries, unpack
-from support.tables import make, orders
+from support.tables import create_plain, make, orders
 
 import pyhudi_core as hudi
 from pyhudi_core.engine.spark_rows import collect_arrow
@@ -232,7 +232,7 @@ def _filters() -> list[tuple[Any, str]]:
 @pytest.fixture
 def values(tmp_path: Path) -> hudi.HudiTable:
     """A table of every type with nulls and the values that are easily got wrong."""
-    table = hudi.create_table(str(tmp_path / "values"), VALUES.schema, "k", storage_options={"fsync": "false"})
+    table = create_plain(str(tmp_path / "values"), VALUES.schema, "k", storage_options={"fsync": "false"})
     table.upsert(VALUES)
     return table
 

@@ -10,16 +10,15 @@ import pyarrow as pa
 import pytest
 from support.disk import data_files
 from support.spark_frames import frame, spark_rows
-from support.tables import ORDERS, make, orders, rows
+from support.tables import ORDERS, create_plain, make, orders, rows
 
-import pyhudi_core as hudi
 from pyhudi_core.engine import spark_rows as engine
 from pyhudi_core.errors import ConfigError, HudiError, SchemaMismatchError
 
 
 def test_a_table_can_be_made_from_a_data_frames_schema(spark: Any, location: str) -> None:
     source = frame(spark, orders((1, "a", 1.0)))
-    table = hudi.create_table(location, source.schema, "id", partition_by="day")
+    table = create_plain(location, source.schema, "id", partition_by="day")
     table.upsert(source)
     assert table.schema == ORDERS
 
@@ -42,7 +41,7 @@ def test_what_spark_has_no_word_for_is_refused_by_name(spark: Any, location: str
 
 
 def test_memory_tables_are_refused_on_spark(spark: Any) -> None:
-    table = hudi.create_table(f"memory://spark-{time.time_ns()}", ORDERS, "id")
+    table = create_plain(f"memory://spark-{time.time_ns()}", ORDERS, "id")
     with pytest.raises(HudiError, match="memory cannot be opened in another process"):
         table.upsert(frame(spark, orders((1, "a", 1.0))))
 

@@ -10,6 +10,7 @@ import pytest
 import pyhudi_core as hudi
 from pyhudi_core.write.metadata_first_files import FirstFiles
 from support.metadata_tables import SCHEMA, rows
+from support.tables import create_plain
 
 SMALL = {"hoodie.metadata.record.index.min.filegroup.count": 2, "pyhudi.commit.retries": 1}
 
@@ -17,7 +18,7 @@ SMALL = {"hoodie.metadata.record.index.min.filegroup.count": 2, "pyhudi.commit.r
 def made(kind: str = "cow", location: str = "", **options: object) -> hudi.HudiTable:
     """A table with 40 rows, whose metadata table lists its files."""
     place = location or f"memory://{uuid.uuid4().hex}/t"
-    table = hudi.create_table(place, SCHEMA, "id", "day", ordering="ts", table_type=kind, options={**SMALL, **options})
+    table = create_plain(place, SCHEMA, "id", "day", ordering="ts", table_type=kind, options={**SMALL, **options})
     table.insert(rows(0, 30))
     table.upsert(rows(20, 40))
     table.metadata_table.create(["files"])

@@ -12,16 +12,24 @@ from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.instant import Instant
 
 FAST = {"fsync": "false"}
+WITHOUT_METADATA_TABLE = {"hoodie.metadata.enable": False}
 
 ORDERS = pa.schema([("id", pa.int64()), ("day", pa.string()), ("price", pa.float64()), ("ts", pa.int64())])
+
+
+def create_plain(
+    location: str, *arguments: Any, options: Mapping[str, object] | None = None, **more: Any
+) -> hudi.HudiTable:
+    """A new table without a metadata table, unless the options say so: for tests of something else, as its making and its commits take time."""
+    return hudi.create_table(location, *arguments, options={**WITHOUT_METADATA_TABLE, **(options or {})}, **more)
 
 
 def make(
     location: str, schema: pa.Schema = ORDERS, record_key: str | Sequence[str] = "id", **arguments: Any
 ) -> hudi.HudiTable:
-    """A new table with `partition_by="day"`, unless the test passes something else."""
+    """A new table with `partition_by="day"` and without a metadata table, unless the test passes something else."""
     arguments.setdefault("partition_by", "day" if "day" in schema.names else ())
-    return hudi.create_table(location, schema, record_key, storage_options=FAST, **arguments)
+    return create_plain(location, schema, record_key, storage_options=FAST, **arguments)
 
 
 def reopen(table: hudi.HudiTable, **options: object) -> hudi.HudiTable:

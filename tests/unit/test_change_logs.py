@@ -12,7 +12,7 @@ from support.all_types import SCHEMA as ALL_TYPES
 from support.all_types import rows as rows_of_all_types
 from support.golden import unpack
 from support.metadata_tables import build, metadata_of
-from support.tables import make, orders, reopen
+from support.tables import create_plain, make, orders, reopen
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import SnapshotExpiredError
@@ -181,7 +181,7 @@ def test_logs_name_the_files_by_which_hudi_finds_their_changes(location: str) ->
 
 
 def test_values_of_every_type_come_back_from_a_change_log(location: str) -> None:
-    table = hudi.create_table(location, ALL_TYPES, "id", options=cdc("DATA_BEFORE_AFTER"))
+    table = create_plain(location, ALL_TYPES, "id", options=cdc("DATA_BEFORE_AFTER"))
     data = rows_of_all_types()
     table.upsert(data)
     table.upsert(data.slice(0, 2))

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pandas as pd
 import pyarrow as pa
 import pytest
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import SchemaMismatchError
@@ -18,7 +19,7 @@ ALLOW = {"pyhudi.schema.allow.lossy.widening": "true"}
 
 
 def create(schema: pa.Schema, **more: object) -> hudi.HudiTable:
-    return hudi.create_table(f"memory://integers/{uuid4()}", schema, record_key="id", **more)  # type: ignore[arg-type]
+    return create_plain(f"memory://integers/{uuid4()}", schema, record_key="id", **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture

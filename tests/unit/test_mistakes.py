@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from support.tables import FAST, ORDERS, make, orders
+from support.tables import FAST, ORDERS, create_plain, make, orders
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import ConfigError, CorruptionError, HudiError
@@ -96,15 +96,15 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "option against the table": lambda location: hudi.open_table(
         location, options={"hoodie.table.recordkey.fields": "day"}
     ),
-    "table that is there": lambda location: hudi.create_table(location, ORDERS, "id"),
-    "unknown key column": lambda location: hudi.create_table(f"{location}-2", ORDERS, "number"),
-    "key of a bad type": lambda location: hudi.create_table(f"{location}-2", ORDERS, "price"),
-    "key that is no name": lambda location: hudi.create_table(f"{location}-2", ORDERS, 1),  # type: ignore[arg-type]
-    "partition that is no name": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", [1]),  # type: ignore[list-item]
-    "ordering without a key": lambda location: hudi.create_table(f"{location}-2", ORDERS, (), ordering="ts"),
-    "schema that is none": lambda location: hudi.create_table(f"{location}-2", ["id"], "id"),
-    "type that is no word": lambda location: hudi.create_table(f"{location}-2", ORDERS, "id", table_type=7),  # type: ignore[arg-type]
-    "type that is another one in the options": lambda location: hudi.create_table(
+    "table that is there": lambda location: create_plain(location, ORDERS, "id"),
+    "unknown key column": lambda location: create_plain(f"{location}-2", ORDERS, "number"),
+    "key of a bad type": lambda location: create_plain(f"{location}-2", ORDERS, "price"),
+    "key that is no name": lambda location: create_plain(f"{location}-2", ORDERS, 1),  # type: ignore[arg-type]
+    "partition that is no name": lambda location: create_plain(f"{location}-2", ORDERS, "id", [1]),  # type: ignore[list-item]
+    "ordering without a key": lambda location: create_plain(f"{location}-2", ORDERS, (), ordering="ts"),
+    "schema that is none": lambda location: create_plain(f"{location}-2", ["id"], "id"),
+    "type that is no word": lambda location: create_plain(f"{location}-2", ORDERS, "id", table_type=7),  # type: ignore[arg-type]
+    "type that is another one in the options": lambda location: create_plain(
         f"{location}-2", ORDERS, "id", table_type="cow", options={"hoodie.table.type": "MERGE_ON_READ"}
     ),
 }
@@ -169,7 +169,7 @@ def test_blame_for_an_unsafe_argument_is_not_put_on_the_table(location: str) -> 
 
 @pytest.mark.parametrize("place", [None, 7, "~/orders", "", "a\0b"], ids=repr)
 def test_a_location_that_names_no_folder_is_told_before_anything_is_made(place: Any) -> None:
-    for act in (lambda: hudi.open_table(place), lambda: hudi.create_table(place, ORDERS, "id")):
+    for act in (lambda: hudi.open_table(place), lambda: create_plain(place, ORDERS, "id")):
         error = told(act)
         assert isinstance(error, ConfigError)
         assert error.hint
@@ -219,7 +219,7 @@ def test_what_the_disk_refuses_is_told_with_the_place(location: str) -> None:
     table.upsert(ROW)
     file = Path(location, ".hoodie/hoodie.properties")
     for place in (f"{location}/{'long' * 100}", str(file)):
-        error = told(lambda place=place: hudi.create_table(place, ORDERS, "id"))  # type: ignore[misc]
+        error = told(lambda place=place: create_plain(place, ORDERS, "id"))  # type: ignore[misc]
         assert error.table == place
         assert error.hint
 

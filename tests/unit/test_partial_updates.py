@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from support.tables import ORDERS, make, orders, reopen, rows
+from support.tables import ORDERS, create_plain, make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError, SchemaMismatchError
@@ -134,7 +134,7 @@ def test_without_event_time_the_ordering_column_may_be_left_out(location: str) -
 def test_a_partial_row_may_say_that_its_row_is_deleted(location: str) -> None:
     for number, kind in enumerate(TYPES):
         schema = ORDERS.append(pa.field("_hoodie_is_deleted", pa.bool_()))
-        table = hudi.create_table(f"{location}{number}", schema, "id", "day", ordering="ts", table_type=kind)
+        table = create_plain(f"{location}{number}", schema, "id", "day", ordering="ts", table_type=kind)
         table.upsert(
             orders((1, "a", 1.0, 10), (2, "a", 2.0, 10)).append_column("_hoodie_is_deleted", pa.array([False, False]))
         )

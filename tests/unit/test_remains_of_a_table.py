@@ -7,21 +7,20 @@ from pathlib import Path
 
 import pytest
 from support.disk import contents
-from support.tables import make, orders, rows
+from support.tables import create_plain, make, orders, rows
 
-import pyhudi_core as hudi
 from pyhudi_core.errors import TableError, TableExistsError
 
 
 @pytest.mark.parametrize("partition_by", ["day", ()])
 def test_a_table_is_not_made_over_the_files_of_a_lost_one(location: str, partition_by: str | tuple[()]) -> None:
     rows_of_orders = orders((1, "a", 1.0), (2, "b", 2.0))
-    table = hudi.create_table(location, rows_of_orders.schema, "id", partition_by)
+    table = create_plain(location, rows_of_orders.schema, "id", partition_by)
     table.insert(rows_of_orders)
     shutil.rmtree(Path(location, ".hoodie"))
     before = contents(location)
     with pytest.raises(TableError, match="data files of a Hudi table") as refused:
-        hudi.create_table(location, rows_of_orders.schema, "id", partition_by)
+        create_plain(location, rows_of_orders.schema, "id", partition_by)
     assert not isinstance(refused.value, TableExistsError)
     assert "pyhudi recover" in str(refused.value)
     assert contents(location) == before

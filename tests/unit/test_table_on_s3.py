@@ -11,7 +11,7 @@ import pytest
 from moto import mock_aws
 from support.failing import FailingStorage, nth_write
 from support.homes import home_at
-from support.tables import ORDERS, orders, rows
+from support.tables import ORDERS, create_plain, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import (
@@ -49,7 +49,7 @@ def place(bucket: None) -> str:
 
 
 def _make(place: str) -> HudiTable:
-    return hudi.create_table(place, ORDERS, "id", partition_by="day", storage_options=CREDENTIALS, options=OPTIONS)
+    return create_plain(place, ORDERS, "id", partition_by="day", storage_options=CREDENTIALS, options=OPTIONS)
 
 
 def _open(place: str) -> HudiTable:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.disk import contents
 from support.golden import unpack
-from support.tables import make, orders, reopen, rows
+from support.tables import create_plain, make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, DuplicateKeyError, InvalidOptionError, UnsupportedTableError
@@ -160,7 +160,7 @@ def test_options_about_equal_keys_are_refused_where_keys_are_generated(location:
 
 
 def test_a_look_up_by_keys_is_refused_by_name(location: str) -> None:
-    table = hudi.create_table(location, orders().schema)
+    table = create_plain(location, orders().schema)
     table.insert(orders((1, "a", 1.0)))
     with pytest.raises(InvalidOptionError, match="no key columns"):
         table.lookup(orders((1, "a")).select(["id"]))

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.golden import unpack
-from support.tables import FAST, rows
+from support.tables import FAST, create_plain, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidPartitionValueError, UnsupportedTableError
@@ -22,7 +22,7 @@ def make(location: str, kind: pa.DataType = INTEGER, **properties: str) -> hudi.
     schema = pa.schema([("id", pa.int64()), ("at", kind)])
     options = {f"{KEYGEN}{key.replace('__', '.')}": value for key, value in properties.items()}
     options["hoodie.table.keygenerator.type"] = "TIMESTAMP"
-    return hudi.create_table(location, schema, "id", "at", options=options, storage_options=FAST)
+    return create_plain(location, schema, "id", "at", options=options, storage_options=FAST)
 
 
 def folders(table: hudi.HudiTable) -> list[str]:

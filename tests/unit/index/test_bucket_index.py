@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from support.golden import unpack
 from support.metadata_tables import assert_metadata_is_true
-from support.tables import orders, rows
+from support.tables import create_plain, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.conflicts.conflict import Touched, against, strategy_of
@@ -37,7 +37,7 @@ PLACES = ("_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")
 
 def made(kind: str = "COPY_ON_WRITE", **options: Any) -> hudi.HudiTable:
     location = f"memory://buckets/{uuid4()}"
-    return hudi.create_table(
+    return create_plain(
         location, orders().schema, "id", "day", table_type=kind, ordering="ts", options=BUCKETS | options
     )
 
@@ -245,7 +245,7 @@ def test_a_table_whose_partitions_have_their_own_numbers_of_buckets_is_refused(v
 
 
 def test_a_table_without_buckets_is_refused() -> None:
-    plain = hudi.create_table(f"memory://buckets/{uuid4()}", orders().schema, "id", "day")
+    plain = create_plain(f"memory://buckets/{uuid4()}", orders().schema, "id", "day")
     plain.upsert(orders((1, "a", 1.0, 1)))
     with pytest.raises(InvalidOptionError, match="are no buckets"):
         hudi.open_table(plain.location, options=BUCKETS).upsert(orders((1, "a", 2.0, 2)))

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from support.metadata_tables import assert_metadata_is_true
-from support.tables import orders, rows
+from support.tables import create_plain, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import (
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.row("I12")
 
 
 def made(location: str | None = None, kind: str = "MERGE_ON_READ", **options: Any) -> hudi.HudiTable:
-    return hudi.create_table(
+    return create_plain(
         location or f"memory://consistent/{uuid4()}", orders().schema, "id", "day",
         table_type=kind, ordering="ts", options=CONSISTENT | options,
     )  # fmt: skip
@@ -242,7 +242,7 @@ def test_operations_that_remove_its_file_groups_are_refused(verb: str, empty: bo
 def test_tables_without_it_do_not_get_it() -> None:
     with pytest.raises(InvalidOptionError, match="copy-on-write"):
         made(kind="COPY_ON_WRITE").upsert(orders((1, "a", 1.0, 1)))
-    simple = hudi.create_table(
+    simple = create_plain(
         f"memory://consistent/{uuid4()}", orders().schema, "id", "day", table_type="MERGE_ON_READ", options=BUCKET
     )
     simple.upsert(orders((1, "a", 1.0, 1)))

@@ -8,7 +8,7 @@ import pytest
 from support.disk import contents
 from support.metadata_tables import SCHEMA, assert_metadata_is_true, build, metadata_of
 from support.metadata_tables import rows as keyed
-from support.tables import make, orders, reopen, rows
+from support.tables import create_plain, make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError
@@ -32,7 +32,7 @@ def in_groups(location: str, count: int, **options: object) -> hudi.HudiTable:
 
 def indexed(location: str, **options: object) -> hudi.HudiTable:
     """60 rows in three partitions, with all four partitions of the metadata table."""
-    table = hudi.create_table(location, SCHEMA, "id", "day", ordering="ts")
+    table = create_plain(location, SCHEMA, "id", "day", ordering="ts")
     table.insert(keyed(0, 60))
     build(table)
     return reopen(table, **options)
@@ -186,9 +186,7 @@ def test_a_late_row_of_a_deleted_key_is_a_new_key_by_the_record_index(
 ) -> None:
     """The delete took the key off the record index; SIMPLE finds the file group, and the row loses against the delete in its log."""
     options = {"hoodie.metadata.enable": True, "hoodie.metadata.record.index.enable": True}
-    table = hudi.create_table(
-        f"memory://{uuid4()}/t", SCHEMA, "id", "day", ordering="ts", table_type="mor", options=options
-    )
+    table = create_plain(f"memory://{uuid4()}/t", SCHEMA, "id", "day", ordering="ts", table_type="mor", options=options)
     table.insert(keyed(5, 9))
     table.delete(keyed(5, 6).select(["id", "day", "ts"]))
     late = keyed(5, 6).set_column(2, "ts", [[1]])

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from support.metadata_tables import assert_metadata_is_true, build
-from support.tables import orders, rows
+from support.tables import create_plain, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, DuplicateKeyError
@@ -25,7 +25,7 @@ def made(kind: str = "COPY_ON_WRITE", index: str = "GLOBAL_SIMPLE", **more: Any)
     """Keys 1 and 2 in partition a, 3 in b, each in its own file group."""
     options = SMALL | {"hoodie.index.type": index if index != "RECORD_INDEX" else "SIMPLE"}
     arguments: dict[str, Any] = {"partition_by": "day", "table_type": kind, "options": options, **more}
-    table = hudi.create_table(f"memory://moves/{uuid4()}", orders().schema, "id", **arguments)
+    table = create_plain(f"memory://moves/{uuid4()}", orders().schema, "id", **arguments)
     for row in ((1, "a", 1.0, 5), (2, "a", 2.0, 5), (3, "b", 3.0, 5)):
         table.bulk_insert(orders(row))
     if index == "RECORD_INDEX":
@@ -39,7 +39,7 @@ def stored(table: hudi.HudiTable) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.one_in(5)
-@pytest.mark.row("I10", "I11", "I5")
+@pytest.mark.row("I10", "I11", "I5", "K14")
 @pytest.mark.parametrize(
     ("kind", "index"),
     [*((kind, index) for kind in TYPES for index in FILES), *((kind, "RECORD_INDEX") for kind in TYPES)],
@@ -110,7 +110,7 @@ def test_a_key_that_was_deleted_comes_back_into_the_partition_of_its_new_row(kin
 
 def test_a_row_that_says_that_it_is_deleted_deletes_the_key_where_it_is() -> None:
     schema = orders().schema.append(pa.field("_hoodie_is_deleted", pa.bool_()))
-    table = hudi.create_table(
+    table = create_plain(
         f"memory://moves/{uuid4()}", schema, "id", "day", options={"hoodie.index.type": "GLOBAL_SIMPLE"}
     )
     whole = [(1, "a", 1.0, 1, False), (2, "a", 1.0, 1, False)]
@@ -136,7 +136,7 @@ def test_readers_of_changes_see_a_move_as_a_delete_and_an_insert() -> None:
 )
 def test_any_sequence_of_writes_leaves_each_key_once_where_its_last_row_said(kind: str, index: str) -> None:
     chosen = random.Random(17)
-    table = hudi.create_table(
+    table = create_plain(
         f"memory://moves/{uuid4()}", orders().schema, "id", "day", table_type=kind, ordering="ts",
         options=SMALL | ({"hoodie.index.type": index} if index != "RECORD_INDEX" else {}),
     )  # fmt: skip

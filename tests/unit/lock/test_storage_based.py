@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from support.homes import context_of, home_at, make_at
-from support.tables import ORDERS, orders, rows
+from support.tables import ORDERS, create_plain, orders, rows
 
-import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, LockIdentityError, LockTimeoutError, StorageError
 from pyhudi_core.lock import StorageBasedLockProvider
 from pyhudi_core.lock.identity import in_process_identity, refuse_other_lock
@@ -275,7 +274,7 @@ def test_which_lock_a_table_gets_without_being_asked(location: str) -> None:
 
 def test_a_storage_based_lock_on_a_disk_is_refused_with_a_way_out(location: str) -> None:
     with pytest.raises(InvalidOptionError, match="storage_based") as refused:
-        hudi.create_table(location, ORDERS, "id", options={"lock": "storage_based"}).upsert(orders((1, "a", 1.0)))
+        create_plain(location, ORDERS, "id", options={"lock": "storage_based"}).upsert(orders((1, "a", 1.0)))
     assert "file_system" in str(refused.value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 from support.metadata_tables import GROUPS, SCHEMA, assert_metadata_is_true, build, existing, metadata_of, rows
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.metadata_table import commits, file_groups, names
@@ -15,7 +16,7 @@ from pyhudi_core.timeline.active import TimelineFolder
 
 
 def test_a_metadata_table_that_is_built_of_a_table_says_what_the_table_holds(location: str) -> None:
-    table = hudi.create_table(location, SCHEMA, "id", "day", ordering="ts")
+    table = create_plain(location, SCHEMA, "id", "day", ordering="ts")
     table.insert(rows(0, 60))
     table.upsert(rows(40, 90))
     build(table)
@@ -28,7 +29,7 @@ def test_a_metadata_table_that_is_built_of_a_table_says_what_the_table_holds(loc
 
 def test_log_files_add_what_a_commit_changed(location: str) -> None:
     """A commit that the metadata table has not makes it useless; it is true again when the commit was added."""
-    table = hudi.create_table(location, SCHEMA, "id", "day", ordering="ts")
+    table = create_plain(location, SCHEMA, "id", "day", ordering="ts")
     table.insert(rows(0, 60))
     build(table)
     storage = table._home.storage
@@ -67,7 +68,7 @@ def test_log_files_add_what_a_commit_changed(location: str) -> None:
 
 
 def test_each_file_group_has_a_file_from_the_beginning(location: str) -> None:
-    table = hudi.create_table(location, SCHEMA, "id", "day", ordering="ts")
+    table = create_plain(location, SCHEMA, "id", "day", ordering="ts")
     build(table)
     metadata = metadata_of(hudi.open_table(location))
     for partition, groups in GROUPS.items():

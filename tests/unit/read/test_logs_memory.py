@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from support.log_tables import append
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 
@@ -67,7 +68,7 @@ Place = tuple[str, str]
 
 def made(location: str, rows: int) -> tuple[hudi.HudiTable, pa.Table]:
     """A table with so many rows in each of its file groups, and the rows."""
-    table = hudi.create_table(location, SCHEMA, "id", "part", storage_options={"fsync": "false"}, options=LAYOUT)
+    table = create_plain(location, SCHEMA, "id", "part", storage_options={"fsync": "false"}, options=LAYOUT)
     rng, ids = np.random.default_rng(7), np.arange(rows * GROUPS)
     texts = pa.array(rng.integers(0, 1 << 62, len(ids)).astype("S100").astype(str))
     parts = pa.array([f"p{number}" for number in ids // rows])

@@ -9,8 +9,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-
-import pyhudi_core as hudi
+from support.tables import create_plain
 
 ROWS, FILES = 120_000, 8
 READ = """
@@ -28,7 +27,7 @@ print(json.dumps({"rows": rows, "bytes": size, "peak": pa.default_memory_pool().
 def test_batches_of_a_table_larger_than_the_bound_stay_within_it(location: str) -> None:
     rng = np.random.default_rng(5)
     schema = pa.schema([("id", pa.int64()), ("part", pa.string()), ("text", pa.string()), ("value", pa.float64())])
-    table = hudi.create_table(location, schema=schema, record_key="id", partition_by="part")
+    table = create_plain(location, schema=schema, record_key="id", partition_by="part")
     for number in range(FILES):
         ids = pa.array(np.arange(number * ROWS, (number + 1) * ROWS))
         texts = pa.array(rng.integers(0, 1 << 62, ROWS).astype("S100").astype(str))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.archival import AUTOMATIC
-from support.tables import FAST, ORDERS, make, orders
+from support.tables import FAST, ORDERS, create_plain, make, orders
 
 import pyhudi_core as hudi
 from pyhudi_core.formats.base_file import BaseFileReader
@@ -101,7 +101,7 @@ def test_what_a_restore_took_back_is_not_counted(tmp_path: Path) -> None:
 def test_from_a_known_size_on_no_data_file_is_opened_and_no_folder_of_data_is_listed(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    table = hudi.create_table(f"memory://{request.node.name}", ORDERS, "id", partition_by="day")
+    table = create_plain(f"memory://{request.node.name}", ORDERS, "id", partition_by="day")
     table.upsert(orders(*((n, f"d{n}", 1.0) for n in range(50))))
     known = table.size()
     table.upsert(orders((7, "d7", 2.0), (100, "d7", 2.0)))

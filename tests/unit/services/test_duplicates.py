@@ -11,38 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from support.disk import contents
+from support.duplicates import at_once, careless, careless_home, with_every_index
 from support.metadata_tables import assert_metadata_is_true, build
-from support.tables import ORDERS, orders, rows
+from support.tables import orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.cli import main
 from pyhudi_core.doctor.kinds import Kind
 from pyhudi_core.errors import CommitConflictError
-from pyhudi_core.opening import create_at
-from pyhudi_core.runtime.system import system_runtime
-from pyhudi_core.storage.local import LocalStorage
-from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.protections import Protections
 
 TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
-CARELESS = {"hoodie.parquet.small.file.limit": "0"}
-
-
-def careless(location: str, kind: str = "COPY_ON_WRITE", ordering: str | None = "ts", **options: str) -> hudi.HudiTable:
-    """A table of a writer that compares no keys at its commits; each insert makes a new file group."""
-    home = TableHome(
-        LocalStorage(location, fsync=False),
-        system_runtime(),
-        CARELESS | options,
-        protections=Protections(key_check=False),
-    )
-    return create_at(home, ORDERS, "id", "day", ordering, kind)
-
-
-def at_once(table: hudi.HudiTable, *batches: pa.Table) -> list[hudi.Commit]:
-    """Inserts that began before any of them was committed."""
-    writes = [table.begin("insert").write(batch) for batch in batches]
-    return [write.commit() for write in writes]
 
 
 def twice(location: str, kind: str = "COPY_ON_WRITE", **more: Any) -> hudi.HudiTable:
@@ -111,10 +89,7 @@ def test_indexes_are_true_after_it(location: str) -> None:
     table = twice(location)
     table.duplicates.run()
     build(table)
-    again = TableHome(
-        LocalStorage(location, fsync=False), system_runtime(), CARELESS, protections=Protections(key_check=False)
-    )
-    table = hudi.HudiTable(again)
+    table = hudi.HudiTable(careless_home(location))
     # Hudi's writers make such rows without telling the record index; here the index of the copies is what the first build says.
     assert_metadata_is_true(table)
     table.upsert(orders((1, "a", 7.0, 70)))
@@ -126,10 +101,7 @@ def test_the_record_index_names_the_copy_that_stays(location: str) -> None:
     table = careless(location)
     table.insert(orders((9, "b", 1.0, 1)))
     build(table)
-    home = TableHome(
-        LocalStorage(location, fsync=False), system_runtime(), CARELESS, protections=Protections(key_check=False)
-    )
-    table = hudi.HudiTable(home)
+    table = hudi.HudiTable(careless_home(location))
     at_once(table, orders((3, "a", 1.0, 30)), orders((3, "a", 2.0, 20), (4, "a", 2.0, 20)))
     commit = table.duplicates.run()
     assert commit.stats.rows_deleted == 1
@@ -137,6 +109,18 @@ def test_the_record_index_names_the_copy_that_stays(location: str) -> None:
     assert rows(table.lookup(pa.table({"id": [3], "day": ["a"]})), "id", "price") == [(3, 1.0)]
     table.upsert(orders((3, "a", 7.0, 70)))
     assert_metadata_is_true(table)
+
+
+@pytest.mark.row("I4", "I5", "I7", "I8")
+@pytest.mark.parametrize("kind", TYPES)
+def test_all_kinds_of_indexes_are_true_after_it(location: str, kind: str) -> None:
+    table = with_every_index(location, kind)
+    assert table.duplicates.run().stats.rows_deleted == 3
+    assert_metadata_is_true(table)
+    table.upsert(orders((3, "a", 7.0, 70), (5, "b", 1.0, 1)))
+    assert_metadata_is_true(table)
+    assert rows(table.scan(where="ts = 20"), "id") == [(2,), (4,)]
+    assert table.check().ok
 
 
 def test_a_table_that_wants_a_record_index_can_be_repaired_first(location: str) -> None:

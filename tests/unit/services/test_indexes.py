@@ -8,6 +8,7 @@ import uuid
 import pytest
 from click.testing import CliRunner, Result
 from support.metadata_tables import SCHEMA, assert_metadata_is_true, left_in_metadata_table, rows
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
@@ -22,7 +23,7 @@ SMALL = {"hoodie.metadata.record.index.min.filegroup.count": 2}
 
 def made(location: str = "") -> hudi.HudiTable:
     place = location or f"memory://{uuid.uuid4().hex}/t"
-    table = hudi.create_table(place, SCHEMA, "id", "day", ordering="ts", name="trips", options=SMALL)
+    table = create_plain(place, SCHEMA, "id", "day", ordering="ts", name="trips", options=SMALL)
     table.insert(rows(0, 9))
     return table
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from support.indexing import SMALL, beside, made
 from support.metadata_tables import SCHEMA, assert_metadata_is_true, left_in_metadata_table, rows
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import (
@@ -83,7 +84,7 @@ def test_plan_and_completed_instant_are_those_of_release_1_0() -> None:
 
 @pytest.mark.slow
 def test_a_table_without_a_metadata_table_gets_its_files_first() -> None:
-    table = hudi.create_table(f"memory://{uuid.uuid4().hex}/t", SCHEMA, "id", "day", ordering="ts", options=SMALL)
+    table = create_plain(f"memory://{uuid.uuid4().hex}/t", SCHEMA, "id", "day", ordering="ts", options=SMALL)
     assert "no commit yet" in table.indexing.plan(["record_index"]).why_not
     table.insert(rows(0, 9))
     assert "no partitions were named" in table.indexing.run().why_not

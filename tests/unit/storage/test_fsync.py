@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tables import ORDERS, orders
+from support.tables import ORDERS, create_plain, orders
 
-import pyhudi_core as hudi
 from pyhudi_core.storage import LocalStorage
 
 
@@ -65,7 +64,7 @@ class Disk:
 @pytest.mark.row("T3")
 def test_whatever_a_commit_publishes_on_a_disk_is_durable(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk().watch(monkeypatch)
-    table = hudi.create_table(location, ORDERS, "id", "day")
+    table = create_plain(location, ORDERS, "id", "day")
     table.upsert(orders((1, "a", 1.0), (2, "b", 2.0)))
     table.upsert(orders((1, "a", 5.0)))
     monkeypatch.undo()

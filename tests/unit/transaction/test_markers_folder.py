@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 
 import pyarrow as pa
-
-import pyhudi_core as hudi
+from support.tables import create_plain
 
 
 def test_a_commit_leaves_no_marker_folder_on_disk(location: str) -> None:
     rows = pa.table({"id": [1, 2], "day": ["a", "b"]})
-    table = hudi.create_table(location, schema=rows.schema, record_key="id", partition_by="day")
+    table = create_plain(location, schema=rows.schema, record_key="id", partition_by="day")
     table.upsert(rows)
     with table.begin("upsert") as write:
         write.write(rows)

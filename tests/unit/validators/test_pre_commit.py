@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from support.compactions import with_logs
 from support.disk import contents, data_files
-from support.tables import FAST, ORDERS, make, orders, reopen, rows
+from support.tables import FAST, ORDERS, create_plain, make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import (
@@ -255,7 +255,7 @@ def test_would_commit_asks_the_validators(location: str) -> None:
 
 
 def test_validators_of_a_handle_guard_every_commit_of_it(location: str) -> None:
-    table = hudi.create_table(location, ORDERS, "id", "day", storage_options=FAST, pre_commit=[hudi.not_null("price")])
+    table = create_plain(location, ORDERS, "id", "day", storage_options=FAST, pre_commit=[hudi.not_null("price")])
     with pytest.raises(PreCommitError):
         table.upsert(orders((1, "a")))
     with table.begin("insert") as write:

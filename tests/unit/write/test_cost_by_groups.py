@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from support.metadata_tables import SCHEMA, build
 from support.metadata_tables import rows as keyed
-from support.tables import make, orders, reopen
+from support.tables import create_plain, make, orders, reopen
 
 import pyhudi_core as hudi
 from pyhudi_core.engine import Dataset
@@ -104,7 +104,7 @@ def test_with_a_record_index_a_row_costs_the_same_beside_few_file_groups_and_bes
     groups: list[int] = []
     for count in (40, 400):
         small = OPTIONS | {"hoodie.parquet.max.file.size": 1024}
-        table = hudi.create_table(str(tmp_path / str(count)), SCHEMA, "id", "day", ordering="ts", options=small)
+        table = create_plain(str(tmp_path / str(count)), SCHEMA, "id", "day", ordering="ts", options=small)
         table.bulk_insert(keyed(0, count).set_column(1, "day", pa.array(["a"] * count)))
         groups.append(len(table.snapshot().view.slices("day=a")))
         build(table, names.FILES, names.RECORD_INDEX)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 from support.metadata_tables import assert_metadata_is_true, metadata_of
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.doctor.kinds import Severity
@@ -60,7 +61,7 @@ def rows(first: int, last: int, version: int = 0) -> pa.Table:
 
 def made(kind: str = "COPY_ON_WRITE") -> hudi.HudiTable:
     """A table in memory with a file for every five rows of a partition, and no index yet."""
-    table = hudi.create_table(
+    table = create_plain(
         f"memory://{uuid.uuid4().hex}/t", SCHEMA, "id", "day", ordering="ts", table_type=kind, options=UTC
     )
     for first in (0, 10, 20):

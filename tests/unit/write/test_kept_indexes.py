@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 from support.metadata_tables import SCHEMA, assert_metadata_is_true, rows
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.doctor.kinds import Severity
@@ -28,7 +29,7 @@ KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 def made(kind: str = "COPY_ON_WRITE", options: dict[str, object] | None = None) -> hudi.HudiTable:
     """An empty table in memory."""
     location = f"memory://{uuid.uuid4().hex}/t"
-    return hudi.create_table(location, SCHEMA, "id", "day", ordering="ts", table_type=kind, options=options or ON)
+    return create_plain(location, SCHEMA, "id", "day", ordering="ts", table_type=kind, options=options or ON)
 
 
 def later(data: pa.Table, ts: int = 1_000) -> pa.Table:

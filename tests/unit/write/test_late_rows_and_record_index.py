@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 from support.metadata_tables import assert_metadata_is_true
-from support.tables import orders, rows
+from support.tables import create_plain, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import DuplicateKeyError
@@ -26,7 +26,7 @@ OPTIONS = {
 
 def deleted_key(index: str) -> hudi.HudiTable:
     """A table with event-time ordering and a record index, whose row 1 (ts 5) was deleted by a log."""
-    table = hudi.create_table(
+    table = create_plain(
         f"memory://late_rows/{uuid4()}",
         orders().schema,
         "id",
@@ -46,7 +46,7 @@ def unnamed(table: hudi.HudiTable) -> hudi.HudiTable:
     return hudi.open_table(table.location, options={"hoodie.bucket.index.num.buckets": 2})
 
 
-@pytest.mark.row("I5", "K2")
+@pytest.mark.row("I5", "K2", "M1")
 @pytest.mark.parametrize(("index", "verb"), [("SIMPLE", "upsert"), ("SIMPLE", "insert"), ("BUCKET", "upsert")])
 def test_a_late_row_on_a_deleted_key_leaves_no_key_in_the_record_index(index: str, verb: str) -> None:
     table = deleted_key(index)
@@ -59,7 +59,7 @@ def test_a_late_row_on_a_deleted_key_leaves_no_key_in_the_record_index(index: st
     assert rows(table, "id", "day") == [(1, "b"), (3, "a")]
 
 
-@pytest.mark.row("I5", "K2")
+@pytest.mark.row("I5", "K2", "M1")
 @pytest.mark.parametrize(("index", "verb"), [("SIMPLE", "upsert"), ("BUCKET", "insert")])
 def test_a_newer_row_on_a_deleted_key_is_in_the_record_index_again(index: str, verb: str) -> None:
     table = deleted_key(index)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from support.metadata_tables import SCHEMA, assert_metadata_is_true, rows
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
@@ -21,13 +22,13 @@ ALL = {**ON, "hoodie.metadata.record.index.enable": True, "hoodie.metadata.recor
 
 
 def made(location: str, options: dict[str, object] | None = None, kind: str = "cow") -> hudi.HudiTable:
-    return hudi.create_table(location, SCHEMA, "id", "day", ordering="ts", table_type=kind, options=options)
+    return create_plain(location, SCHEMA, "id", "day", ordering="ts", table_type=kind, options=options)
 
 
 @pytest.mark.row("I1", "I2", "I3", "I5")
-def test_a_new_table_gets_its_metadata_table_with_its_first_commit(location: str) -> None:
+def test_a_new_table_has_its_metadata_table_before_its_first_commit(location: str) -> None:
     table = made(location, ALL)
-    assert not table.config.metadata_partitions
+    assert_metadata_is_true(table)
     table.insert(rows(0, 30))
     assert table.config.metadata_partitions == ("column_stats", "files", "partition_stats", "record_index")
     assert_metadata_is_true(table)
@@ -69,7 +70,7 @@ def test_the_column_statistics_are_defined_as_hudi_defines_them(location: str) -
 
 
 def test_a_table_without_partitions_has_no_statistics_of_partitions(location: str) -> None:
-    table = hudi.create_table(location, SCHEMA, "id", ordering="ts", options=ON)
+    table = create_plain(location, SCHEMA, "id", ordering="ts", options=ON)
     table.insert(rows(0, 9))
     assert table.config.metadata_partitions == ("column_stats", "files")
     assert_metadata_is_true(table)

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from support.tables import orders, rows
+from support.tables import create_plain, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitConflictError, HudiError, InvalidOptionError, UnsupportedTableError
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.row("M2")
 
 
 def made(**options: Any) -> hudi.HudiTable:
-    return hudi.create_table(
+    return create_plain(
         f"memory://non-blocking/{uuid4()}", orders().schema, "id", "day",
         table_type="MERGE_ON_READ", ordering="ts", options=NON_BLOCKING | options,
     )  # fmt: skip
@@ -96,7 +96,7 @@ def test_a_second_partition_and_its_metafile_are_made_by_two_writers_at_once() -
 def test_a_write_that_says_rows_are_deleted_may_be_the_first_of_its_bucket() -> None:
     """A late row of the key, which another writer brings, then loses."""
     schema = pa.schema([*orders().schema, ("_hoodie_is_deleted", pa.bool_())])
-    table = hudi.create_table(
+    table = create_plain(
         f"memory://non-blocking/{uuid4()}", schema, "id", "day",
         table_type="MERGE_ON_READ", ordering="ts", options=NON_BLOCKING,
     )  # fmt: skip
@@ -272,13 +272,13 @@ def test_hudi_19793_rows_that_come_after_a_deleted_partition_are_seen() -> None:
 
 
 def cow(**options: Any) -> hudi.HudiTable:
-    return hudi.create_table(
+    return create_plain(
         f"memory://non-blocking/{uuid4()}", orders().schema, "id", "day", ordering="ts", options=BUCKETS | options
     )
 
 
 def mor(ordering: str | None = "ts", **options: Any) -> hudi.HudiTable:
-    return hudi.create_table(
+    return create_plain(
         f"memory://non-blocking/{uuid4()}", orders().schema, "id", "day",
         table_type="MERGE_ON_READ", ordering=ordering, options=options,
     )  # fmt: skip

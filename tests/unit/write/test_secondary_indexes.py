@@ -20,6 +20,7 @@ from support.metadata_tables import (
     metadata_of,
 )
 from support.samples import examples
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.doctor.kinds import Kind, Severity
@@ -59,7 +60,7 @@ def rows(first: int, last: int, ts: int = 0, shift: int = 0) -> pa.Table:
 def made(kind: str = "COPY_ON_WRITE", options: dict[str, object] | None = None) -> hudi.HudiTable:
     """A table in memory with 30 rows, and no index yet."""
     location = f"memory://{uuid.uuid4().hex}/t"
-    table = hudi.create_table(location, SCHEMA, "id", "day", ordering="ts", table_type=kind, options=ON)
+    table = create_plain(location, SCHEMA, "id", "day", ordering="ts", table_type=kind, options=ON)
     table.insert(rows(0, 30))
     return hudi.open_table(location, options={**ON, **(options or {})})
 
@@ -255,7 +256,7 @@ def test_files_that_a_dropped_index_left_do_not_count_in_a_new_one() -> None:
 )
 def test_an_index_that_could_not_be_kept_is_refused_with_the_reason(column: str, why: str) -> None:
     schema = pa.schema([("id", pa.string()), ("price", pa.float64()), ("at", pa.timestamp("us", "UTC"))])
-    table = hudi.create_table(f"memory://{uuid.uuid4().hex}/t", schema, "id", options=ON)
+    table = create_plain(f"memory://{uuid.uuid4().hex}/t", schema, "id", options=ON)
     table.insert(pa.table({"id": ["a"], "price": [1.0], "at": [0]}, schema))
     before = table._home.storage.get(".hoodie/hoodie.properties")
     with pytest.raises(UnsupportedTableError, match=why):
@@ -273,9 +274,7 @@ def test_a_write_that_would_give_an_indexed_column_another_text_is_refused() -> 
         "hoodie.metadata.index.column.stats.enable": False,
         "hoodie.metadata.index.partition.stats.enable": False,
     }
-    table = hudi.create_table(
-        f"memory://{uuid.uuid4().hex}/t", SCHEMA, "id", "day", ordering="ts", options=ON | options
-    )
+    table = create_plain(f"memory://{uuid.uuid4().hex}/t", SCHEMA, "id", "day", ordering="ts", options=ON | options)
     table.insert(rows(0, 5))
     table.indexes.create("by_size", ["size"])
     with pytest.raises(UnsupportedTableError, match="secondary_index_by_size is on a column of type double"):
