@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks import local_peers, spark_loads
+from benchmarks import indexed_writes, local_peers, spark_loads
 from benchmarks.picture import Bar, bars
 from benchmarks.ratios import Goal, Ratio, ratio, short
 
@@ -49,6 +49,7 @@ def page(kept: dict[str, Result]) -> str:
         local_peers.section(kept),
         _snapshot(kept),
         _merge_on_read(kept),
+        indexed_writes.section(kept),
         _lookup(kept),
         _record_lookup(kept),
         _memory(kept),
@@ -82,6 +83,7 @@ def goals(kept: dict[str, Result]) -> list[Goal]:
             )
         )
     found += _goals_of_reading(kept)
+    found += indexed_writes.goals(kept)
     if "memory" in kept:
         pairs = kept["memory"]["upserts"]
         large, small = ([float(pair[name]["worker"]) for pair in pairs] for name in ("large", "small"))

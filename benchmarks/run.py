@@ -22,7 +22,17 @@ from typing import Any
 
 import psutil
 
-from benchmarks import contestants, local_peers, many_groups, merge_on_read, report, sections, services, spark_loads
+from benchmarks import (
+    contestants,
+    indexed_writes,
+    local_peers,
+    many_groups,
+    merge_on_read,
+    report,
+    sections,
+    services,
+    spark_loads,
+)
 from benchmarks.machine import commit
 from benchmarks.planning import planning
 from benchmarks.sections import Scale
@@ -38,6 +48,7 @@ SECTIONS = [
     "snapshot_read",
     "point_lookup",
     "merge_on_read",
+    "indexed_writes",
     "planning",
     "many_groups",
     "services",
@@ -100,6 +111,10 @@ def _plan(chosen: list[str], quick: bool, sizes: list[str]) -> list[Measure]:
             lambda: {"merge_on_read": merge_on_read.snapshot(_with_rounds(small, 1 if quick else READ_ROUNDS), _say)}
         )
         plan.append(lambda: {"record_lookup": merge_on_read.lookup(_with_rounds(small, 1 if quick else 5), _say)})
+    if "indexed_writes" in chosen:
+        plan.append(
+            lambda: {"indexed_writes": indexed_writes.indexed_writes(_with_rounds(small, 1 if quick else 5), _say)}
+        )
     if "planning" in chosen:
         plan.append(lambda: {"planning": planning(1_000 if quick else 100_000, 1 if quick else 5, _say)})
     if "many_groups" in chosen:

@@ -107,7 +107,7 @@ PARTS: dict[str, Part] = {
     "bench-writes-10m": _bench("upsert, load and delete, 10M rows", "upsert", "load", "delete", "--sizes", "10m"),
     "bench-reads-1m": _bench("reads and look-ups, 1M rows", "snapshot_read", "point_lookup", "--sizes", "1m"),
     "bench-reads-10m": _bench("reads and look-ups, 10M rows", "snapshot_read", "point_lookup", "--sizes", "10m"),
-    "bench-logs": _bench("merge-on-read, record index, planning, small upserts", "merge_on_read", "planning", "many_groups"),
+    "bench-logs": _bench("merge-on-read, record index, planning, small upserts", "merge_on_read", "indexed_writes", "planning", "many_groups"),
     "bench-memory": _bench("memory", "memory"),
 }  # fmt: skip
 
