@@ -1,7 +1,8 @@
 """The local engine beside deltalake and PyIceberg: Arrow data in one process, without Spark; and what the tables take on the disk.
 
-Everyone does each thing once to warm up, then they take turns. A load, an upsert and a delete of 10,000 rows, a read of all rows, and many commits of
-100 new rows into an empty table of its own, once. All tables have to hold the same number of rows in the end.
+Everyone does each thing once to warm up, then they take turns. A load, an upsert and a delete of 10,000 rows, a read of all rows and one by key, a
+count, the import in a new interpreter, and many commits of 100 new rows into an empty table of its own, once. In the end all tables have to hold the
+same number of rows.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from benchmarks import contestants, workload
 from benchmarks.contestants import Contestant, ContestantError
@@ -25,6 +28,9 @@ VERBS = {
     "upsert": "upsert of 10,000",
     "delete": "delete of 10,000",
     "scan": "read of all rows",
+    "key": "read of one key",
+    "counted": "count",
+    "import": "import",
     "commits": "small commits",
 }
 WARM_UP = 1
@@ -36,7 +42,7 @@ def local_peers(size: int, batch: int, rounds: int, commits: int, say: Say) -> R
     result: Result = {"size": size, "batch": batch, "commits": commits, "seconds": seconds, "bytes": {}, "growth": {}}
     with ExitStack() as stack:
         runners = [stack.enter_context(each) for each in [contestants.pyhudi_local(), *contestants.local_peers()]]
-        for verb in ("load", "upsert", "delete", "scan"):
+        for verb in [name for name in VERBS if name != "commits"]:
             for number in range(rounds + WARM_UP):
                 for each in runners if number % 2 else runners[::-1]:
                     taken = each.seconds(verb, table=_table(each), **_input(verb, size, batch, number))
@@ -97,7 +103,14 @@ def _input(verb: str, size: int, batch: int, number: int) -> dict[str, str]:
         return {"data": str(workload.upsert_file(size, number + 1, batch - batch // 10, batch // 10))}
     if verb == "delete":
         return {"data": str(workload.delete_file(size, number + 1, batch))}
+    if verb == "key":
+        return {"key": _kept_key(size, batch, number)}
     return {}
+
+
+def _kept_key(size: int, batch: int, number: int) -> str:
+    """The key of an inserted row, which no delete of this section takes away. Its partition is not given, so every file may hold it."""
+    return str(workload.keys(np.array([size + number * (batch // 10)]))[0])
 
 
 def _measure_disk(result: Result, runners: list[Contestant], moment: str) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import pyhudi_core as hudi
 from benchmarks import workload
 from benchmarks.limit import current_base_files
-from benchmarks.peers.local_peers import small_commits
+from benchmarks.peers.local_peers import import_of, one_row, small_commits
 from benchmarks.peers.serve import (
     Verb,
     cleared,
@@ -121,11 +121,18 @@ def start_local() -> dict[str, Verb]:
     def delete(command: dict[str, Any]) -> dict[str, Any]:
         return measured(lambda: hudi.open_table(command["table"]).delete(pq.read_table(command["data"])))
 
+    def key(command: dict[str, Any]) -> dict[str, Any]:
+        where = f"{workload.KEY} = '{command['key']}'"
+        return one_row(lambda: hudi.open_table(command["table"]).scan(where=where).to_arrow())
+
     return {
         "load": load,
         "upsert": upsert,
         "delete": delete,
         "commits": lambda command: small_commits(create(command).insert, command),
+        "key": key,
+        "counted": lambda command: measured(lambda: hudi.open_table(command["table"]).scan().count()),
+        "import": lambda command: import_of("from pyhudi_core import open_table"),
         "copy": _arrow_copy,
         "record_lookup": _arrow_record_lookup,
         "arrow_copy_scan": lambda command: measured(lambda: ds.dataset(command["table"]).to_table()),

@@ -5,6 +5,7 @@ Both get Arrow data, as the local engine does, and write zstd at level 1, as it 
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,9 +32,23 @@ def small_commits(insert: Callable[[pa.Table], object], command: dict[str, Any])
     return {"seconds": sum(seconds), "first": sum(seconds[:tenth]), "last": sum(seconds[-tenth:])}
 
 
+def import_of(statement: str) -> dict[str, Any]:
+    """The seconds of a new interpreter that imports what opens a table, and ends."""
+    return measured(lambda: subprocess.run([sys.executable, "-c", statement], check=True))
+
+
+def one_row(read: Callable[[], pa.Table]) -> dict[str, Any]:
+    """The seconds of a read by key. Raises ValueError unless it gives one row."""
+    found: list[pa.Table] = []
+    answer = measured(lambda: found.append(read()))
+    if found[0].num_rows != 1:
+        raise ValueError(f"the read gave {found[0].num_rows} rows, not one")
+    return answer
+
+
 def start_deltalake() -> dict[str, Verb]:
     """The verbs of deltalake."""
-    from deltalake import DeltaTable, WriterProperties, write_deltalake
+    from deltalake import DeltaTable, QueryBuilder, WriterProperties, write_deltalake
 
     properties = WriterProperties(compression=CODEC.upper(), compression_level=LEVEL)
 
@@ -56,11 +71,23 @@ def start_deltalake() -> dict[str, Verb]:
         path = cleared(command["table"])
         return small_commits(lambda rows: append(path, rows), command)
 
+    def key(command: dict[str, Any]) -> dict[str, Any]:
+        # Its own engine: a condition on the texts of its Arrow dataset fails ("no kernel matching input types (string, string_view)").
+        query = f"SELECT * FROM t WHERE {workload.KEY} = '{command['key']}'"
+
+        def read() -> pa.Table:
+            return pa.table(QueryBuilder().register("t", DeltaTable(command["table"])).execute(query))
+
+        return one_row(read)
+
     return {
         "load": load,
         "upsert": upsert,
         "delete": lambda command: measured(lambda: merge(command).when_matched_delete().execute()),
         "scan": lambda command: measured(lambda: DeltaTable(command["table"]).to_pyarrow_table()),
+        "key": key,
+        "counted": lambda command: measured(lambda: DeltaTable(command["table"]).to_pyarrow_dataset().count_rows()),
+        "import": lambda command: import_of("from deltalake import DeltaTable"),
         "commits": commits,
         "count": lambda command: {"rows": DeltaTable(command["table"]).to_pyarrow_table().num_rows},
     }
@@ -69,7 +96,7 @@ def start_deltalake() -> dict[str, Verb]:
 def start_pyiceberg() -> dict[str, Verb]:
     """The verbs of PyIceberg, with a catalog in SQLite beside each table."""
     from pyiceberg.catalog.sql import SqlCatalog
-    from pyiceberg.expressions import In
+    from pyiceberg.expressions import EqualTo, In
 
     name = "bench.rows"
 
@@ -103,11 +130,18 @@ def start_pyiceberg() -> dict[str, Verb]:
 
         return measured(work)
 
+    def key(command: dict[str, Any]) -> dict[str, Any]:
+        wanted = EqualTo(workload.KEY, command["key"])
+        return one_row(lambda: opened(command).scan(row_filter=wanted).to_arrow())
+
     return {
         "load": load,
         "upsert": upsert,
         "delete": delete,
         "scan": lambda command: measured(lambda: opened(command).scan().to_arrow()),
+        "key": key,
+        "counted": lambda command: measured(lambda: opened(command).scan().count()),
+        "import": lambda command: import_of("from pyiceberg.catalog.sql import SqlCatalog"),
         "commits": lambda command: small_commits(create(command["table"]).append, command),
         "count": lambda command: {"rows": opened(command).scan().to_arrow().num_rows},
     }
