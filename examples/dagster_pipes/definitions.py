@@ -18,7 +18,7 @@ DAYS = HudiPartitions.daily("day", start="2026-01-01", end_date="2026-02-01")
 
 @hudi_asset(record_key="id", ordering="ts", partitions=DAYS)
 def orders(context: dg.AssetExecutionContext, pipes: dg.PipesSubprocessClient) -> HudiPipes:
-    """Orders of some days, written by ``load_orders.py``."""
+    """Orders of some days, written by the program SCRIPT."""
     return HudiPipes(pipes, command=[sys.executable, str(SCRIPT)], extras={"days": list(context.partition_keys)})
 
 
