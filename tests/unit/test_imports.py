@@ -52,3 +52,25 @@ def test_what_needs_an_extra_names_the_extra() -> None:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "needs the package boto3" in ended.stdout
     assert "pip install 'pyhudi[s3]'" in ended.stdout
+
+
+def _modules_after(code: str) -> set[str]:
+    shown = f"{code}\nimport sys; print('modules:', *sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
+    return set(ended.stdout.splitlines()[-1].split())
+
+
+def test_opening_a_table_imports_a_fifth_of_the_package() -> None:
+    """The rest, and pyarrow.compute, are as slow as pyarrow and numpy together."""
+    found = _modules_after(
+        "import pyhudi, pyarrow\n"
+        "try: pyhudi.open_table('memory://nothing-is-there')\n"
+        "except pyhudi.errors.TableNotFoundError: pass"
+    )
+    assert len([name for name in found if name.startswith("pyhudi_core.")]) < 110
+    assert "pyarrow.compute" not in found
+
+
+def test_the_help_of_the_command_imports_neither_pyarrow_nor_rich() -> None:
+    found = _modules_after("from pyhudi_core.cli import main; main(['--help'], standalone_mode=False)")
+    assert found.isdisjoint({"pyarrow", "numpy", "rich", "pyhudi_core.table"})

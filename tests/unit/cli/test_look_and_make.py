@@ -51,6 +51,7 @@ def test_commands_that_look_tell_what_the_table_says_and_change_nothing(location
     for command in ("show", "schema", "head", "count", "history", "timeline"):
         assert run(command, location).exit_code == 0
     assert "run=7" in run("history", location).output
+    assert told("status", location, first.token)["status"] == "committed"
     assert run("commit", location, "20200101000000000").exit_code == 1
     assert run("count", location, "--where", "nothing = 1").exit_code == 2
     assert contents(location) == before
