@@ -1,8 +1,8 @@
 """Install the servers that `make locks` tests locks and storages with, below `.cache/servers/`.
 
-ZooKeeper, DynamoDB Local, the Hive Metastore and Amazon's lock client come from Maven Central: `requirements-servers-jars.lock` lists
-every jar with its SHA-256, and the Ivy in PySpark fetches them by coordinate. PostgreSQL is Debian's package. versitygw, a gateway with
-Amazon's S3 protocol before a local folder, is built by Go. A second run keeps what is there.
+ZooKeeper and DynamoDB Local come from Maven Central: `requirements-servers-jars.lock` lists every jar with its SHA-256, and the Ivy in
+PySpark fetches them by coordinate. PostgreSQL is Debian's package. versitygw, a gateway with Amazon's S3 protocol before a local folder, is
+built by Go. A second run keeps what is there.
 
     python scripts/servers.py              everything
     python scripts/servers.py zookeeper    one of them
