@@ -59,6 +59,7 @@ def relay(judge: JudgeProcess, made: Maker, tmp_path: Path, request: pytest.Fixt
     return Relay(table.case, tmp_path / "table", table.model.copy())
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("Q3")
 @pytest.mark.parametrize("relay", CASE_NAMES, indirect=True)
 def test_hudi_upserts_and_deletes_and_we_write_again(

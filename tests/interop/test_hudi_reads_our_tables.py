@@ -52,6 +52,7 @@ def test_a_table_written_on_spark_reads_the_same(
         assert_same_rows(seen, ours, by=KEY, columns=list(META_COLUMNS))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", [name for name in CASE_NAMES if name != "evolved_schema"])
 def test_time_travel_gives_the_rows_of_every_moment(judge: JudgeProcess, made: Maker, name: str) -> None:
     table = made(name)

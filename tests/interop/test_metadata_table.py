@@ -50,6 +50,7 @@ def assert_all_agree(judge: JudgeProcess, path: Path) -> None:
         assert_same_rows(found, table.scan(where=condition).to_arrow(), by=["id"])
 
 
+@pytest.mark.one_in(2, first=1)
 @pytest.mark.row("I1", "I5", "P10")
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.timeout(600)

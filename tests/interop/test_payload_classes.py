@@ -30,6 +30,7 @@ def written(case: PayloadCase, writer: JudgeProcess, path: Path) -> Path:
     return path
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("J4")
 @pytest.mark.row("M4")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

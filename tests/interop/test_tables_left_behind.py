@@ -109,6 +109,7 @@ def left(judge: JudgeProcess, tmp_path: Path) -> Left:
     return Left(tmp_path / "table", judge)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.row("B1")
 @pytest.mark.parametrize("state", BY_STATE, ids=lambda state: state.name)
 def test_hudi_continues_what_was_left_and_we_go_on(left: Left, state: State) -> None:
