@@ -50,17 +50,17 @@ _DELETE_MARKER = (
     "hoodie.record.merge.property.hoodie.payload.delete.field",
     "hoodie.record.merge.property.hoodie.payload.delete.marker",
 )
-_MODEL = "org.apache.hudi.common.model"
 _V9_PAYLOADS: Mapping[tuple[MergeMode, str, tuple[str, ...]], str] = {
     (
         MergeMode.COMMIT_TIME_ORDERING,
         "IGNORE_DEFAULTS",
         ("", ""),
-    ): f"{_MODEL}.OverwriteNonDefaultsWithLatestAvroPayload",
-    (MergeMode.EVENT_TIME_ORDERING, "IGNORE_DEFAULTS", ("", "")): f"{_MODEL}.PartialUpdateAvroPayload",
-    (MergeMode.COMMIT_TIME_ORDERING, "NONE", ("Op", "D")): f"{_MODEL}.AWSDmsAvroPayload",
+    ): "org.apache.hudi.common.model.OverwriteNonDefaultsWithLatestAvroPayload",
 }
-"""The payload class with the rules of a mode, a mode of partial updates, and a column and word that mark a delete."""
+"""The payload class with the rules of a mode, a mode of partial updates, and a column and word that mark a delete.
+
+Not with event time: there `PartialUpdateAvroPayload` keeps the meta columns of the later row, and version 9 those of the winner.
+"""
 
 
 def first(props: Mapping[str, str], keys: Iterable[str], default: str) -> str:

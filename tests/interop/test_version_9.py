@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import TableVersionError
+from pyhudi_core.errors import TableVersionError, UnsupportedTableError
 
 from .judges import JudgeProcess, assert_same_rows
 
@@ -71,6 +71,15 @@ def test_a_table_of_version_9_is_read_as_hudi_reads_it(case: str, writer: JudgeP
         writer.write(path, data, operation, mode="append" if number else "overwrite", **options)
     table = hudi.open_table(path)
     assert table.config.version == 9
+    if case == "partial_update":
+        with pytest.raises(UnsupportedTableError, match="IGNORE_DEFAULTS"):
+            table.scan().to_arrow()
+        assert_same_rows(
+            table.scan(mode="read_optimized").to_arrow(),
+            writer.read(path, **{"hoodie.datasource.query.type": "read_optimized"}),
+            by=["_hoodie_record_key"],
+        )
+        return
     commits = list(table.timeline.commits)
     by = ["_hoodie_record_key"]
     assert_same_rows(table.scan().to_arrow(), writer.read(path), by=by)

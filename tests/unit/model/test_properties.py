@@ -135,7 +135,7 @@ _MODEL = "org.apache.hudi.common.model"
         (
             {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"},
             "CUSTOM",
-            f"{_MODEL}.PartialUpdateAvroPayload",
+            "hoodie.table.partial.update.mode=IGNORE_DEFAULTS",
         ),
         (
             {"hoodie.table.partial.update.mode": "FILL_UNAVAILABLE"},
