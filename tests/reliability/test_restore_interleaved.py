@@ -348,6 +348,19 @@ def test_the_doctor_says_how_a_restore_whose_process_died_is_finished(verb: str,
     assert world.table().check().ok
 
 
+@pytest.mark.row("N15")
+@pytest.mark.parametrize("path", ["*.restore.inflight", "*/executions/*", "*.restore"])
+def test_a_rollback_whose_process_died_is_finished_by_the_same_call(path: str) -> None:
+    world = table_world(_setup(COW), profile=Profile.S3)
+    newest = world.table().timeline.commits[-1].requested_time
+    crashed_before(world, lambda found: found.table().rollback(newest, completed=True), "put_if_absent", path)
+    world.wait(700)
+    done = world.table().rollback(newest, completed=True)
+    assert done or "rolled back already" in done.reason
+    assert not world.table().timeline.find(newest)
+    assert not world.table().timeline.pending.instants
+
+
 @pytest.mark.row("K11", "L6", "N15")
 def test_a_restore_that_dies_at_any_call_is_finished_by_another_process() -> None:
     crash(SCENARIOS["run_with_metadata_table"](Profile.S3), CrashPlan(share=0.005, every_site=False))

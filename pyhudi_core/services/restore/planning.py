@@ -53,6 +53,11 @@ class Target:
     def __bool__(self) -> bool:
         return self.to is not None or self.before is not None
 
+    @property
+    def before_time(self) -> str:
+        """The requested time of the first commit that goes; empty if the point itself is named."""
+        return self.before.requested_time if isinstance(self.before, Instant) else self.before or ""
+
     def point(self, context: TableContext, timeline: Timeline) -> Instant:
         """The commit whose state comes back. Raises `InvalidOptionError` if there is no such commit."""
         if self.to is not None and self.before is not None:

@@ -192,7 +192,13 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         if self.target and not self._pending() and self._planned(self.context.folder.load(), triggered=False):
             # It also publishes the plan that a dead process had decided, and that plan is executed first.
             repair_by_policy(self.context)
-        return PlannedService._run(self, how, retries)
+        if self.target.before is None or not self._pending():
+            return PlannedService._run(self, how, retries)
+        done = Restores(self.context)._run(how, retries)
+        self.context.folder.load()
+        if self.target.before_time in self.context.folder.undone:
+            return done  # somebody had planned the same before
+        return done.and_then(PlannedService._run(self, how, retries))
 
     def _execute(self, requested_time: str | None, how: Execution) -> RestoreResult:
         try:

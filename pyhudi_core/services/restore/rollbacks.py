@@ -89,6 +89,10 @@ class Rollbacks:
         time = instant.requested_time if isinstance(instant, Instant) else instant
         with at_table(self.context.table):
             timeline = self.context.folder.load()
+            if completed and time in self.context.folder.undone:
+                begun = Restores(self.context).run()  # by a process that died
+                if begun:
+                    return Rollback(time, begun.instants[-1], begun.why_not)
             found = timeline.find(time) if completed else None
             if found is None or not found.is_completed or found.action not in DATA_ACTIONS:
                 return roll_back_on_request(self.context, time)
