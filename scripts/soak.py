@@ -97,12 +97,13 @@ class Soak:
         self.processes[number] = self.start(number)
 
     def end(self) -> dict[str, object]:
-        """Kill all processes, let each writer commit once more and finish what is left, and check the table."""
+        """Kill all processes, finish what is left, let each writer commit once more, and check the table."""
         for number, process in enumerate(self.processes):
             process.kill()
             process.join()
             self.kills[self.kind(number)] += 1
         self.lives = [life + 1 for life in self.lives]
+        self.finished()  # until then a clustering of a dead process refuses writes to its file groups
         last = [start(self.job(writer, 3)) for writer in range(self.writers)]
         for process in last:
             process.join(120)

@@ -37,7 +37,9 @@ from pyhudi_core.metadata_table.slices import (
     with_keys,
     with_prefixes,
 )
+from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.storage.base import ObjectInfo, Storage
+from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 
 _KEY, _ORDER = "key", "order"
@@ -61,6 +63,12 @@ class MetadataTable:
     def has(self, partition: str) -> bool:
         """Whether readers may use this partition."""
         return partition in self.partitions
+
+    def is_listed(self) -> bool:
+        """Whether the table still lists all of these partitions; reads its properties. Files of an index that is dropped meanwhile go."""
+        storage = self.slices.storage
+        now = TableConfig.from_properties(properties_file.read(storage), table=storage.location)
+        return set(self.partitions) <= set(now.metadata_partitions)
 
     # --- files
 

@@ -8,6 +8,7 @@ from html import escape
 
 import pyarrow as pa
 
+from pyhudi_core.errors import CorruptionError, ObjectNotFoundError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
@@ -57,6 +58,25 @@ def choose_slices(
     steps = [Step("partitions", len(kept), len(partitions))]
     if snapshot.metadata is None:
         return snapshot.view.all_slices(kept), steps
+    try:
+        return _by_indexes(snapshot, predicate, keys, kept, list(steps), utc=utc)
+    except (CorruptionError, ObjectNotFoundError):
+        if snapshot.metadata.is_listed():
+            raise
+        # An index was dropped after this state was loaded. It only saves work.
+        return snapshot.view.all_slices(kept), steps
+
+
+def _by_indexes(
+    snapshot: Snapshot,
+    predicate: Condition | None,
+    keys: pa.Array | None,
+    kept: list[str],
+    steps: list[Step],
+    *,
+    utc: bool,
+) -> tuple[list[FileSlice], list[Step]]:
+    """The slices that the metadata table leaves, and the steps with those that it adds."""
     if predicate is not None:
         by_stats = by_partition_stats(snapshot, predicate, kept, utc=utc)
         steps.append(Step("partitions after partition statistics", len(by_stats), len(kept)))
