@@ -24,7 +24,7 @@ HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help install java check format test demo interop bench smoke35 site wheel fuzz explore machine reliability mutants soak locks nightly docs screenshots clean
+.PHONY: e2e help install java check format test demo interop bench smoke35 site wheel fuzz explore machine reliability mutants soak locks nightly docs screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -103,6 +103,10 @@ soak: $(INSTALLED) ## Writers, readers and table services that are killed every 
 locks: $(INSTALLED) java ## Locks and storages on real servers: installs, starts and stops them
 	$(BIN)/python scripts/servers.py
 	$(BIN)/pytest tests/locks -q --durations=10
+
+e2e: $(INSTALLED) java ## Real servers: `dagster dev` with its daemon, and Airflow (in .airflow): schedules, backfills, killed processes
+	@test -x .airflow/bin/airflow || { $(BIN)/python -m venv .airflow && .airflow/bin/python -m pip install --quiet -r requirements-airflow.lock; }
+	$(BIN)/pytest tests/e2e -q -m slow --durations=10
 
 nightly: $(INSTALLED) ## All slow targets, in parts of an hour; continues where it stopped (PARTS="interop fuzz"; ANEW=1); results in docs/nightly.md
 	$(BIN)/python scripts/nightly.py $(PARTS) $(if $(filter 1,$(ANEW)),--anew)

@@ -94,9 +94,11 @@ PARTS: dict[str, Part] = {
     "every-order": _slow("test_every_order.py", "two writes, and writes beside repairs, in every order"),
     "processes-disk": _slow("test_two_processes.py", "processes that share a disk: 2,000 commits", "disk"),
     "processes-store": _slow("test_two_processes.py", "processes that share an object store: 2,000 commits", "store"),
+    "e2e": Part("real `dagster dev` and Airflow: schedules, backfills, Terminate, killed processes", ("make", "--no-print-directory", "e2e"),
+                paths=("tests/e2e/",), slow=True),
     "slow-tests": Part(
         "the other slow tests", paths=("tests/",), slow=True,
-        left_out=("tests/interop/", "tests/locks/", *(f"tests/reliability/{name}" for name in OWN_PARTS)),
+        left_out=("tests/interop/", "tests/e2e/", "tests/locks/", *(f"tests/reliability/{name}" for name in OWN_PARTS)),
     ),
     "locks": Part("locks and storages on real servers", ("make", "--no-print-directory", "locks"), paths=("tests/locks/",)),
     "commits": Part("the cost of commits (reliability.md)", (PYTHON, "-m", "benchmarks.commits")),
