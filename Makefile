@@ -102,6 +102,7 @@ soak: $(INSTALLED) ## Writers, readers and table services that are killed every 
 
 locks: $(INSTALLED) java ## Locks and storages on real servers: installs, starts and stops them
 	$(BIN)/python scripts/servers.py
+	$(BIN)/python scripts/interop_env.py --only hudi-spark3.5-bundle_2.12:1.0.2
 	$(BIN)/pytest tests/locks -q --durations=10
 
 e2e: $(INSTALLED) java ## Real servers: `dagster dev` with its daemon, and Airflow (in .airflow): schedules, backfills, killed processes

@@ -30,6 +30,7 @@ _NEEDED = {
 """The options without which a lock cannot work."""
 _BY_SCHEME = {"file": "file_system", "memory": "in_process"}
 _PROVIDER = "hoodie.write.lock.provider"
+_GENERATOR = "pyhudi.time.generator"
 
 
 def refuse_unfit_options(
@@ -44,8 +45,8 @@ def refuse_unfit_options(
 
     Raises:
         UnknownOptionError: a key is not an option.
-        InvalidOptionError: a value is wrong, two options contradict each other, the location has no storage, or the lock is configured only in
-            part: it has options of another lock, or cannot exclude the writers of this location.
+        InvalidOptionError: a value is wrong, two options contradict each other, the location has no storage, or the lock or the generator of
+            times is configured only in part; or there are options of another lock, or the lock cannot exclude the writers of this location.
     """
     TableOptions.parse(options)
     WriteOptions.parse(options)
@@ -56,7 +57,8 @@ def refuse_unfit_options(
 def _refuse_unfit_lock(options: Mapping[str, object], scheme: str, location: str, processes: bool) -> None:
     found = read_options(options)
     called = {option.attribute: option.key for option in found}
-    given = next((str(value) for option, value in found.items() if option.key == _PROVIDER), None)
+    values = {option.key: str(value) for option, value in found.items()}
+    given = values.get(_PROVIDER)
     provider = given or _BY_SCHEME.get(scheme, "storage_based")
     if provider == "storage_based" and scheme == "file":
         raise InvalidOptionError(
@@ -68,16 +70,23 @@ def _refuse_unfit_lock(options: Mapping[str, object], scheme: str, location: str
             f"{_PROVIDER}=in_process excludes only the writers of one process, and several processes write below {location}",
             hint=f"Leave {_PROVIDER} out: a disk has the lock file_system, and an object store storage_based.",
         )
-    missing = [attribute for attribute in _NEEDED.get(provider, ()) if attribute not in called]
-    if missing:
-        key = next(option.key for option in OPTIONS if option.attribute == missing[0])
-        raise InvalidOptionError(
-            f"{_PROVIDER}={provider} needs the option {key}", hint="docs/locks.md shows the options of each lock."
-        )
+    generator = values.get(_GENERATOR, "system")
+    _refuse_missing(_PROVIDER, provider, called)
+    _refuse_missing(_GENERATOR, generator, called)
     for other, begins in _OWN_OPTIONS.items():
         unused = [key for attribute, key in called.items() if attribute.startswith(begins)]
-        if unused and not provider.startswith(other):
+        if unused and not provider.startswith(other) and generator != other:
             raise InvalidOptionError(
                 f"{', '.join(unused)} belongs to the lock {other}, but {'the lock is' if given else f'the lock of {location} is'} {provider}",
                 hint=f"Remove it, or set {_PROVIDER}={other}.",
             )
+
+
+def _refuse_missing(key: str, server: str, called: Mapping[str, str]) -> None:
+    """Refuse a lock or a generator of times, set by ``key``, without the options of its server."""
+    missing = [attribute for attribute in _NEEDED.get(server, ()) if attribute not in called]
+    if missing:
+        needed = next(option.key for option in OPTIONS if option.attribute == missing[0])
+        raise InvalidOptionError(
+            f"{key}={server} needs the option {needed}", hint="docs/locks.md shows the options of each lock."
+        )

@@ -113,7 +113,7 @@ def test_limits_of_a_sensor_fail_at_load(tmp_path, numbers):
     ("warehouse", "options", "says", "fix"),
     [
         ("", {}, "empty warehouse", "s3://bucket/lake"),
-        ("ftp://lake", {}, "unknown scheme 'ftp'", "lake"),
+        ("ftp://lake", {}, "unknown scheme 'ftp'", "keep the table on a disk"),
         ("/lake", {LOCK: "NoLockProvider"}, f"{LOCK} cannot be 'NoLockProvider'", "file_system"),
         ("/lake", {LOCK: "zookeeper"}, "needs the option hoodie.write.lock.zookeeper.url", "docs/locks.md"),
         ("s3://lake", {LOCK: "sql"}, "needs the option pyhudi.lock.sql.url", "docs/locks.md"),
@@ -130,6 +130,38 @@ def test_a_lake_with_a_missing_or_half_configured_lock_does_not_load(warehouse, 
         HudiLakeResource(warehouse=warehouse, options=options)
     assert says in refused.value.message
     assert fix in refused.value.hint
+
+
+GENERATOR = "pyhudi.time.generator"
+ZOOKEEPER = {"hoodie.write.lock.zookeeper.url": "zk:2181", "hoodie.write.lock.zookeeper.base_path": "/hudi"}
+DYNAMODB = {"hoodie.write.lock.dynamodb.table": "locks", "hoodie.aws.secret.key": "s"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {GENERATOR: "zookeeper", **ZOOKEEPER},
+        {GENERATOR: "dynamodb", **DYNAMODB},
+        {GENERATOR: "dynamodb", **DYNAMODB, LOCK: "zookeeper", **ZOOKEEPER},
+        {GENERATOR: "zookeeper", **ZOOKEEPER, LOCK: "zookeeper_implicit"},
+    ],
+)
+def test_the_server_of_a_time_generator_may_be_another_one_than_the_lock(options):
+    HudiLakeResource(warehouse="s3://lake", options=options)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({GENERATOR: "dynamodb"}, f"{GENERATOR}=dynamodb needs the option hoodie.write.lock.dynamodb.table"),
+        ({GENERATOR: "zookeeper", LOCK: "zookeeper_implicit", "hoodie.write.lock.zookeeper.url": "zk"},
+         f"{GENERATOR}=zookeeper needs the option hoodie.write.lock.zookeeper.base_path"),
+        ({GENERATOR: "zookeeper", **ZOOKEEPER, **DYNAMODB}, "belongs to the lock dynamodb"),
+    ],
+)  # fmt: skip
+def test_a_time_generator_without_its_server_or_beside_a_lock_without_one_does_not_load(options, says):
+    with pytest.raises(InvalidOptionError, match=says):
+        HudiLakeResource(warehouse="s3://lake", options=options)
 
 
 def test_a_lake_that_the_environment_describes_is_examined_when_its_values_are_known(monkeypatch, tmp_path):
