@@ -143,14 +143,6 @@ def _plain(text: str) -> str:
     return "".join(out)
 
 
-def family_of(file_id: str) -> str:
-    """The file groups that keys are hashed over have this in common: ``record-index-0003-0`` gives ``record-index``.
-
-    A record index that is kept by partition has a family for each partition, such as ``record-index-day=1``.
-    """
-    return file_id.rsplit("-", 2)[0]
-
-
 def file_group_of(key: str, groups: int) -> int:
     """The number of the file group that holds a key."""
     value = 0

@@ -7,20 +7,21 @@ state filters them by visibility, as it filters a listing of the storage.
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import CorruptHFileError
+from pyhudi_core.errors import CorruptionError, ObjectNotFoundError
 from pyhudi_core.file_groups.slicing import Piece
 from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.metadata_table import merging, names
 from pyhudi_core.metadata_table.merging import wrapped_value
+from pyhudi_core.metadata_table.numbered_groups import families_of
 from pyhudi_core.metadata_table.record_schema import (
     BLOOM_FIELD,
     FILES_FIELD,
@@ -42,6 +43,7 @@ from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 
+_T = TypeVar("_T")
 _KEY, _ORDER = "key", "order"
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _UUID_LENGTH = 36
@@ -54,6 +56,7 @@ class MetadataTable:
 
     slices: MetadataSlices
     partitions: tuple[str, ...]
+    _whole: set[str] = field(default_factory=lambda: {names.FILES})
 
     @classmethod
     def open(cls, storage: Storage, data: Timeline, partitions: Sequence[str]) -> MetadataTable:
@@ -64,11 +67,28 @@ class MetadataTable:
         """Whether readers may use this partition."""
         return partition in self.partitions
 
-    def is_listed(self) -> bool:
-        """Whether the table still lists all of these partitions; reads its properties. Files of an index that is dropped meanwhile go."""
+    def unless_dropped(self, use: Callable[[], _T]) -> _T | None:
+        """Return what ``use`` returns; None if an index that it uses is not listed any more.
+
+        A drop takes an index off the list before it deletes files, so an index that is listed after its files were found had all of them.
+        This costs a read of the properties when an index is used for the first time.
+        """
+        try:
+            found = use()
+        except (CorruptionError, ObjectNotFoundError):
+            if self._are_listed(self.slices.used):
+                raise
+            return None
+        new = self.slices.used - self._whole
+        if new and not self._are_listed(new):
+            return None
+        self._whole |= new
+        return found
+
+    def _are_listed(self, partitions: Set[str]) -> bool:
         storage = self.slices.storage
         now = TableConfig.from_properties(properties_file.read(storage), table=storage.location)
-        return set(self.partitions) <= set(now.metadata_partitions)
+        return partitions <= {*now.metadata_partitions}
 
     # --- files
 
@@ -167,7 +187,7 @@ class MetadataTable:
 
     def _secondary_keys(self, index: str, find: Find) -> Iterator[pa.ChunkedArray]:
         """The keys of the entries that ``find`` returns, by file group."""
-        for piece in self.slices.pieces(index):
+        for piece in self._pieces(index):
             newest = _newest(list(self.slices.arrivals(piece, find)), SECONDARY_FIELD)
             if newest.num_rows:
                 deleted = newest.column(SECONDARY_FIELD).combine_chunks().field("isDeleted")
@@ -185,7 +205,7 @@ class MetadataTable:
     def _merged(self, partition: str, find: Find, wanted: frozenset[str] | None) -> dict[str, merging.Record]:
         """Return the merged records that ``find`` returns, from all file groups."""
         found: dict[str, merging.Record] = {}
-        for piece in self.slices.pieces(partition):
+        for piece in self._pieces(partition):
             found |= merging.records(self.slices.arrivals(piece, find), wanted)
         return found
 
@@ -211,17 +231,11 @@ class MetadataTable:
 
     def _families(self, partition: str) -> list[list[Piece]]:
         """Return the file groups that keys are hashed over, in the order of their numbers."""
-        pieces = self.slices.pieces(partition)
-        if not pieces:
-            raise CorruptHFileError(
-                "A partition of the metadata table is listed but has no file groups",
-                path=f"{names.FOLDER}/{partition}",
-                hint=names.REBUILD,
-            )
-        families: dict[str, list[Piece]] = defaultdict(list)
-        for piece in pieces:
-            families[names.family_of(piece.file_id)].append(piece)
-        return list(families.values())
+        return list(families_of(partition, self.slices.pieces(partition)).values())
+
+    def _pieces(self, partition: str) -> list[Piece]:
+        """Return all file groups of a partition."""
+        return [piece for family in self._families(partition) for piece in family]
 
     def scan(self, partition: str) -> dict[str, merging.Record]:
         """Return every merged record of a partition."""

@@ -69,6 +69,11 @@ class MetadataSlices:
             self._slices[partition] = tuple(self._assemble(partition))
         return self._slices[partition]
 
+    @property
+    def used(self) -> frozenset[str]:
+        """The partitions whose files were listed."""
+        return frozenset(self._slices)
+
     def arrivals(self, piece: Piece, find: Find) -> Iterator[Arrival]:
         """Return the entries of a slice that ``find`` finds, and all deletes, in the order of their arrival."""
         if piece.base is not None:

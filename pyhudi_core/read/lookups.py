@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 
 import pyarrow as pa
@@ -58,14 +58,16 @@ def joined(found: Scan, semi_join: SemiJoinOn | None) -> Scan:
 def located(found: Scan) -> Scan:
     """Limit a scan to the file groups that the record index has for its record keys.
 
-    Returns the scan unchanged if its state has no such index, or if it has no condition on record keys.
+    Returns the scan unchanged if its state has no such index, if the index is being dropped, or if it has no condition on record keys.
     """
     metadata, keys = found.snapshot.metadata, _record_keys(found)
     if metadata is None or found.snapshot.bound is not None or not metadata.has(RECORD_INDEX):
         return found
     if keys is None or len(keys) > _MOST_LOOKED_UP:
         return found
-    places = metadata.record_locations(keys)
+    places = metadata.unless_dropped(partial(metadata.record_locations, keys))
+    if places is None:
+        return found
     groups = zip(places.column("partition").to_pylist(), places.column("file_id").to_pylist(), strict=True)
     return found.in_groups(frozenset(groups))
 
@@ -213,7 +215,10 @@ def _by_secondary_key(context: TableContext, state: Snapshot, given: pa.Table, c
     if not (pa.types.is_string(kind) or pa.types.is_integer(kind)):
         # The index's text of other types depends on the release and the operation; statistics still prune files.
         return joined(whole, (limit.values, column))
-    record = metadata.record_keys_of(name, limit.values.cast(pa.string()).to_pylist())
+    values = limit.values.cast(pa.string()).to_pylist()
+    record = metadata.unless_dropped(partial(metadata.record_keys_of, name, values))
+    if record is None:
+        return joined(whole, (limit.values, column))
     found = located(make_scan(context, state, columns, None, keys=pa.array(record, pa.string())))
     # The index may be ahead of or behind a row's own value for a moment, so the value itself decides.
     return joined(found, (limit.values, column))

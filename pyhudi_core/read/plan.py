@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 
 import pyarrow as pa
 
-from pyhudi_core.errors import CorruptionError, ObjectNotFoundError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
@@ -58,13 +58,9 @@ def choose_slices(
     steps = [Step("partitions", len(kept), len(partitions))]
     if snapshot.metadata is None:
         return snapshot.view.all_slices(kept), steps
-    try:
-        return _by_indexes(snapshot, predicate, keys, kept, list(steps), utc=utc)
-    except (CorruptionError, ObjectNotFoundError):
-        if snapshot.metadata.is_listed():
-            raise
-        # An index was dropped after this state was loaded. It only saves work.
-        return snapshot.view.all_slices(kept), steps
+    use = partial(_by_indexes, snapshot, predicate, keys, kept, list(steps), utc=utc)
+    # An index that was dropped after this state was loaded only saves work.
+    return snapshot.metadata.unless_dropped(use) or (snapshot.view.all_slices(kept), steps)
 
 
 def _by_indexes(

@@ -67,16 +67,6 @@ def test_statistics_are_dropped_with_those_of_partitions() -> None:
     assert not [info.path for info in table._home.storage.list(".hoodie/metadata/column_stats/")]
 
 
-def test_a_reader_whose_index_is_dropped_before_it_uses_it_reads_without_it() -> None:
-    table = made()
-    table.indexing.run(partitions=["column_stats", "partition_stats", "bloom_filters"])
-    scans = [table.scan(where=where) for where in ("ts >= 0", "price < -1000")]
-    before = [table.scan(where="ts >= 0").count(), 0]
-    found = hudi.open_table(table.location).indexes.drop("column_stats")
-    assert found.partitions == ("column_stats", "partition_stats")
-    assert [scan.count() for scan in scans] == before
-
-
 def test_what_is_planned_or_being_built_is_shown_and_can_be_dropped() -> None:
     table = made()
     plan = table.indexing.schedule(["record_index"])
