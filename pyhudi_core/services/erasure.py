@@ -148,7 +148,11 @@ class Erasure:
                 hint="Delete the savepoints, end the pending instants, or set pyhudi.clean.keep.seconds=0; then erase again. Nothing was written.",
             )
         ask_gate(gate, self.context, "to erase rows")
-        instants = self._steps(keys, spark, gate, extra_metadata or {}) if planned else []
+        # A process that died after its clean had deleted the last file with a key left the clean itself to be ended.
+        begun = Cleaning(self.context).take_over().instants if not planned else ()
+        instants = (
+            self._steps(keys, spark, gate, extra_metadata or {}) if planned else [i.requested_time for i in begun]
+        )
         context = reopened(self.context)
         proof = examine(context, texts)
         digest = hashlib.sha256("\n".join(sorted(texts.to_pylist())).encode()).hexdigest()

@@ -5,24 +5,29 @@ The table has older slices, logs if it is merge-on-read, and in some scenarios a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
-from reliability.real_table import Row, TableSetup, TableWorld, orders, rows_of, world_with_rows
+from reliability.crash_scenarios import audit
+from reliability.real_table import Row, TableSetup, TableWorld, orders, rows_of, table_world, world_with_rows
 from reliability.service_runs import Act, crash, crash_scenario, in_many_orders
 from reliability.test_conflicts_interleaved import FULL, budget
 from support.metadata_tables import build
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, ErasureRefusedError
+from pyhudi_core.model.instant import Action
+from pyhudi_core.services.cleaning.execution import CleaningRun
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
-from pyhudi_core.testing.crash_cases import CrashPlan, CrashScenario
+from pyhudi_core.testing.crash_cases import Audit, CrashPlan, CrashScenario
 
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 KEYS = pa.table({"id": [1], "day": ["a"]})
 LATER: Row = (90, "c", 90.0)
+Auditor = Callable[[TableWorld, Hashable], Audit]
 DAY_S = 24 * 3600
 RETAIN = {"hoodie.partition.ttl.strategy.days.retain": 10}
 
@@ -59,10 +64,16 @@ def expire(world: TableWorld) -> object:
     return world.table().expiry.run()
 
 
-def expire_again(world: TableWorld) -> None:
+def write_later(world: TableWorld) -> None:
     world.table().upsert(orders(LATER))
+
+
+def audit_and_expire(world: TableWorld, rows: Hashable) -> Audit:
+    """The files of replaced file groups stay until a clean; they are no leak. The next expiry ends what was begun."""
+    found = audit(world, rows)
     expire(world)
     assert {row[1] for row in rows_of(world.table())} == {"b", "c"}
+    return replace(found, leaks=tuple(kind for kind in found.leaks if kind != "replaced_group_kept"))
 
 
 def rows_of_others(world: TableWorld) -> tuple[Row, ...]:
@@ -72,29 +83,61 @@ def rows_of_others(world: TableWorld) -> tuple[Row, ...]:
     return tuple(row for row in found if row[0] != 1)
 
 
-def scenario(name: str, setup: TableSetup, act: Act, again: Act, profile: Profile) -> CrashScenario[TableWorld]:
-    made = crash_scenario(name, setup, act, again, profile)
+def scenario(name: str, kind: str, metadata: bool, profile: Profile = Profile.S3) -> CrashScenario[TableWorld]:
+    act, again, audited = ACTS[name]
+    made = crash_scenario(name, _setup(kind, metadata, name == "expiry"), act, again, profile, audited=audited)
     return replace(made, read=rows_of_others) if act is erase else made
 
 
-SCENARIOS: dict[str, Callable[[Profile], CrashScenario[TableWorld]]] = {
-    f"{name} of {kind}": partial(scenario, name, _setup(kind, metadata, name == "expiry"), act, again)
-    for name, act, again in (("erasure", erase, erase_again), ("expiry", expire, expire_again))
-    for kind, metadata in ((COW, False), (MOR, True))
+ACTS: dict[str, tuple[Act, Act, Auditor]] = {
+    "erasure": (erase, erase_again, audit),
+    "expiry": (expire, write_later, audit_and_expire),
 }
+"""What dies, the next process, and how the table is examined after it."""
+TABLES = [(COW, False), (MOR, True)]
+"""Kinds, and whether there is a metadata table."""
 
 
 @pytest.mark.row("K11", "N12", "N13")
 def test_an_erasure_that_dies_at_any_call_is_ended_by_the_next_one() -> None:
-    crash(SCENARIOS[f"erasure of {MOR}"](Profile.S3), CrashPlan(share=0.002, every_site=False, twice=0.0))
+    crash(scenario("erasure", COW, metadata=False), CrashPlan(share=0.005, every_site=False, twice=0.0))
+
+
+class Died(BaseException):
+    """The end of a process."""
+
+
+@pytest.mark.row("K11", "N13")
+def test_an_erasure_that_dies_when_no_file_holds_the_keys_any_more_is_ended_by_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The clean has deleted the files and is pending, so there is nothing to erase, but something to end."""
+
+    def die(_run: CleaningRun, _done: object) -> NoReturn:
+        raise Died
+
+    world = table_world(_setup(COW))
+    with monkeypatch.context() as patch:
+        patch.setattr(CleaningRun, "_complete", die)
+        with pytest.raises(Died):
+            erase(world)
+    [pending] = world.table().timeline.pending
+    assert pending.action is Action.CLEAN
+    assert world.table().erasure.verify(KEYS)
+    world.wait()
+    report = world.table().erasure.run(KEYS)
+    assert report, str(report)
+    assert report.instants == (pending.requested_time,)
+    assert not world.table().timeline.pending.instants
 
 
 @pytest.mark.slow
 @pytest.mark.row("K11", "N12", "N13")
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_an_erasure_or_an_expiry_dies_at_every_call(profile: Profile, name: str) -> None:
-    crash(SCENARIOS[name](profile), CrashPlan(twice=0.05))
+@pytest.mark.parametrize(("kind", "metadata"), TABLES)
+@pytest.mark.parametrize("name", ACTS)
+def test_an_erasure_or_an_expiry_dies_at_every_call(name: str, kind: str, metadata: bool, profile: Profile) -> None:
+    crash(scenario(name, kind, metadata, profile), CrashPlan(twice=0.05))
 
 
 def attempt(act: Act) -> Act:
@@ -147,7 +190,7 @@ def beside(name: str, kind: str, bounds: Bounds, by_chance: int) -> None:
 
 @pytest.mark.row("L1", "N12")
 def test_an_erasure_beside_a_writer() -> None:
-    beside("an erasure", MOR, Bounds(preemptions=1, schedules=budget(1)), 1)
+    beside("an erasure", COW, Bounds(preemptions=1, schedules=budget(1)), 1)
 
 
 @pytest.mark.slow
