@@ -114,7 +114,8 @@ def import_(
         }
         click.echo(json.dumps(told))
     else:
-        console().print(safe(str(made)))
+        for line in str(made).splitlines():
+            console().print(safe(line))
 
 
 @click.command()

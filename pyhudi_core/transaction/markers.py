@@ -113,6 +113,14 @@ def remove_at_companions(context: TableContext, requested_time: str, *, complete
                     place.storage.delete(place.folder.file(file))
 
 
+def remove_late_at_companions(context: TableContext, requested_time: str) -> None:
+    """Remove what the writer of an instant wrote at the companion places after another process had rolled the instant back there."""
+    for place in context.companions:
+        if place.folder.load().find(requested_time) is None:
+            removal.delete_data_files(place.storage, files_of(context.at(place), requested_time))
+            remove(place.storage, requested_time)
+
+
 def files_of(context: TableContext, requested_time: str) -> list[str]:
     """The data files of an instant: from its markers, else by the time in the names of all files.
 

@@ -248,7 +248,7 @@ class _Fence:
 
 
 def sweep_late_files(context: TableContext, requested: Instant) -> None:
-    """Remove data files that were written after another process rolled the write back; the writer of the files calls this."""
+    """Remove files that were written after another process rolled the write back; the writer of the files calls this."""
     timeline = context.folder.load()
     found = timeline.find(requested.requested_time, requested.action)
     if found is None:
@@ -257,6 +257,8 @@ def sweep_late_files(context: TableContext, requested: Instant) -> None:
         return  # completed after all, or the rollback has not ended: whoever ends it sweeps
     removal.delete_data_files(context.storage, markers.files_of(context, requested.requested_time))
     markers.remove(context.storage, requested.requested_time)
+    there = context if context.companions else reopened(context)
+    markers.remove_late_at_companions(there, requested.requested_time)
 
 
 def _execute(transaction: Transaction, victim: Instant) -> Instant:

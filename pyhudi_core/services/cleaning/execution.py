@@ -62,6 +62,9 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         timeline = context.folder.load()
         refuse_pending_restore(context, timeline)
         metadata_update.refuse_unkept(context, may_remove=False)
+        if not context.place.prefix:
+            newest = load(context)
+            metadata_update.slices_to_keep(context, newest, newest.schema)  # refuses before anything is deleted
         done = self.work.without(self._still_needed(timeline))
         ask_gate(self.how.gate, context, "to delete files")
         execution.refuse_overtaken(self.transaction)

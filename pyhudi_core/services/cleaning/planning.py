@@ -105,7 +105,10 @@ def unfit_because(context: TableContext) -> str | None:
         metadata_update.refuse_unkept(context, may_remove=False)
     except HudiError as error:
         return error.message
-    return None
+    if not metadata_update.definitions_of(context, context.config.written_metadata_partitions):
+        return None
+    why = metadata_update.why_undefined(context, load(context).schema)
+    return f"it cannot keep the table's metadata table true: {why}" if why else None
 
 
 @dataclass(frozen=True, slots=True)

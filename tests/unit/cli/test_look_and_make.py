@@ -64,6 +64,8 @@ def test_files_are_imported_into_a_table_that_is_made_for_them(tmp_path: Path) -
     made = told("import", location, str(tmp_path / "one.parquet"), "--record-key", "id", "--partition-by", "day")
     assert made["inserted"] == 2
     assert told("import", location, str(tmp_path / "two.csv"))["updated"] == 1
+    shown = run("import", location, str(tmp_path / "two.csv"), "--operation", "upsert").output.splitlines()
+    assert [line.split()[0] for line in shown[1:3]] == ["operation", "instant"], "one line for each fact"
     table = hudi.open_table(location)
     assert sorted(table.scan(columns=["id", "price"]).to_arrow().to_pylist(), key=str) == [
         {"id": 1, "price": 1.0}, {"id": 2, "price": 20.0}, {"id": 3, "price": 3.0},

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from support.cleanings import cleans, filled, keeping, states
 from support.disk import data_files
 from support.homes import context_of
-from support.tables import orders, read_avro
+from support.tables import FAST, make, orders, read_avro, reopen
 
-from pyhudi_core.errors import CommitAbortedError, CorruptTimelineError
+import pyhudi_core as hudi
+from pyhudi_core.errors import CommitAbortedError, CorruptTimelineError, UnsupportedTableError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import State, time_after
 from pyhudi_core.services.cleaning.plan import decode
@@ -113,3 +115,23 @@ def test_a_clean_makes_way_for_the_archival_of_replaced_groups_and_archival_keep
     assert states(table)[-4:] == [10.0, 11.0, 12.0, 13.0]
     assert len(data_files(location)) == 5, "four slices of row 1, and row 2"
     assert table.check().ok
+
+
+def test_a_clean_that_cannot_keep_an_index_is_refused_before_it_is_planned_and_before_it_deletes(location: str) -> None:
+    times = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    known = {"hoodie.metadata.enable": "true", "pyhudi.expression.index.timezone": "UTC"}
+    table = make(location, times, partition_by=(), options=known)
+    for number in range(4):
+        table.upsert(pa.table({"id": [1], "at": [number]}, schema=times))
+    table.indexes.create("months", ["at"], "column_stats", {"expr": "month"})
+    unaware = reopen(table, hoodie__clean__commits__retained=1)
+    assert "pyhudi.expression.index.timezone" in unaware.cleaning.run().why_not
+    assert not unaware.timeline.pending.instants
+    aware = hudi.open_table(location, storage_options=FAST, options={**known, "hoodie.clean.commits.retained": 1})
+    assert aware.cleaning.schedule()
+    kept = data_files(location)
+    with pytest.raises(UnsupportedTableError, match="time zone"):
+        unaware.cleaning.execute()
+    assert data_files(location) == kept
+    assert aware.cleaning.execute().files
+    assert aware.check().ok

@@ -200,3 +200,27 @@ def test_the_lock_of_a_living_writer_is_waited_for(location: str) -> None:
     session.release()
     table.upsert(orders((1, "a", 1.0)))
     assert rows(table, "id") == [(1,)]
+
+
+def test_a_writer_that_was_rolled_back_removes_what_it_wrote_late_at_the_metadata_table(location: str) -> None:
+    table = make(location, options={"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true"})
+    table.upsert(orders((1, "a", 1.0)))
+    metadata = Path(location, ".hoodie", "metadata")
+
+    def there() -> set[Path]:
+        return {path for path in metadata.glob("[a-z]*/.*.log*") if path.is_file()}
+
+    before = there()
+    slow = table.begin("upsert")
+    slow.write(orders((2, "a", 2.0)))
+    [pending] = table.timeline.pending
+    slow.staged()
+    late = {path: path.read_bytes() for path in there() - before}
+    assert late, "the write has written its part of the metadata table"
+    assert reopen(table).rollback(pending)
+    assert there() == before
+    for name, data in late.items():
+        name.write_bytes(data)
+    slow.rollback()
+    assert there() == before
+    assert rows(table, "id") == [(1,)]
