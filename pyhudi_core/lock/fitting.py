@@ -16,7 +16,6 @@ _OWN_OPTIONS = {
     "storage_based": ("lock.validity_s", "lock.renew_s"),
     "zookeeper": ("lock_server.zookeeper_",),
     "dynamodb": ("lock_server.dynamodb_", "lock_server.aws_"),
-    "hive_metastore": ("lock_server.hive_", "lock_server.heartbeat_ms"),
     "sql": ("lock_server.sql_",),
 }
 """The options that only one lock has, by the beginning of their attributes."""
@@ -24,7 +23,6 @@ _NEEDED = {
     "zookeeper": ("lock_server.zookeeper_url", "lock_server.zookeeper_base_path"),
     "zookeeper_implicit": ("lock_server.zookeeper_url",),
     "dynamodb": ("lock_server.dynamodb_table",),
-    "hive_metastore": ("lock_server.hive_database", "lock_server.hive_table"),
     "sql": ("lock_server.sql_url",),
 }
 """The options without which a lock cannot work."""

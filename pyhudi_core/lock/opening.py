@@ -66,10 +66,6 @@ def _provider(request: LockRequest) -> LockProvider:
         return InProcessLockProvider(storage.location, runtime.ids, runtime.process.identity())
     if kind == "storage_based":
         return StorageBasedLockProvider(storage, runtime, validity_s=options.validity_s, renew_s=options.renew_s)
-    if kind == "hive_metastore":
-        raise InvalidOptionError(
-            "The hive_metastore lock is not supported yet", table=storage.location, hint="Use zookeeper."
-        )
     if kind in _SERVERS:
         longest = request.server.retry_ms
         return ServerLockProvider(_SERVERS[kind](request), runtime, storage.location, longest_wait_ms=longest)

@@ -13,7 +13,6 @@ from pyhudi_core.options.option import Option, Scope
 
 _PACKAGE = "org.apache.hudi.client.transaction.lock."
 _AWS_PACKAGE = "org.apache.hudi.aws.transaction.lock."
-_HIVE_PACKAGE = "org.apache.hudi.hive.transaction.lock."
 _CLASSES = {
     f"{_PACKAGE}InProcessLockProvider": "in_process",
     f"{_PACKAGE}FileSystemBasedLockProvider": "file_system",
@@ -22,7 +21,6 @@ _CLASSES = {
     f"{_PACKAGE}ZookeeperBasedImplicitBasePathLockProvider": "zookeeper_implicit",
     f"{_AWS_PACKAGE}DynamoDBBasedLockProvider": "dynamodb",
     f"{_AWS_PACKAGE}DynamoDBBasedImplicitPartitionKeyLockProvider": "dynamodb_implicit",
-    f"{_HIVE_PACKAGE}HiveMetastoreBasedLockProvider": "hive_metastore",
 }
 _LOCKS = {
     **{word: word for word in (*_CLASSES.values(), "sql")},
@@ -30,14 +28,14 @@ _LOCKS = {
 }
 _ZOOKEEPER = "hoodie.write.lock.zookeeper."
 _DYNAMODB = "hoodie.write.lock.dynamodb."
-_HIVE = "hoodie.write.lock.hivemetastore."
+_LATER_LOCKS = ("hive_metastore", "org.apache.hudi.hive.transaction.lock.hivemetastorebasedlockprovider")
 _ONLY_HUDI = "Accepted for Hudi's sake: here `hoodie.write.lock.wait_time_ms` alone bounds the wait."
 
 LOCK_OPTIONS = (
     Option("hoodie.write.lock.provider", "lock.provider", str, None,
            "The lock that excludes other writers during a commit (docs/locks.md); Hudi's class names are accepted. By default `file_system` on a "
            "disk, `storage_based` in an object store, `in_process` in memory. A commit must use the same lock as the previous commit.", Scope.LOCK,
-           choices=_LOCKS, aliases=("lock",)),
+           choices=_LOCKS, not_yet=_LATER_LOCKS, aliases=("lock",)),
     Option("hoodie.write.lock.wait_time_ms", "lock.wait_ms", int, 60_000, "Milliseconds to wait for the lock.", Scope.LOCK,
            minimum=0),
     Option("hoodie.write.lock.filesystem.path", "lock.path", str, ".hoodie",
@@ -84,19 +82,13 @@ LOCK_OPTIONS = (
            "The access key for DynamoDB. Without it boto3 finds the credentials (environment, profile, role).", Scope.LOCK),
     Option("hoodie.aws.secret.key", "lock_server.aws_secret_key", str, "", "The secret key for DynamoDB.", Scope.LOCK),
     Option("hoodie.aws.session.token", "lock_server.aws_session_token", str, "", "The session token for DynamoDB.", Scope.LOCK),
-    Option(f"{_HIVE}database", "lock_server.hive_database", str, "", "The Hive database of the table that is locked.", Scope.LOCK),
-    Option(f"{_HIVE}table", "lock_server.hive_table", str, "", "The Hive table that is locked.", Scope.LOCK),
-    Option(f"{_HIVE}uris", "lock_server.hive_uris", str, "",
-           "The Hive Metastore's addresses, such as `thrift://metastore:9083`.", Scope.LOCK),
-    Option("hoodie.write.lock.heartbeat_interval_ms", "lock_server.heartbeat_ms", int, 60_000,
-           "Milliseconds between two renewals of a `hive_metastore` lock; at most a third of the Metastore's own time-out.", Scope.LOCK, minimum=10),
     Option("pyhudi.lock.sql.url", "lock_server.sql_url", str, "",
            "The database of a `sql` lock: `sqlite:///path/locks.db` or `postgresql://user:password@host:5432/database`.", Scope.LOCK),
     Option("pyhudi.lock.sql.lease.ms", "lock_server.sql_lease_ms", int, 60_000,
            "Milliseconds after which others may take a `sql` lock that is not renewed; it is renewed three times in that time.", Scope.LOCK,
            minimum=300),
     Option("pyhudi.lock.request.timeout.ms", "lock_server.request_ms", int, 10_000,
-           "Milliseconds to wait for each answer of the server of a `dynamodb`, `hive_metastore` or `sql` lock.", Scope.LOCK, minimum=10),
+           "Milliseconds to wait for each answer of the server of a `dynamodb` or `sql` lock.", Scope.LOCK, minimum=10),
     Option("hoodie.write.lock.wait_time_ms_between_retry", "lock_server.retry_ms", int, 1_000,
            "Longest wait in milliseconds between two attempts at a server's lock; waits grow from 10 ms to this.", Scope.LOCK, minimum=1),
     Option("hoodie.write.lock.max_wait_time_ms_between_retry", "lock_server.ignored_max_wait", str, "", _ONLY_HUDI, Scope.LOCK),
@@ -161,10 +153,6 @@ class LockServerOptions:
     aws_access_key: str = field(repr=False)
     aws_secret_key: str = field(repr=False)
     aws_session_token: str = field(repr=False)
-    hive_database: str
-    hive_table: str
-    hive_uris: str
-    heartbeat_ms: int
     sql_url: str = field(repr=False)
     sql_lease_ms: int
     request_ms: int

@@ -118,7 +118,7 @@ def _word(option: Option, text: str, key: str) -> Value:
         return choices[word] == "true" if option.kind is bool else choices[word]
     allowed = ", ".join(sorted(set(choices.values())))
     if word in option.not_yet:
-        raise InvalidOptionError(f"{key}={text} is not supported yet", hint=f"Possible now: {allowed}")
+        raise InvalidOptionError(f"{key}={text} is not supported in this release", hint=f"Possible now: {allowed}")
     raise InvalidOptionError(f"{key} cannot be {text[:80]!r}", hint=f"Possible: {allowed}")
 
 
