@@ -94,6 +94,16 @@ class InfoEntry(dict[str, Any]):
         self.info = info
 
 
+class OptionsEntry(dict[str, Any]):
+    """The options of a table as a metadata value. Dagster shows only their keys, because a value may be a password; within this process it
+    also contains the values.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__({"keys": sorted(options)})
+        self.options = dict(options)
+
+
 def table_name(key: dg.AssetKey) -> str:
     """The default table name of an asset: the parts of its key as a path."""
     return "/".join(key.path)
@@ -114,6 +124,7 @@ def info_of(
     if not entries.get("record_key"):
         return None
     columns = names(entries.get("partition_by"))
+    options = entries.get("options", {})
     if partitions_def is not None and not columns:
         raise partitions_without_columns(key)
     return HudiAssetInfo(
@@ -125,7 +136,7 @@ def info_of(
             ordering=entries.get("ordering"),
             table_type=str(entries.get("table_type", "copy_on_write")),
             schema=entries.get("schema"),
-            options=dict(entries.get("options", {})),
+            options=options.options if isinstance(options, OptionsEntry) else dict(options),
         ),
         partitions=HudiPartitions.of(partitions_def, columns) if partitions_def is not None else None,
         on_foreign_rows=entries.get("on_foreign_rows", "fail"),
@@ -155,6 +166,8 @@ def hudi_metadata(
 ) -> dict[str, Any]:
     """The metadata of a plain ``@dg.asset`` whose output `HudiIOManager` writes. It describes the organisation of the table.
 
+    Dagster's UI shows the keys of ``options``, but not their values, which may be secrets.
+
     Example:
         @dg.asset(metadata=hudi_metadata(record_key="id", partition_by="day"), partitions_def=DAYS, io_manager_key="hudi")
         def orders() -> pa.Table: ...
@@ -168,6 +181,6 @@ def hudi_metadata(
         "operation": checked_operation(operation),
         "on_foreign_rows": on_foreign_rows,
         "schema": schema,
-        "options": dict(options or {}),
+        "options": OptionsEntry(options) if options else None,
     }
     return {name: value for name, value in given.items() if value}
