@@ -36,7 +36,6 @@ from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, Sourc
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
-from pyhudi_core.timeline.commit_search import commits_holding
 from pyhudi_core.transaction.home import TableHome
 
 BOOTSTRAP_KEY = "pyhudi.bootstrap"
@@ -301,7 +300,7 @@ class _NotLoaded:
 
     def failure(self, state: TableState) -> str | None:
         """Why it does not hold."""
-        for instant, commit in commits_holding(state.context.folder, BOOTSTRAP_KEY, self.after):
+        for instant, commit in state.commits_after(self.after, BOOTSTRAP_KEY):
             if not _files_of(commit, self.source).keys().isdisjoint(self.files):
                 return f"{instant.requested_time} has: two runs load the same source"
         return None

@@ -28,24 +28,31 @@ R = TypeVar("R")
 CONSUMER_KEY = "pyhudi.consumer."
 """With the name of the consumer behind it: the key of its checkpoint in the extra metadata of a commit."""
 
+_WAY_OUT = 'Process all rows again: consumer.rebuild(), then commit(..., operation="insert_overwrite_table").'
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far a consumer has come: it has processed what ``source`` (the name of a table) had completed by ``until``."""
+    """How far a consumer has come: it has processed what ``source`` (the name of a table) had completed by ``until``.
+
+    ``restored`` is the requested time of the newest restore of the source that had begun by then; empty if there was none.
+    """
 
     source: str
     until: str
+    restored: str = ""
 
     def to_json(self) -> str:
         """As it is stored."""
-        return json.dumps({"source": self.source, "until": self.until})
+        return json.dumps({"source": self.source, "until": self.until, "restored": self.restored})
 
     @classmethod
     def of(cls, commit: CommitMetadata, name: str) -> Checkpoint | None:
         """The checkpoint of a consumer in a commit; None if it has none that can be read."""
         try:
             found = json.loads(commit.extra.get(f"{CONSUMER_KEY}{name}", ""))
-            return cls(str(found["source"]), str(found["until"]))
+            until = str(found["until"])
+            return cls(str(found["source"]), until, str(found.get("restored", until)))
         except (ValueError, KeyError, TypeError):
             return None
 
@@ -69,11 +76,10 @@ class CheckpointIsOurs:
 
     def failure(self, state: TableState) -> str | None:
         """Why it does not hold."""
-        for instant in state.timeline.commits:
-            if (instant.completion_time or instant.requested_time) > self.seen:
-                found = Checkpoint.of(state.context.folder.read_commit(instant), self.consumer)
-                if found is not None:
-                    return f"the commit {instant.requested_time} has moved it to {found.until}"
+        for instant, commit in state.commits_after(self.seen, f"{CONSUMER_KEY}{self.consumer}"):
+            found = Checkpoint.of(commit, self.consumer)
+            if found is not None:
+                return f"the commit {instant.requested_time} has moved it to {found.until}"
         return None
 
 
@@ -117,23 +123,46 @@ class Consumer:
         return known
 
     def next(self) -> Batch | None:
-        """Return what is new, as a batch to process and commit; None if nothing is new."""
+        """Return what is new, as a batch to process and commit; None if nothing is new.
+
+        Raises `SnapshotExpiredError` if a restore of the source has undone commits that were processed: `rebuild` is the way out.
+        """
         seen, known = _newest(self.into), self.checkpoint
+        restores = self.source.restores.undone()
+        restored = max(restores, default="")
         if known is None and self.start is None:
             until = _newest(self.source)
-            return Batch(self, None, until, seen) if until else None
+            return Batch(self, None, until, seen, restored) if until else None
+        if known is not None:
+            self._refuse_undone(known, restores)
         utc = self.source.config.timeline_timezone == "UTC"
         after = as_text(self.start or "", utc=utc, name="start") if known is None else known.until
         newer = _completions(self.source, after)
-        return Batch(self, after, newer[: self.most_commits][-1], seen) if newer else None
+        return Batch(self, after, newer[: self.most_commits][-1], seen, restored) if newer else None
 
     def rebuild(self) -> Batch:
-        """Return all rows of the source as a batch: the way out if commits that were not processed yet are gone.
+        """Return all rows of the source as a batch: the way out if commits are gone before they were processed, or were undone after it.
 
         Commit it with ``operation="insert_overwrite_table"``: the output then has exactly what follows from the rows, and the checkpoint is new.
         """
-        seen = _newest(self.into)
-        return Batch(self, None, _newest(self.source), seen)
+        seen, restored = _newest(self.into), max(self.source.restores.undone(), default="")
+        return Batch(self, None, _newest(self.source), seen, restored)
+
+    def _refuse_undone(self, known: Checkpoint, restores: Mapping[str, frozenset[str]]) -> None:
+        """Raise `SnapshotExpiredError` if a restore since the checkpoint undid commits that it includes.
+
+        The completion time of a commit that is undone is gone, so its requested time decides, which is earlier. A commit that was pending
+        at the checkpoint counts as processed then: to process everything again is never wrong.
+        """
+        for restore, undone in sorted(restores.items()):
+            processed = [time for time in undone if time <= known.until]
+            if restore > known.restored and processed:
+                raise SnapshotExpiredError(
+                    f"The consumer {self.name!r} has processed commits that a restore has undone: {', '.join(sorted(processed)[:3])}",
+                    table=self.source.location,
+                    instant=restore,
+                    hint=_WAY_OUT,
+                )
 
     def __iter__(self) -> Iterator[Batch]:
         """Iterate over batches until nothing is new. Raises `InvalidOptionError` if a batch was not committed before the next."""
@@ -149,12 +178,16 @@ class Consumer:
 
 @dataclass(slots=True)
 class Batch:
-    """What the source's commits that completed in (``after``, ``until``] did; ``after`` is None if it is all rows as of ``until``."""
+    """What the source's commits that completed in (``after``, ``until``] did; ``after`` is None if it is all rows as of ``until``.
+
+    ``seen`` is the completion time of the output's newest commit, and ``restored`` the newest restore of the source, when the batch began.
+    """
 
     consumer: Consumer
     after: str | None
     until: str
     seen: str
+    restored: str = ""
     is_committed: bool = field(default=False, init=False)
 
     def rows(self, columns: Sequence[str] | None = None, where: object = None, *, meta: bool = False) -> Scan:
@@ -177,21 +210,24 @@ class Batch:
         """Write rows and the checkpoint in one commit; without rows, the commit has only the checkpoint.
 
         ``deletes`` are keys of rows to delete. They are deleted by a commit of their own before: a consumer that dies between the two deletes them
-        again, which changes nothing. Raises `CommitRequirementError` if another process has moved the checkpoint, and as the operation does.
+        again when it processes the batch again. Raises `CommitRequirementError` if another process has moved the checkpoint, before the
+        deletes or before the rows, and as the operation does.
         """
         if self.is_committed:
             raise InvalidOptionError("This batch is committed already", hint="Call consumer.next() for the next one.")
-        into, name = self.consumer.into, self.consumer.name
         if deletes is not None:
-            into.delete(deletes)
-        checkpoint = Checkpoint(self.consumer.source.name, self.until).to_json()
-        extra = {**(extra_metadata or {}), f"{CONSUMER_KEY}{name}": checkpoint}
-        required = CheckpointIsOurs(name, self.seen)
-        replaces = operation.startswith("insert_overwrite")
-        with into.begin(operation, extra, requirements=[required], allow_empty=not replaces) as write:
-            made = commit_with_retries(write, partial(write.write, data))
+            self._write("delete", deletes, {}, allow_empty=False)
+        checkpoint = Checkpoint(self.consumer.source.name, self.until, self.restored).to_json()
+        extra = {**(extra_metadata or {}), f"{CONSUMER_KEY}{self.consumer.name}": checkpoint}
+        made = self._write(operation, data, extra, allow_empty=not operation.startswith("insert_overwrite"))
         self.is_committed = True
         return made
+
+    def _write(self, operation: str, data: object, extra: Mapping[str, str], *, allow_empty: bool) -> Commit:
+        """Commit to the output, if the checkpoint is still the one from which the batch began."""
+        ours = CheckpointIsOurs(self.consumer.name, self.seen)
+        with self.consumer.into.begin(operation, extra, requirements=[ours], allow_empty=allow_empty) as write:
+            return commit_with_retries(write, partial(write.write, data))
 
     def _read(self, read: Callable[[], R]) -> R:
         try:
@@ -206,8 +242,7 @@ def _with_way_out(error: SnapshotExpiredError, consumer: Consumer) -> HudiError:
         table=error.table,
         path=error.path,
         instant=error.instant,
-        hint='Process all rows again: consumer.rebuild(), then commit(..., operation="insert_overwrite_table"). To keep more, raise'
-        " hoodie.clean.commits.retained of the source.",
+        hint=f"{_WAY_OUT} To keep more, raise hoodie.clean.commits.retained of the source.",
     )
 
 

@@ -9,17 +9,19 @@ Invariant: ``requirement_from(requirement.to_dict()) == requirement``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
 from pyhudi_core.errors import CommitRequirementError, InvalidOptionError
+from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.schema import from_avro, normalise, to_avro
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.timeline.commit_search import commits_holding
 from pyhudi_core.transaction.context import TableContext
 
 
@@ -40,6 +42,14 @@ class TableState:
     since: tuple[Instant, ...]
     schema: pa.Schema
     slice_of: Callable[[str, str], str | None]
+
+    def commits_after(self, time: str, key: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
+        """Iterate over commits that completed after a time, newest first; with ``key``, those with an extra entry whose key begins so.
+
+        Commits that were archived since then are among them. Files of archived commits are only opened if they can hold a commit that
+        completed after the time, because this runs under the lock. Raises `CorruptTimelineError` if archived commits cannot be read.
+        """
+        return commits_holding(self.context.folder, key, time, self.timeline)
 
     def touched_since(self, partition: str, file_id: str) -> Instant | None:
         """The commit that wrote or replaced a file group since the write was planned."""
@@ -160,11 +170,8 @@ class NoCommitAfter(_Named):
 
     def failure(self, state: TableState) -> str | None:
         """Why it does not hold."""
-        for instant in state.timeline.commits:
-            if (instant.completion_time or instant.requested_time) <= self.time:
-                continue
-            changed = state.context.folder.read_commit(instant).partitions
-            if not self.partitions or changed & set(self.partitions):
+        for instant, commit in state.commits_after(self.time):
+            if not self.partitions or commit.partitions & set(self.partitions):
                 return f"{instant.action} {instant.requested_time} completed at {instant.completion_time}"
         return None
 

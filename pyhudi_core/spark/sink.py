@@ -49,11 +49,10 @@ class BatchIsNew:
 
     def failure(self, state: TableState) -> str | None:
         """Why it does not hold."""
-        for instant in state.timeline.commits:
-            if (instant.completion_time or instant.requested_time) > self.seen:
-                found = _batch_of(state.context.folder.read_commit(instant), self.stream)
-                if found is not None and found >= self.batch_id:
-                    return f"the commit {instant.requested_time} has batch {found}"
+        for instant, commit in state.commits_after(self.seen, f"{STREAM_KEY}{self.stream}"):
+            found = _batch_of(commit, self.stream)
+            if found is not None and found >= self.batch_id:
+                return f"the commit {instant.requested_time} has batch {found}"
         return None
 
 

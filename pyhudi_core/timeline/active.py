@@ -15,7 +15,7 @@ left out here. So is an instant that a restore undoes (``timeline/restored.py``)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 
@@ -195,6 +195,11 @@ class TimelineFolder:
         found = restored.begun(files)
         self.undone = frozenset[str]().union(*map(self._named_by, found.values()))
         return [file for file in files if not restored.is_undone(file, self.undone)] if self.undone else files
+
+    def undone_by_restores(self) -> Mapping[str, frozenset[str]]:
+        """The requested times that each restore undoes, by the requested time of the restore. Lists the folder."""
+        self.load()
+        return dict(self._restores)
 
     def _named_by(self, restore: Instant) -> frozenset[str]:
         known = self._restores.get(restore.requested_time)

@@ -19,7 +19,7 @@ from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.formats.history_manifest import HistoryFile
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
-from pyhudi_core.timeline.active import TimelineFolder
+from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.timeline.history import History, HistoryState
 
 if TYPE_CHECKING:
@@ -28,14 +28,16 @@ if TYPE_CHECKING:
 _TRIES = 4
 
 
-def commits_holding(folder: TimelineFolder, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
+def commits_holding(
+    folder: TimelineFolder, key: str, after: str = "", timeline: Timeline | None = None
+) -> Iterator[tuple[Instant, CommitMetadata]]:
     """Iterate over commits that completed after a time and have an extra entry whose key begins with ``key`` (empty: all), newest first.
 
+    ``timeline`` is the active one if the caller has just loaded it.
     Raises `CorruptTimelineError` if archived commits that completed after that time cannot be read.
     """
-    timeline = (
-        folder.load()
-    )  # read before the archived timeline: an instant that archival moves meanwhile appears twice rather than never
+    # The active timeline is read before the archived one: an instant that archival moves meanwhile appears twice rather than never.
+    timeline = folder.load() if timeline is None else timeline
     archived = _Archived(folder, key) if timeline.has_history else None
     seen = {instant.group for instant in timeline}
     for instant in reversed(timeline.commits.instants):

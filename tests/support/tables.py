@@ -39,6 +39,16 @@ def reopen(table: hudi.HudiTable, **options: object) -> hudi.HudiTable:
     )
 
 
+def archive_all_but_the_newest(table: hudi.HudiTable, data: pa.Table) -> None:
+    """Upsert the rows until archival keeps only these commits on the active timeline, and run it."""
+    before = table.timeline.commits
+    for _ in range(6):
+        table.upsert(data)
+    options = {"hoodie__keep__min__commits": 2, "hoodie__keep__max__commits": 3, "hoodie__clean__commits__retained": 1}
+    reopen(table, **options).archival.run()
+    assert not set(before) & set(table.timeline.commits), "the commits before are archived"
+
+
 def orders(*rows: tuple[Any, ...]) -> pa.Table:
     """Rows (id, day, price, ts). Missing values at the end are null, except the day, which is "a"."""
     filled = [(*row, *(None, "a", None, None)[len(row) :]) for row in rows]

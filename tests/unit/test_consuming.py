@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from support.tables import make, reopen, rows
+from support.tables import archive_all_but_the_newest, make, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.consuming import Batch, Checkpoint, Consumer
@@ -72,6 +72,77 @@ def test_two_processes_do_not_write_one_range_twice(consumer: Consumer) -> None:
     with pytest.raises(CommitRequirementError, match="has moved it to"):
         other.commit(data((1, 100)))
     assert rows(consumer.into, "id", "v") == [(1, 1)]
+
+
+def test_a_batch_that_another_process_has_committed_deletes_nothing(consumer: Consumer) -> None:
+    """The other process has gone on to a commit that inserts the deleted key again."""
+    source = consumer.source
+    source.upsert(data((1, 1), (2, 2)))
+    for batch in consumer:
+        copied(batch)
+    source.delete(data((1, 0)))
+    slow = consumer.next()
+    assert slow is not None
+    faster = Consumer("copy", reopen(source), reopen(consumer.into))
+    for batch in faster:
+        copied(batch)
+    source.upsert(data((1, 100)))
+    for batch in faster:
+        copied(batch)
+    with pytest.raises(CommitRequirementError, match="has moved it to"):
+        copied(slow)
+    assert rows(reopen(consumer.into), "id", "v") == rows(source, "id", "v") == [(1, 100), (2, 2)]
+
+
+def test_a_checkpoint_that_was_archived_meanwhile_is_seen(consumer: Consumer) -> None:
+    consumer.source.upsert(data((1, 1)))
+    slow = consumer.next()
+    assert slow is not None
+    faster = Consumer("copy", reopen(consumer.source), reopen(consumer.into)).next()
+    assert faster is not None
+    faster.commit(faster.rows())
+    archive_all_but_the_newest(consumer.into, data((5, 0)))
+    with pytest.raises(CommitRequirementError, match="has moved it to"):
+        slow.commit(data((1, 100)))
+    assert rows(reopen(consumer.into), "id", "v") == [(1, 1), (5, 0)]
+
+
+def test_a_source_that_was_restored_behind_the_checkpoint_is_processed_again(consumer: Consumer) -> None:
+    source = consumer.source
+    kept = source.upsert(data((1, 1)))
+    source.upsert(data((7, 7)))
+    for batch in consumer:
+        copied(batch)
+    source.restore(kept.instant)
+    for late in (None, data((8, 8))):
+        if late is not None:
+            source.upsert(late)
+        with pytest.raises(
+            SnapshotExpiredError, match="'copy' has processed commits that a restore has undone"
+        ) as caught:
+            consumer.next()
+        assert "consumer.rebuild()" in (caught.value.hint or "")
+    whole = consumer.rebuild()
+    whole.commit(whole.rows(), operation="insert_overwrite_table")
+    assert rows(consumer.into, "id", "v") == rows(source, "id", "v") == [(1, 1), (8, 8)]
+    assert consumer.next() is None
+    source.upsert(data((9, 9)))
+    assert sum(1 for batch in consumer if copied(batch)) == 1
+    assert rows(consumer.into, "id", "v") == rows(source, "id", "v")
+
+
+def test_a_restore_of_what_was_not_processed_yet_changes_nothing_for_a_consumer(consumer: Consumer) -> None:
+    source = consumer.source
+    kept = source.upsert(data((1, 1)))
+    for batch in consumer:
+        copied(batch)
+    source.upsert(data((7, 7)))
+    source.restore(kept.instant)
+    assert consumer.next() is None
+    source.upsert(data((8, 8)))
+    for batch in consumer:
+        copied(batch)
+    assert rows(consumer.into, "id", "v") == rows(source, "id", "v") == [(1, 1), (8, 8)]
 
 
 def test_batches_have_as_many_commits_as_asked_for(location: str) -> None:

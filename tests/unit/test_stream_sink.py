@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from support.tables import FAST, make, orders, rows
+from support.tables import FAST, archive_all_but_the_newest, make, orders, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError
+from pyhudi_core.errors import CommitRequirementError, DuplicateKeyError, InvalidOptionError
 from pyhudi_core.spark import StreamSink, last_batch
+from pyhudi_core.spark.sink import BatchIsNew
 
 
 @pytest.mark.row("D8")
@@ -63,6 +64,16 @@ def test_two_drivers_with_one_checkpoint_write_a_batch_once(location: str) -> No
     found = hudi.open_table(location)
     assert rows(found, "id", "day", "price") == [(1, "b", 1.0)]
     assert not found.timeline.pending
+
+
+def test_a_batch_that_was_archived_meanwhile_is_in_the_table(location: str) -> None:
+    table = make(location)
+    assert StreamSink(location, "orders", storage_options=FAST).write(orders((1, "b", 1.0)), 0)
+    archive_all_but_the_newest(table, orders((2, "b", 2.0)))
+    with table.begin("upsert", requirements=[BatchIsNew("orders", 0, "")]) as write:
+        write.write(orders((1, "b", 9.0)))
+        with pytest.raises(CommitRequirementError, match="has batch 0"):
+            write.commit()
 
 
 def test_a_batch_that_changes_nothing_makes_no_commit(location: str) -> None:

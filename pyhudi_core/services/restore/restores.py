@@ -10,6 +10,7 @@ Undoing the newest commit is a restore to the commit before it (``before=``).
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -84,6 +85,10 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         except HudiError as refusal:
             hint = f" {refusal.hint}" if refusal.hint else ""
             return RestorePlan(why_not=f"{refusal.message}.{hint}")
+
+    def undone(self) -> Mapping[str, frozenset[str]]:
+        """The requested times that each restore undoes, by the requested time of the restore; only restores that have begun."""
+        return self.context.folder.undone_by_restores()
 
     def schedule(
         self,

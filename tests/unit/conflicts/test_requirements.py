@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from support.disk import data_files
-from support.tables import ORDERS, make, orders, reopen, rows, timeline_names
+from support.tables import ORDERS, archive_all_but_the_newest, make, orders, reopen, rows, timeline_names
 
 import pyhudi_core as hudi
 from pyhudi_core.conflicts.requirement import (
@@ -87,6 +87,16 @@ def test_no_commit_came_into_the_partitions_that_were_read(location: str) -> Non
         _attempt(table, requirement, orders((1, "a", 3.0)))
     with pytest.raises(CommitRequirementError):
         _attempt(table, NoCommitAfter(read.completion_time))
+
+
+def test_a_commit_that_was_archived_meanwhile_is_a_commit(location: str) -> None:
+    table = make(location)
+    read = table.upsert(orders((1, "a", 1.0)))
+    later = table.upsert(orders((1, "a", 2.0)))
+    archive_all_but_the_newest(table, orders((2, "b", 2.0)))
+    refused = _refused(table, NoCommitAfter(read.completion_time, ("day=a",)))
+    assert f"commit {later.instant} completed at {later.completion_time}" in str(refused)
+    assert _attempt(table, NoCommitAfter(later.completion_time, ("day=a",)))
 
 
 def test_a_file_group_is_at_the_slice_that_was_seen(location: str) -> None:
