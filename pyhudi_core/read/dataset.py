@@ -2,16 +2,24 @@
 
 They call ``scanner(columns=..., filter=...)`` with a pyarrow expression. The condition prunes partitions and files as ``where`` does, and decides on
 each row; it is added to the scan's own.
+
+pyarrow's own code also reads datasets below Python, for example the right side of another dataset's join. A class in Python cannot answer there. So
+below Python this is a union of one file that cannot be read: whoever reads it gets an error that says what to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, Self
+from io import RawIOBase
+from typing import Any, NoReturn, Protocol, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+
+from pyhudi_core.errors import ConfigError
+
+_READ_FIRST = "Read it first, with to_table(), or with scanner() for a stream."
 
 
 class Rows(Protocol):
@@ -25,10 +33,16 @@ class Rows(Protocol):
     def count(self) -> int: ...
 
 
-class ScanDataset(ds.Dataset):  # type: ignore[misc]
-    """A dataset of the rows of one scan; reading it twice gives the same rows."""
+class ScanDataset(ds.UnionDataset):  # type: ignore[misc]
+    """A dataset of the rows of one scan; reading it twice gives the same rows.
 
-    def __init__(self, scan: Rows) -> None:  # the constructor of the base class refuses to be called
+    A scan has no fragments and no children: asking for them raises `ConfigError`, and so does pyarrow if it takes the dataset into another one.
+    """
+
+    def __init__(self, scan: Rows) -> None:
+        file_format = ds.IpcFileFormat()
+        fragment = file_format.make_fragment(_Unreadable())
+        super().__init__(scan.schema, [ds.FileSystemDataset([fragment], scan.schema, file_format)])
         self._scan = scan
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -38,6 +52,11 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc]
     def schema(self) -> pa.Schema:
         """The columns of the scan."""
         return self._scan.schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """What is true of all rows: nothing is promised."""
+        return pc.scalar(True)
 
     def narrowed(self, columns: Sequence[str] | None = None, condition: pc.Expression | None = None) -> Rows:
         """The scan with fewer columns, and with a condition beside its own."""
@@ -73,3 +92,61 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc]
     def count_rows(self, filter: Any = None, **_: Any) -> int:  # noqa: A002
         """The number of rows, as `Scan.count` finds it."""
         return self.narrowed(condition=filter).count()
+
+    def filter(self, expression: pc.Expression) -> ScanDataset:
+        """The dataset of the rows that a pyarrow expression keeps."""
+        return ScanDataset(self.narrowed(condition=expression))
+
+    def take(self, indices: Any, columns: Any = None, filter: Any = None, **_: Any) -> pa.Table:  # noqa: A002
+        """Read `scanner`, and keep the rows with these numbers, from 0."""
+        return self.to_table(columns, filter).take(indices)
+
+    def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
+        """Read all rows, and sort them as ``pyarrow.Table.sort_by`` does."""
+        return ds.InMemoryDataset(self.to_table().sort_by(sorting, **options))
+
+    def join(self, right_dataset: Any, *arguments: Any, **options: Any) -> ds.InMemoryDataset:
+        """Read all rows of both sides, and join them as ``pyarrow.Table.join`` does. The right side is a dataset, a scan or a table."""
+        return ds.InMemoryDataset(self.to_table().join(_read(right_dataset), *arguments, **options))
+
+    def join_asof(self, right_dataset: Any, *arguments: Any, **options: Any) -> ds.InMemoryDataset:
+        """Read all rows of both sides, and join them as ``pyarrow.Table.join_asof`` does; both sides must be sorted."""
+        return ds.InMemoryDataset(self.to_table().join_asof(_read(right_dataset), *arguments, **options))
+
+    def get_fragments(self, filter: Any = None) -> NoReturn:  # noqa: A002
+        """Refused with `ConfigError`: rows are merged from several files."""
+        raise ConfigError(
+            "The dataset of a scan has no fragments, as its rows are merged from base files and logs",
+            hint="Scan.tasks() gives the parts of a scan that other processes can read.",
+        )
+
+    @property
+    def children(self) -> NoReturn:
+        """Refused with `ConfigError`: a scan is one dataset."""
+        raise ConfigError("The dataset of a scan has no children", hint=_READ_FIRST)
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Refused with `ConfigError`: the types are those of the table."""
+        raise ConfigError(
+            "The dataset of a scan keeps the table's schema",
+            hint="Call to_table(columns) with expressions by name that cast, or to_table().cast(schema).",
+        )
+
+
+class _Unreadable(RawIOBase):
+    """A file that refuses to be read, with what to do instead."""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, *_: int) -> NoReturn:
+        raise ConfigError("pyarrow cannot take the dataset of a scan into another dataset", hint=_READ_FIRST)
+
+    tell = read = seek
+
+
+def _read(side: Any) -> pa.Table:
+    return side.to_table() if isinstance(side, ds.Dataset) else pa.table(side)

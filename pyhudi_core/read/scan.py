@@ -22,7 +22,7 @@ from pyhudi_core.read.engine_scan import EngineScan
 from pyhudi_core.read.plan import Explanation, Step, choose_slices, may_match
 from pyhudi_core.read.read_optimized import Staleness, staleness
 from pyhudi_core.read.row_filter import RowFilter, SliceReader
-from pyhudi_core.read.tasks import Task, tasks_for
+from pyhudi_core.read.tasks import Task, first_rows, tasks_for
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
@@ -121,14 +121,7 @@ class Scan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Iterate over the rows in batches; memory is bounded by one row group of one file and the logs of one slice."""
-        left = self.most
-        for piece in self.slices() if left != 0 else ():
-            for batch in self.rows.read_slice(self.storage, piece, self.merging):
-                yield batch if left is None else batch.slice(0, left)
-                if left is not None:
-                    left -= min(left, batch.num_rows)
-                    if not left:
-                        return
+        return first_rows(self._all_batches(), self.most)
 
     def to_arrow(self) -> pa.Table:
         """Read all rows into one table; files are read in parallel."""
@@ -156,16 +149,20 @@ class Scan:
     def to_dataset(self) -> Any:
         """The scan as a ``pyarrow.dataset.Dataset``: DuckDB and Polars read only the columns that a query needs, and push its conditions down.
 
-        The dataset is that of this scan: its columns, its condition, its state of the table.
+        The dataset is that of this scan: its columns, its condition, its state of the table. The rows of a scan with a `limit` are read now, because
+        a query's conditions apply to these rows.
         """
-        from pyhudi_core.read.dataset import ScanDataset  # noqa: PLC0415  (pyarrow.dataset imports pandas, which takes a second)
+        import pyarrow.dataset as ds  # noqa: PLC0415  (imports pandas, which takes a second)
 
+        from pyhudi_core.read.dataset import ScanDataset  # noqa: PLC0415
+
+        if self.most is not None:
+            return ds.dataset(self.to_arrow())
         return ScanDataset(self)
 
     def to_polars(self) -> Any:
         """The scan as a Polars ``LazyFrame``, which reads nothing until it is collected, and then only the files and columns that its query needs.
-
-        Raises `MissingExtraError` if Polars is not installed.
+        The rows of a scan with a `limit` are read now. Raises `MissingExtraError` if Polars is not installed.
         """
         with needing("polars", "to_polars()"):
             import polars  # noqa: PLC0415  (users install their own release)
@@ -193,8 +190,14 @@ class Scan:
             return frame if self.most is None else frame.limit(self.most)
 
     def tasks(self, most_bytes: int = 0) -> list[Task]:
-        """Tasks that read the scan's slices: one for each slice, or for consecutive slices of at most ``most_bytes`` bytes together."""
-        return tasks_for(self.storage, SliceReader(self.rows, self.merging), self.slices(), most_bytes)
+        """Tasks that read the scan's slices: one for each slice, or for consecutive slices of at most ``most_bytes`` bytes together.
+
+        A scan with a `limit` is one task, because tasks do not know how many rows the others have read.
+        """
+        reader = SliceReader(self.rows, self.merging)
+        if self.most is not None:
+            return [Task(self.storage.spec(), reader, tuple(self.slices()), self.most)]
+        return tasks_for(self.storage, reader, self.slices(), most_bytes)
 
     def staleness(self) -> Staleness:
         """Return what a read-optimized scan of this state omits; reads the delete blocks of its logs."""
@@ -215,6 +218,10 @@ class Scan:
                 Step("columns", len(self.rows.read_schema.names), len(self.rows.schema.names)),
             )
         )
+
+    def _all_batches(self) -> Iterator[pa.RecordBatch]:
+        for piece in self.slices():
+            yield from self.rows.read_slice(self.storage, piece, self.merging)
 
     def _choose(self) -> tuple[list[FileSlice], list[Step]]:
         # If the record index has given the groups, bloom filters would add nothing.

@@ -5,7 +5,7 @@ A task reads its parts one after the other, so it needs memory for one file slic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,22 +32,34 @@ class PartReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Some parts, with all that another process needs to read them."""
+    """Some parts, with all that another process needs to read them. ``most`` is the number of rows to read, None for all."""
 
     spec: StorageSpec
     reader: PartReader
     parts: tuple[Part, ...]
+    most: int | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Read the rows of all parts."""
+        """Read the rows of all parts, or the first ``most`` of them."""
         storage = storage_from_spec(self.spec)
-        for part in self.parts:
-            yield from self.reader.read(storage, part)
+        read = (batch for part in self.parts for batch in self.reader.read(storage, part))
+        yield from first_rows(read, self.most)
 
     @property
     def size(self) -> int:
         """Bytes of the files."""
         return sum(part.size for part in self.parts)
+
+
+def first_rows(batches: Iterable[pa.RecordBatch], most: int | None) -> Iterator[pa.RecordBatch]:
+    """The first ``most`` rows of the batches, or all if it is None. No batch is asked for after the last row."""
+    if most is None:
+        yield from batches
+        return
+    rest = iter(batches)
+    while most > 0 and (batch := next(rest, None)) is not None:
+        yield batch.slice(0, most)
+        most -= batch.num_rows
 
 
 def tasks_for(storage: Storage, reader: PartReader, parts: Sequence[Part], most_bytes: int = 0) -> list[Task]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import polars
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pytest
 from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, SnapshotExpiredError
+from pyhudi_core.errors import ConfigError, InvalidOptionError, SchemaMismatchError, SnapshotExpiredError
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.read.dataset import ScanDataset
 from pyhudi_core.table import HudiTable
@@ -84,6 +87,21 @@ def test_a_limit_goes_with_every_way_to_read(table: HudiTable) -> None:
         scan.limit(-1)
 
 
+def test_a_condition_on_the_dataset_of_a_limited_scan_applies_to_its_rows(table: HudiTable) -> None:
+    scan = table.scan(columns=["id"]).limit(1)
+    (first,) = scan.to_arrow()["id"].to_pylist()
+    assert scan.to_dataset().count_rows(pc.field("id") == first) == 1
+    assert scan.to_dataset().count_rows(pc.field("id") != first) == 0
+    assert scan.to_polars().filter(polars.col("id") != first).collect().height == 0
+
+
+@pytest.mark.parametrize("most", [0, 3, 9])
+def test_the_tasks_of_a_limited_scan_read_as_many_rows_as_the_scan(table: HudiTable, most: int) -> None:
+    scan = table.scan(columns=["id"]).limit(most)
+    read = [batch for task in scan.tasks() for batch in pickle.loads(pickle.dumps(task)).batches()]
+    assert pa.Table.from_batches(read, scan.schema) == scan.to_arrow()
+
+
 def test_meta_columns_are_left_out_on_request(table: HudiTable) -> None:
     assert table.scan().schema.names == [*META_FIELDS, *table.schema.names]
     for scan in (table.scan(meta=False), table.incremental(meta=False), table.scan(meta=False, mode="read_optimized")):
@@ -128,6 +146,45 @@ def test_a_dataset_stays_what_it_was(table: HudiTable) -> None:
     assert dataset.head(2).num_rows == 2
     with pytest.raises(SchemaMismatchError, match="The scan has no column 'price'"):
         dataset.to_table(columns=["price"])
+
+
+def test_every_public_member_of_a_dataset_is_defined_for_scans() -> None:
+    """What pyarrow defines itself would read the file that cannot be read."""
+    public = {name for name in (*dir(ds.Dataset), *dir(ds.UnionDataset)) if not name.startswith("_")}
+    assert public - set(vars(ScanDataset)) == set()
+
+
+def test_a_dataset_does_what_its_rows_allow(table: HudiTable) -> None:
+    dataset = table.scan(columns=["id", "price"]).to_dataset()
+    named = pa.table({"id": [1, 5], "name": ["one", "five"]})
+    joined = [{"id": 1, "price": 1.0, "name": "one"}, {"id": 5, "price": 5.0, "name": "five"}]
+    few = dataset.filter(pc.field("id") > 1).filter(pc.field("price") < 19)
+    assert sorted(few.to_table()["id"].to_pylist()) == [4, 5]
+    assert few.sort_by([("id", "descending")]).to_table()["id"].to_pylist() == [5, 4]
+    for right in (named, ds.dataset(named)):
+        assert dataset.join(right, "id", join_type="inner").sort_by("id").to_table().to_pylist() == joined
+    assert dataset.join(table.scan(columns=["id"]).to_dataset(), "id", join_type="inner").count_rows() == 4
+    one = dataset.filter(pc.field("id") == 5).join_asof(ds.dataset(named), on="id", by=[], tolerance=-9)
+    assert one.to_table().to_pylist() == joined[1:]
+    assert dataset.take([1, 0], columns=["id"]) == dataset.to_table(["id"]).take([1, 0])
+    assert dataset.partition_expression.equals(pc.scalar(True))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda dataset: dataset.get_fragments(),
+        lambda dataset: dataset.children,
+        lambda dataset: dataset.replace_schema(pa.schema([("id", pa.string())])),
+        lambda dataset: ds.dataset(pa.table({"id": [1]})).join(dataset, "id").to_table(),
+        lambda dataset: ds.dataset([dataset, dataset]).to_table(),
+        lambda dataset: ds.Scanner.from_dataset(dataset).to_table(),
+    ],
+    ids=["fragments", "children", "schema", "right_side", "union", "scanner"],
+)
+def test_what_a_dataset_of_a_scan_cannot_do_is_refused(location: str, ask: Callable[[ds.Dataset], object]) -> None:
+    with pytest.raises(ConfigError, match="dataset of a scan .*(to_table|tasks)"):
+        ask(make(location).scan(columns=["id"]).to_dataset())
 
 
 def test_a_condition_on_the_key_skips_files_by_their_bloom_filters(location: str) -> None:
