@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyhudi_core.lake import UpkeepReport as UpkeepReport
     from pyhudi_core.lake import upkeep as upkeep
     from pyhudi_core.lock.fitting import refuse_unfit_options as refuse_unfit_options
-    from pyhudi_core.lock.permit import Permit as Permit
     from pyhudi_core.model.commit import CommitMetadata as CommitMetadata
     from pyhudi_core.model.commit import WriteStat as WriteStat
     from pyhudi_core.model.instant import Action as Action
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from pyhudi_core.services.upkeep import UpkeepRules as UpkeepRules
     from pyhudi_core.table import HudiTable as HudiTable
     from pyhudi_core.timeline.active import Timeline as Timeline
+    from pyhudi_core.transaction.permit import Permit as Permit
     from pyhudi_core.transaction.requested_rollbacks import Rollback as Rollback
     from pyhudi_core.transaction.status import CommitStatus as CommitStatus
     from pyhudi_core.validators import Candidate as Candidate
@@ -96,7 +96,7 @@ _HOMES = {
     "Limits": "doctor",
     "NoCommitAfter": "conflicts.requirement",
     "OperationType": "model.operation",
-    "Permit": "lock.permit",
+    "Permit": "transaction.permit",
     "PropertyIs": "conflicts.requirement",
     "RecoveryPlan": "services.recovery.recovery",
     "Rollback": "transaction.requested_rollbacks",

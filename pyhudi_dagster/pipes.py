@@ -1,6 +1,6 @@
 """``HudiPipes``: the rows of an asset are written by another process, which Dagster starts through one of its Pipes clients.
 
-The process writes with `pyhudi_core.commit_for`. Before its commit is decided it asks this step, through a folder of the lake
+The process writes with `pyhudi_core.commit_for`. Before it takes the table's lock for its commit it asks this step, through a folder of the lake
 (`pyhudi_core.Permit`), and the step answers with the same gates as for its own commits. So Terminate, a killed run worker or a lost cluster job
 publish nothing. The step then finds the commit by its identity, and reports it as every other commit. A retry adopts the commit of the attempt
 before.
@@ -145,7 +145,7 @@ def run(
 
 
 def _request(lake: HudiLakeResource, info: HudiAssetInfo, step: Step, asked: HudiPipes, place: str) -> dict[str, Any]:
-    """The request for the other process. Storage options stay here: they may have secrets, and extras are stored and logged."""
+    """The request for the other process. Storage options stay here, and a `WriteRequest` drops secret options: extras are stored and logged."""
     settings = info.settings
     return hudi.WriteRequest(
         table=lake.location(info.table),
@@ -173,7 +173,7 @@ def _answering(permit: hudi.Permit, step: Step, lake: HudiLakeResource, info: Hu
                 question = permit.question()
                 if question is not None:
                     permit.answer(_why_not(question, step, lake, info))
-            except HudiError as error:
+            except Exception as error:  # noqa: BLE001  (whatever it is, the process waits for the next attempt)
                 step.log.warning("could not answer the process that writes %s: %s", info.table, error)
 
     thread = threading.Thread(target=answer, name=f"permits of {info.table}", daemon=True)

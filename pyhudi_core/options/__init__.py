@@ -3,7 +3,7 @@
 from pyhudi_core.options.definitions import OPTIONS
 from pyhudi_core.options.locks import LockOptions, LockServerOptions
 from pyhudi_core.options.option import Option, Scope
-from pyhudi_core.options.registry import find_option, options_for_open, read_options, render_docs
+from pyhudi_core.options.registry import find_option, options_for_open, read_options, render_docs, without_secrets
 from pyhudi_core.options.write_options import (
     ArchivalOptions,
     ClockOptions,
@@ -37,4 +37,5 @@ __all__ = [
     "options_for_open",
     "read_options",
     "render_docs",
+    "without_secrets",
 ]

@@ -33,6 +33,7 @@ class Option:
         not_yet: Hudi's words that this release does not support yet, lower case.
         minimum, maximum: bounds of a number.
         aliases: other keys for the same option.
+        secret: the value is, or may contain, a credential: it is not sent to other processes and not shown.
     """
 
     key: str
@@ -46,6 +47,7 @@ class Option:
     minimum: float | None = None
     maximum: float | None = None
     aliases: tuple[str, ...] = ()
+    secret: bool = False
 
 
 def words(*names: str, **others: str) -> dict[str, str]:

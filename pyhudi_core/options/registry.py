@@ -75,6 +75,11 @@ def options_for_open(options: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in options.items() if key not in _BY_KEY or _BY_KEY[key].scope is not Scope.TABLE}
 
 
+def without_secrets(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options without those whose values are credentials, so that they can be logged and sent."""
+    return {key: value for key, value in options.items() if key not in _BY_KEY or not _BY_KEY[key].secret}
+
+
 def read_value(option: Option, given: object, key: str) -> Value:
     """Convert one value to its option's type; ``key`` is the name the caller used, for the error."""
     text = (str(given).lower() if isinstance(given, bool) else str(given)).strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -13,7 +14,12 @@ import pytest
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
-from pyhudi_dagster import Changes, HudiPartitions, HudiPipes, hudi_asset
+from pyhudi_dagster import Changes, HudiLakeResource, HudiPartitions, HudiPipes, hudi_asset
+from pyhudi_dagster.identity import Identity
+from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.pipes import _answering
+from pyhudi_dagster.runner import Step
+from pyhudi_dagster.settings import TableSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 DAYS = HudiPartitions.daily("day", start="2026-01-01", end_date="2026-02-01")
@@ -130,6 +136,42 @@ def test_a_process_whose_step_is_gone_publishes_nothing(lake, orders):
     table = lake.table("orders")
     assert table.scan().count() == 0
     assert not list(table.timeline.pending)
+
+
+def test_an_answer_that_failed_by_any_error_is_tried_again(lake, orders, asset_of, run, caplog):
+    run(asset_of(orders(1)))
+    place, calls = lake.location("p"), []
+
+    def unreachable_at_first(table):
+        calls.append(table)
+        if len(calls) == 1:
+            raise ConnectionError("the database of Dagster is away")
+
+    info = HudiAssetInfo(dg.AssetKey("orders"), "orders", TableSettings(("id",), ordering="ts"))
+    step = Step(
+        None, None, Identity("run", "orders", "orders"), logging.getLogger("step"), gates=(unreachable_at_first,)
+    )
+    with _answering(hudi.open_permit(place), step, lake, info):
+        hudi.open_permit(place).ask({"instant": "1", "partitions": [""]}, 10)
+    assert len(calls) == 2
+    assert "the database of Dagster is away" in caplog.text
+
+
+def test_the_request_in_the_extras_has_no_secrets(run, tmp_path, script):
+    sent = []
+
+    class Watched(dg.PipesSubprocessClient):
+        def run(self, *, extras, **arguments):
+            sent.append(extras)
+            raise RuntimeError("enough")
+
+    url = {"pyhudi.lock.sql.url": "postgresql://user:pass-word@host/locks", "hoodie.write.lock.provider": "sql"}
+    secret = {"hoodie.aws.secret.key": "pass-word"}
+    lake = HudiLakeResource(warehouse=str(tmp_path / "lake"), options=url)
+    asset = orders_asset(script, options=secret)
+    run(asset, partition_key="2026-01-02", resources={"pipes": Watched(), "lake": lake}, raise_on_error=False)
+    assert sent[0]["hudi"]["options"]["hoodie.write.lock.provider"] == "sql"
+    assert "pass-word" not in str(sent)
 
 
 @pytest.mark.parametrize("found", [{}, {"version": 2}, "text", {"version": 1, "table": "x"}])

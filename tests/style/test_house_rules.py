@@ -131,10 +131,10 @@ def _calls(tree: ast.Module, name: str) -> list[ast.Call]:
 
 # Files under .hoodie are deleted by the module that writes them, data files by one module only.
 MAY_DELETE = {
-    "index/hashing_metadata.py", "lock/permit.py", "spark/writer.py", "timeline/archived_files.py", "timeline/history_writing.py",
+    "index/hashing_metadata.py", "spark/writer.py", "timeline/archived_files.py", "timeline/history_writing.py",
     "timeline/properties_file.py", "transaction/begin.py", "transaction/commit.py", "transaction/heartbeat.py",
     "services/clustering/spilled_sort.py", "transaction/instant_removal.py",
-    "transaction/markers.py", "transaction/metadata_removal.py", "conflicts/precedence.py", "transaction/record.py",
+    "transaction/markers.py", "transaction/metadata_removal.py", "transaction/permit.py", "conflicts/precedence.py", "transaction/record.py",
     "transaction/removal.py", "transaction/rollback.py", "transaction/temporaries.py",
 }  # fmt: skip
 

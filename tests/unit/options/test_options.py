@@ -14,9 +14,9 @@ from support.samples import examples
 from pyhudi_core.errors import HudiError, InvalidOptionError, UnknownOptionError
 from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.properties import TableConfig, TableType
-from pyhudi_core.options import OPTIONS, TableOptions, WriteOptions, render_docs
+from pyhudi_core.options import OPTIONS, TableOptions, WriteOptions, render_docs, without_secrets
 from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
-from pyhudi_core.options.locks import LOCK_OPTIONS
+from pyhudi_core.options.locks import LOCK_OPTIONS, LockServerOptions
 from pyhudi_core.options.registry import read_value
 
 IDS = [option.key for option in OPTIONS]
@@ -24,6 +24,14 @@ IDS = [option.key for option in OPTIONS]
 
 def table() -> TableConfig:
     return new_table_config("t", ["id"], ["a", "b"], ["ts"], TableType.COPY_ON_WRITE, None)
+
+
+def test_secret_options_are_those_whose_values_are_not_shown_and_no_request_has_them() -> None:
+    secret = {option.attribute.split(".")[1] for option in OPTIONS if option.secret}
+    assert secret == {each.name for each in fields(LockServerOptions) if not each.repr}
+    assert secret == {"aws_access_key", "aws_secret_key", "aws_session_token", "sql_url"}
+    given = {option.key: "text" for option in OPTIONS}
+    assert without_secrets(given).keys() == {option.key for option in OPTIONS if not option.secret}
 
 
 def test_every_option_has_a_typed_attribute_and_every_attribute_an_option() -> None:
