@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 from pyhudi_core.conflicts.requirement import TableState
 from pyhudi_core.errors import HudiError, InvalidOptionError, SnapshotExpiredError
 from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import time_before
 from pyhudi_core.read.bounds import TimePoint, as_text
 from pyhudi_core.read.changes import Changes
 from pyhudi_core.read.scan import Scan
@@ -108,6 +109,12 @@ class Consumer:
             )
         if self.most_commits is not None and self.most_commits < 1:
             raise InvalidOptionError("most_commits is less than 1", hint="Give the most commits of one batch, or None.")
+        if self.source.location == self.into.location:
+            raise InvalidOptionError(
+                "The source and the output of a consumer are the same table, so it would never come to an end",
+                table=self.into.location,
+                hint="Give another table as `into`.",
+            )
 
     @property
     def checkpoint(self) -> Checkpoint | None:
@@ -126,6 +133,7 @@ class Consumer:
         """Return what is new, as a batch to process and commit; None if nothing is new.
 
         Raises `SnapshotExpiredError` if a restore of the source has undone commits that were processed: `rebuild` is the way out.
+        Raises `InvalidOptionError` if the source is another table than the one that was processed.
         """
         seen, known = _newest(self.into), self.checkpoint
         restores = self.source.restores.undone()
@@ -135,6 +143,7 @@ class Consumer:
             return Batch(self, None, until, seen, restored) if until else None
         if known is not None:
             self._refuse_undone(known, restores)
+            self._refuse_other_table(known)
         utc = self.source.config.timeline_timezone == "UTC"
         after = as_text(self.start or "", utc=utc, name="start") if known is None else known.until
         newer = _completions(self.source, after)
@@ -163,6 +172,19 @@ class Consumer:
                     instant=restore,
                     hint=_WAY_OUT,
                 )
+
+    def _refuse_other_table(self, known: Checkpoint) -> None:
+        """Raise `InvalidOptionError` if the source never had the commit that the checkpoint ends with: names of tables do not tell them apart."""
+        if any(instant.completion_time == known.until for instant in self.source.timeline.commits):
+            return
+        later = self.source.commits_with("", time_before(known.until))
+        if not any(instant.completion_time == known.until for instant, _ in later):
+            raise InvalidOptionError(
+                f"The consumer {self.name!r} has processed a table up to a commit that completed at {known.until}, which this table does not have",
+                table=self.source.location,
+                hint="It is another table of the same name, or one that was made again, or the commit was rolled back. Give another consumer another"
+                " name, or process everything again with consumer.rebuild().",
+            )
 
     def __iter__(self) -> Iterator[Batch]:
         """Iterate over batches until nothing is new. Raises `InvalidOptionError` if a batch was not committed before the next."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from support.tables import archive_all_but_the_newest, make, reopen, rows
@@ -208,3 +210,15 @@ def test_the_history_has_a_row_for_each_commit(consumer: Consumer) -> None:
     assert dict(found[1]["extra_metadata"])["run"] == first.extra_metadata["run"] == "7"
     assert {row["writer"] for row in found} == {"pyhudi"}
     assert table.history(limit=1).num_rows == 1
+
+
+def test_another_table_of_the_same_name_is_refused(consumer: Consumer, location: str) -> None:
+    consumer.source.upsert(data((1, 1)))
+    for batch in consumer:
+        batch.commit(batch.rows())
+    other = make(f"{location}-elsewhere", SCHEMA, name=consumer.source.name)
+    other.upsert(data((2, 2)))
+    with pytest.raises(InvalidOptionError, match="which this table does not have"):
+        replace(consumer, source=other).next()
+    with pytest.raises(InvalidOptionError, match="same table"):
+        replace(consumer, into=consumer.source)
