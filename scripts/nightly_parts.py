@@ -17,6 +17,7 @@ PYTHON = str(Path(".venv") / "bin" / "python")
 KINDS_OF_CRASHES = ("disk", "disk_with_its_lock", "object_store", "object_store_with_its_lock")
 """The kinds of tables in tests/reliability/test_crashes.py; each is a separate part."""
 IN_MANY_STATES = ("tests/interop/test_tables_left_behind.py", "tests/interop/test_hudi_continues_our_tables.py")
+MATRIX = ("tests/interop/test_matrix.py",)
 _SOME_SLOW = re.compile(r"pytest\.mark\.slow|\bone_in\(")
 """Decorators that make some cases of a test slow."""
 OWN_PARTS = ("test_crashes.py", "test_eleven_rows.py", "test_every_order.py", "test_two_processes.py")
@@ -73,7 +74,9 @@ def _make(what: str, *words: str, paths: tuple[str, ...] = (), **environment: st
 PARTS: dict[str, Part] = {
     "interop": _make("Apache Hudi 1.0.2, 1.1.1, 1.2.0 and hudi-rs read and continue our tables", "interop", paths=("tests/interop/",)),
     "side-by-side": Part("Apache Hudi 1.0.2 and this project write one table at the same time, for long; every kind of merge-on-read table",
-                         environment={"HUDI_VERSIONS": "1.0.2"}, paths=("tests/interop/",), left_out=IN_MANY_STATES, slow=True),
+                         environment={"HUDI_VERSIONS": "1.0.2"}, paths=("tests/interop/",), left_out=(*IN_MANY_STATES, *MATRIX), slow=True),
+    "interop-matrix": Part("table kinds, index sets and merge modes go from hand to hand with Apache Hudi 1.0.2",
+                           environment={"HUDI_VERSIONS": "1.0.2"}, paths=MATRIX, slow=True),
     "left-behind": Part("each release continues tables in every state that a dead writer of ours leaves, and tables of every kind",
                         paths=IN_MANY_STATES, slow=True),
     "smoke35": _make("the Spark tests on PySpark 3.5", "smoke35", SLOW="1"),

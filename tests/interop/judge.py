@@ -8,6 +8,7 @@ Every command names `do` and `table`; rows go in and out as Parquet files:
     read    options, out          snapshot, time travel or incremental, as the options say; meta columns too
     write   data, options, mode   a DataFrame write; `hoodie.datasource.write.operation` in the options says which
     each    data, options, attempts   the same for each of a list of files, again after a conflict
+    files   options               how many files Spark's plan of such a read scanned: what no index ruled out
     sql     text                  one statement
     timeline                      the names of the files on the active timeline
 """
@@ -69,7 +70,9 @@ class SparkJudge:
         settings = {
             "spark.driver.extraClassPath": str(jar),
             "spark.driver.memory": "1g",
-            "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            # Kryo copies a file system view with its lock when Hudi looks up bloom filters in the metadata table.
+            "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+            " --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
@@ -95,6 +98,7 @@ class SparkJudge:
             "read": self._read,
             "write": self._write,
             "each": self._write_each,
+            "files": self._files,
             "sql": self._sql,
             "timeline": self._timeline,
         }[command["do"]]
@@ -114,6 +118,16 @@ class SparkJudge:
             rows = self._spark.createDataFrame(rows.collect(), rows.schema)
         rows.coalesce(1).write.mode("overwrite").parquet(command["out"])
         return {"columns": rows.columns}
+
+    def _files(self, command: dict[str, Any]) -> dict[str, Any]:
+        """The metric `numFiles` of the scans in the executed plan."""
+        options = dict(command.get("options", {}))
+        condition = options.pop("condition")
+        rows = self._spark.read.format("hudi").options(**options).load(command["table"]).where(condition)
+        rows.collect()
+        leaves = rows._jdf.queryExecution().executedPlan().collectLeaves()
+        found = [leaves.apply(number).metrics().get("numFiles") for number in range(leaves.size())]
+        return {"files": sum(metric.get().value() for metric in found if metric.isDefined())}
 
     def _write(self, command: dict[str, Any]) -> dict[str, Any]:
         options = dict(QUIET)

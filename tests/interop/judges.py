@@ -89,6 +89,11 @@ class JudgeProcess:
             return pa.table({})
         return pq.ParquetDataset(out).read(columns=columns) if pq.ParquetDataset(out).files else pa.table({})
 
+    def files_scanned(self, table: Path, condition: str, **options: str) -> int:
+        """How many files Spark scans for a condition, by the metrics of its plan. File slices of merge-on-read tables count as one file."""
+        found: int = self._ask(do="files", table=str(table), options=options | {"condition": condition})["files"]
+        return found
+
     def read_as_of(self, table: Path, instant: str) -> pa.Table:
         """Time travel to a begin time."""
         return self.read(table, **{"as.of.instant": instant})
