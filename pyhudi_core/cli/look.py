@@ -33,7 +33,10 @@ def say(rows: list[dict[str, Any]], *, as_json: bool) -> None:
 @_JSON
 @click.pass_context
 def show(context: click.Context, location: str, storage_options: dict[str, str], as_json: bool) -> None:
-    """Show what the table at LOCATION is: type, version, keys, size, newest commit, metadata table, pending instants."""
+    """Show what the table at LOCATION is: type, version, keys, size, newest commit, metadata table, pending instants.
+
+    Exit code 0: shown; 2: it failed.
+    """
     with reporting_errors(context):
         table = open_table(location, storage_options)
         config, size = table.config, table.size()
@@ -68,7 +71,7 @@ def show(context: click.Context, location: str, storage_options: dict[str, str],
 @_JSON
 @click.pass_context
 def schema(context: click.Context, location: str, storage_options: dict[str, str], as_json: bool) -> None:
-    """Show the columns of the table at LOCATION and their Arrow types."""
+    """Show the columns of the table at LOCATION and their Arrow types. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
         table = open_table(location, storage_options)
         config, fields = table.config, table.schema
@@ -100,7 +103,7 @@ def head(
     meta: bool,
     as_json: bool,
 ) -> None:
-    """Show some rows of the table at LOCATION."""
+    """Show some rows of the table at LOCATION. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
         scan = open_table(location, storage_options).scan(columns or None, where, as_of, meta=meta)
         found = scan.head(rows)
@@ -124,7 +127,7 @@ def count(
     as_of: str | None,
     as_json: bool,
 ) -> None:
-    """Count the rows of the table at LOCATION."""
+    """Count the rows of the table at LOCATION. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
         found = open_table(location, storage_options).scan(where=where, as_of=as_of).count()
     click.echo(json.dumps({"rows": found}) if as_json else f"{found}")
@@ -136,7 +139,7 @@ def count(
 @_JSON
 @click.pass_context
 def history(context: click.Context, location: str, storage_options: dict[str, str], last: int, as_json: bool) -> None:
-    """Show the commits of the table at LOCATION, newest first, archived ones included."""
+    """Show the commits of the table at LOCATION, newest first, archived ones included. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
         found = open_table(location, storage_options).history(limit=last)
     rows = _plain(found)
@@ -154,11 +157,16 @@ def history(context: click.Context, location: str, storage_options: dict[str, st
 @_JSON
 @click.pass_context
 def commit(context: click.Context, location: str, storage_options: dict[str, str], instant: str, as_json: bool) -> None:
-    """Show the commit with the requested time INSTANT: its counts, its files and its extra metadata. Exit code 1: there is none."""
+    """Show the commit with the requested time INSTANT: its counts, its files and its extra metadata.
+
+    Exit code 0: shown; 1: there is none; 2: it failed.
+    """
     with reporting_errors(context):
         table = open_table(location, storage_options)
         found = next(((one, what) for one, what in table.commits_with("") if one.requested_time == instant), None)
     if found is None:
+        if as_json:
+            click.echo("null")
         console(stderr=True).print(f"The table has no completed commit {safe(instant)}; pyhudi history shows them")
         context.exit(FOUND)
     one, what = found

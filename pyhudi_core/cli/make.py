@@ -70,7 +70,7 @@ def init(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Make an empty table at LOCATION."""
+    """Make an empty table at LOCATION. Exit code 0: made; 2: it was refused, or it failed."""
     with reporting_errors(context):
         made = create_table(location, columns, storage_options=storage_options, **given)
         told = str(made)
@@ -99,6 +99,8 @@ def import_(
     """Write the rows of Parquet or CSV FILES into the table at LOCATION, in one commit. The table is made if there is none.
 
     The columns of a new table are those of the first file. A CSV file has a line with names, and values of the table's types.
+
+    Exit code 0: written, or there was nothing to change; 2: it was refused, or it failed.
     """
     with reporting_errors(context):
         table = _opened(location, storage_options, options, files[0], given)
@@ -121,7 +123,7 @@ def import_(
 @click.command()
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 def completion(shell: str) -> None:
-    """Print the completion of this command for a SHELL. For bash: eval "$(pyhudi completion bash)" in ~/.bashrc."""
+    """Print the completion of this command for a SHELL. For bash: eval "$(pyhudi completion bash)" in ~/.bashrc. Exit code 0: printed."""
     from click.shell_completion import get_completion_class  # noqa: PLC0415
 
     from pyhudi_core.cli.main import main  # noqa: PLC0415  (main imports this module when the command runs)
