@@ -173,17 +173,18 @@ def next_day(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipRe
 
 TABLES = [flights, flights_ro, weather, planes, daily_delays, flight_conditions]
 
-lake_and_services = dg.Definitions.merge(
-    dg.Definitions(
-        assets=[flight_messages, *TABLES],
-        jobs=[days_job],
-        schedules=[next_day],
-        sensors=[automation],
-        resources={"lake": lake},
-    ),
-    build_hudi_timeline_sensor(lake, TABLES, minimum_interval_seconds=30),
-    build_hudi_services(lake, TABLES, policy=ServicePolicy(max_minutes=50)),
-    build_hudi_checks([flights], ["no_stuck_instants", "compaction_lag", "commit_retries"]),
+# What cannot work fails when the code location loads. Dagster takes one Definitions object of a module, so the others have no names.
+defs = checked_definitions(
+    dg.Definitions.merge(
+        dg.Definitions(
+            assets=[flight_messages, *TABLES],
+            jobs=[days_job],
+            schedules=[next_day],
+            sensors=[automation],
+            resources={"lake": lake},
+        ),
+        build_hudi_timeline_sensor(lake, TABLES, minimum_interval_seconds=30),
+        build_hudi_services(lake, TABLES, policy=ServicePolicy(max_minutes=50)),
+        build_hudi_checks([flights], ["no_stuck_instants", "compaction_lag", "commit_retries"]),
+    )
 )
-
-defs = checked_definitions(lake_and_services)  # what cannot work fails when the code location loads

@@ -47,13 +47,13 @@ def build_hudi_timeline_sensor(
     """
     infos = tables_of(assets, "build_hudi_timeline_sensor")
     views = views_of_tables(assets, "build_hudi_timeline_sensor")
-    for info in infos:
-        lake.refuse_unfit(info.key.to_user_string(), info.settings)
     for figure, number in {
         "minimum_interval_seconds": minimum_interval_seconds,
         "max_events_per_tick": max_events_per_tick,
     }.items():
         refuse_no_count(f"build_hudi_timeline_sensor has {figure}", number)
+    for info in infos:
+        lake.refuse_unfit(info.key.to_user_string(), info.settings)
     status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
     return dg.Definitions(
         sensors=[timeline_sensor(infos, views, name, minimum_interval_seconds, max_events_per_tick, status)],

@@ -28,7 +28,7 @@ _STOP_LIMIT = 10.0
 class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """A folder or bucket of Hudi tables. The table of an asset is in the folder of its asset key, unless the asset names another one.
 
-    Dagster's UI shows the configuration of resources as it is written, so write a secret as ``dg.EnvVar``: then it shows the variable's name.
+    Dagster's UI shows the configuration of resources as it is written, so write a secret as dg.EnvVar: then it shows the variable's name.
     Tables are opened without a JVM. A Spark session starts when an asset first uses it, and ends with the run.
     """
 

@@ -171,10 +171,12 @@ class _Finishing:
     def stage(self) -> None:
         """Write the bytes to the staging path, from which any process can publish them."""
         self.body = self.encode(self.notes)
-        root = self.transaction.context.root
+        self._stage_attachments()
+        self.transaction.context.root.put(self.staged, self.body)
+
+    def _stage_attachments(self) -> None:
         for number, attachment in enumerate(self.attachments):
-            root.put(self.attached(number), attachment.body)
-        root.put(self.staged, self.body)
+            self.transaction.context.root.put(self.attached(number), attachment.body)
 
     def attached(self, number: int) -> str:
         """Where the bytes of an attachment wait."""

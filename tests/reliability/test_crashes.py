@@ -194,6 +194,17 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         )
     },
     (
+        "transaction/commit.py:_stage_attachments",
+        "put",
+    ): "of new ranges of hashes, which test_clustering_of_buckets_interleaved.py crashes at every call",
+    **{
+        (
+            f"transaction/permit.py:{place}",
+            verb,
+        ): "of a write whose permission another process gives; test_permit.py and test_pipes.py"
+        for place, verb in (("close", "list"), ("_put", "put"), ("_get", "get"))
+    },
+    (
         "write/handles/append.py:_open",
         "open_output",
     ): "of merge-on-read tables, which test_merge_on_read_crashes.py crashes at every call",
