@@ -107,6 +107,12 @@ class Consumer:
             raise InvalidOptionError(
                 "A consumer needs a name", hint='For example Consumer("orders_by_day", source, into).'
             )
+        for name, table in (("source", self.source), ("into", self.into)):
+            if not isinstance(table, HudiTable):
+                raise InvalidOptionError(
+                    f"The {name} of a consumer is a table, not {type(table).__name__}",
+                    hint="Give what open_table or create_table returned.",
+                )
         if self.most_commits is not None and self.most_commits < 1:
             raise InvalidOptionError("most_commits is less than 1", hint="Give the most commits of one batch, or None.")
         if self.source.location == self.into.location:

@@ -10,7 +10,10 @@ import pyarrow as pa
 from rich.table import Table
 
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
+from pyhudi_core.model.instant import Instant
 from pyhudi_core.opening import open_table
+from pyhudi_core.table import HudiTable
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _WHERE = click.option("--where", help="A condition in SQL, such as \"day = '2026-01-31'\".")
@@ -163,7 +166,7 @@ def commit(context: click.Context, location: str, storage_options: dict[str, str
     """
     with reporting_errors(context):
         table = open_table(location, storage_options)
-        found = next(((one, what) for one, what in table.commits_with("") if one.requested_time == instant), None)
+        found = _commit(table, instant)
     if found is None:
         if as_json:
             click.echo("null")
@@ -180,13 +183,23 @@ def commit(context: click.Context, location: str, storage_options: dict[str, str
         "action": str(one.action),
         "operation": what.operation,
         "replaced": {partition: list(ids) for partition, ids in what.replaced.items()},
-        "extra_metadata": {key: value for key, value in what.extra_metadata.items() if key != "schema"},
+        "extra_metadata": {key: value for key, value in what.extra_metadata.items() if key != SCHEMA_KEY},
     }
     if as_json:
         click.echo(json.dumps({**told, "files": files}, indent=1))
         return
     say([{"what": name, "is": value} for name, value in told.items() if value], as_json=False)
     say(files, as_json=False)
+
+
+def _commit(table: HudiTable, requested_time: str) -> tuple[Instant, CommitMetadata] | None:
+    """The completed commit with this requested time, archived or not; of the active timeline only this one is read."""
+    active = next((one for one in table.timeline.commits if one.requested_time == requested_time), None)
+    if active is not None:
+        return active, table.commit_metadata(active)
+    # A commit completes after its requested time, so older ones need not be looked at.
+    later = table.commits_with("", after=requested_time)
+    return next(((one, what) for one, what in later if one.requested_time == requested_time), None)
 
 
 def _plain(found: pa.Table) -> list[dict[str, Any]]:

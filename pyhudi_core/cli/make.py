@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,13 @@ import click
 import pyarrow as pa
 
 from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe, table_option
-from pyhudi_core.errors import DataError, InvalidOptionError, SchemaMismatchError, TableNotFoundError
+from pyhudi_core.errors import (
+    DataError,
+    InvalidOptionError,
+    ObjectNotFoundError,
+    SchemaMismatchError,
+    TableNotFoundError,
+)
 from pyhudi_core.opening import create_table, open_table
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
@@ -22,6 +29,8 @@ _KEYS = (
     click.option("--table-type", help="copy_on_write (the default) or merge_on_read."),
     click.option("--name", help="The table's name; by default the last part of LOCATION."),
 )
+_DECIMAL = re.compile(r"decimal(?:128)?\((\d+), ?(\d+)\)")
+_ZONED = re.compile(r"timestamp\[(s|ms|us|ns), ?tz=([\w/+:-]+)\]")
 _OPERATIONS = ("upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table")
 
 
@@ -36,14 +45,24 @@ def _columns(context: click.Context, parameter: click.Parameter, given: tuple[st
     for text in given:
         name, _, kind = text.partition(":")
         try:
-            fields.append(pa.field(name, pa.type_for_alias(kind)))
+            fields.append(pa.field(name, _arrow_type(kind)))
         except ValueError:
             raise click.BadParameter(
-                f"{text!r} is not NAME:TYPE; types are those of Arrow, such as int64, string, double, bool_, date32, timestamp[us]",
+                f"{text!r} is not NAME:TYPE; types are those of Arrow, such as int64, string, double, bool_, date32, timestamp[us],"
+                " timestamp[us, tz=UTC], decimal128(9, 2); pyhudi import makes tables with nested columns",
                 context,
                 parameter,
             ) from None
     return pa.schema(fields)
+
+
+def _arrow_type(text: str) -> pa.DataType:
+    """The Arrow type that a text names, in pyarrow's own spelling. Raises `ValueError`."""
+    decimal = _DECIMAL.fullmatch(text)
+    if decimal is not None:
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    zoned = _ZONED.fullmatch(text)
+    return pa.timestamp(zoned[1], zoned[2]) if zoned is not None else pa.type_for_alias(text)
 
 
 @click.command()
@@ -174,7 +193,7 @@ def _file_batches(file: str, schema: pa.Schema | None) -> Iterator[pa.RecordBatc
     from pyarrow import csv  # noqa: PLC0415
 
     folder, _, name = file.rpartition("/")
-    with open_storage(folder or ".").open_input(name) as source:
+    with _opened_file(folder, name, file) as source:
         try:
             if name.endswith(".csv"):
                 types = None if schema is None else {item.name: item.type for item in schema}
@@ -188,3 +207,12 @@ def _file_batches(file: str, schema: pa.Schema | None) -> Iterator[pa.RecordBatc
                 path=file,
                 hint="Files end with .parquet or .csv.",
             ) from error
+
+
+def _opened_file(folder: str, name: str, file: str) -> Any:
+    try:
+        return open_storage(folder or ".").open_input(name)
+    except ObjectNotFoundError as error:
+        raise DataError(
+            "The file does not exist", path=file, hint="Give the paths of files, not of folders."
+        ) from error

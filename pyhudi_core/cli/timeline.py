@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 
 from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
+from pyhudi_core.model.commit import SCHEMA_KEY
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.opening import open_table
 from pyhudi_core.table import HudiTable
@@ -67,7 +68,9 @@ def _told(table: HudiTable, instant: Instant) -> dict[str, Any]:
         return {}
     commit = table.commit_metadata(instant)
     own = {
-        key: value for key, value in commit.extra_metadata.items() if key != "schema" and not key.startswith("pyhudi.")
+        key: value
+        for key, value in commit.extra_metadata.items()
+        if key != SCHEMA_KEY and not key.startswith("pyhudi.")
     }
     return {"operation": commit.operation, "rows": sum(stat.rows for stat in commit.stats), "extra_metadata": own}
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.options import OPTIONS, TableOptions, WriteOptions, read_options
+from pyhudi_core.options import TableOptions, WriteOptions, read_options
+from pyhudi_core.options.locks import GENERATOR, PROVIDER, refuse_incomplete
 from pyhudi_core.storage.paths import parse_location
 
 _OWN_OPTIONS = {
@@ -19,16 +20,7 @@ _OWN_OPTIONS = {
     "sql": ("lock_server.sql_",),
 }
 """The options that only one lock has, by the beginning of their attributes."""
-_NEEDED = {
-    "zookeeper": ("lock_server.zookeeper_url", "lock_server.zookeeper_base_path"),
-    "zookeeper_implicit": ("lock_server.zookeeper_url",),
-    "dynamodb": ("lock_server.dynamodb_table",),
-    "sql": ("lock_server.sql_url",),
-}
-"""The options without which a lock cannot work."""
 _BY_SCHEME = {"file": "file_system", "memory": "in_process"}
-_PROVIDER = "hoodie.write.lock.provider"
-_GENERATOR = "pyhudi.time.generator"
 
 
 def refuse_unfit_options(
@@ -56,35 +48,25 @@ def _refuse_unfit_lock(options: Mapping[str, object], scheme: str, location: str
     found = read_options(options)
     called = {option.attribute: option.key for option in found}
     values = {option.key: str(value) for option, value in found.items()}
-    given = values.get(_PROVIDER)
+    given = values.get(PROVIDER)
     provider = given or _BY_SCHEME.get(scheme, "storage_based")
     if provider == "storage_based" and scheme == "file":
         raise InvalidOptionError(
-            f"{_PROVIDER}=storage_based needs an object store with conditional replacement, and {location} is a folder on a disk",
-            hint=f"Leave {_PROVIDER} out: a disk has the lock file_system.",
+            f"{PROVIDER}=storage_based needs an object store with conditional replacement, and {location} is a folder on a disk",
+            hint=f"Leave {PROVIDER} out: a disk has the lock file_system.",
         )
     if given == "in_process" and processes and scheme != "memory":
         raise InvalidOptionError(
-            f"{_PROVIDER}=in_process excludes only the writers of one process, and several processes write below {location}",
-            hint=f"Leave {_PROVIDER} out: a disk has the lock file_system, and an object store storage_based.",
+            f"{PROVIDER}=in_process excludes only the writers of one process, and several processes write below {location}",
+            hint=f"Leave {PROVIDER} out: a disk has the lock file_system, and an object store storage_based.",
         )
-    generator = values.get(_GENERATOR, "system")
-    _refuse_missing(_PROVIDER, provider, called)
-    _refuse_missing(_GENERATOR, generator, called)
+    generator = values.get(GENERATOR, "system")
+    refuse_incomplete(PROVIDER, provider, called.__contains__)
+    refuse_incomplete(GENERATOR, generator, called.__contains__)
     for other, begins in _OWN_OPTIONS.items():
         unused = [key for attribute, key in called.items() if attribute.startswith(begins)]
         if unused and not provider.startswith(other) and generator != other:
             raise InvalidOptionError(
                 f"{', '.join(unused)} belongs to the lock {other}, but {'the lock is' if given else f'the lock of {location} is'} {provider}",
-                hint=f"Remove it, or set {_PROVIDER}={other}.",
+                hint=f"Remove it, or set {PROVIDER}={other}.",
             )
-
-
-def _refuse_missing(key: str, server: str, called: Mapping[str, str]) -> None:
-    """Refuse a lock or a generator of times, set by ``key``, without the options of its server."""
-    missing = [attribute for attribute in _NEEDED.get(server, ()) if attribute not in called]
-    if missing:
-        needed = next(option.key for option in OPTIONS if option.attribute == missing[0])
-        raise InvalidOptionError(
-            f"{key}={server} needs the option {needed}", hint="docs/locks.md shows the options of each lock."
-        )

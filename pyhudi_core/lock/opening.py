@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.lock.audit import AuditedLock
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.file_system import FileSystemLockProvider
@@ -22,6 +21,7 @@ from pyhudi_core.lock.server import LockServer, ServerLockProvider
 from pyhudi_core.lock.server_clock import ServerClock
 from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.options import LockOptions, LockServerOptions
+from pyhudi_core.options.locks import GENERATOR, PROVIDER, refuse_incomplete
 from pyhudi_core.runtime.base import Clock, Runtime
 from pyhudi_core.storage.base import Storage
 
@@ -67,6 +67,7 @@ def _provider(request: LockRequest) -> LockProvider:
     if kind == "storage_based":
         return StorageBasedLockProvider(storage, runtime, validity_s=options.validity_s, renew_s=options.renew_s)
     if kind in _SERVERS:
+        _refuse_incomplete(request, PROVIDER, kind)
         longest = request.server.retry_ms
         return ServerLockProvider(_SERVERS[kind](request), runtime, storage.location, longest_wait_ms=longest)
     return FileSystemLockProvider(
@@ -85,7 +86,6 @@ def _sql(request: LockRequest) -> LockServer:
     from pyhudi_core.lock.sql import SqlLockServer, open_database  # noqa: PLC0415
 
     given = request.server
-    _require(request, {"pyhudi.lock.sql.url": given.sql_url})
     database = open_database(given.sql_url, given.request_ms / 1000)
     return SqlLockServer(database, request.storage.location, given.sql_lease_ms / 1000, request.runtime.process)
 
@@ -100,7 +100,6 @@ def _zookeeper_servers(request: LockRequest) -> ZooKeeper:
     from pyhudi_core.lock.zookeeper import ZooKeeper, hosts_of  # noqa: PLC0415
 
     given = request.server
-    _require(request, {"hoodie.write.lock.zookeeper.url": given.zookeeper_url})
     hosts = hosts_of(given.zookeeper_url, given.zookeeper_port)
     return ZooKeeper(hosts, given.zookeeper_session_ms / 1000, given.zookeeper_connection_ms / 1000)
 
@@ -110,7 +109,6 @@ def _zookeeper_path(request: LockRequest, *, implicit: bool) -> str:
     if implicit:
         return f"/tmp/{_implicit_key(request)}/lock_key"  # noqa: S108 (a node, not a file)
     given = request.server
-    _require(request, {"hoodie.write.lock.zookeeper.base_path": given.zookeeper_base_path})
     base = given.zookeeper_base_path.strip("/")
     return f"/{base}/{given.zookeeper_lock_key or request.name}".replace("//", "/")
 
@@ -129,7 +127,6 @@ def _dynamodb_table(request: LockRequest) -> DynamoDb:
     from pyhudi_core.lock.dynamodb import DynamoDb  # noqa: PLC0415
 
     given = request.server
-    _require(request, {"hoodie.write.lock.dynamodb.table": given.dynamodb_table})
     endpoint = given.dynamodb_endpoint
     return DynamoDb(
         given.dynamodb_table,
@@ -164,6 +161,7 @@ _SERVERS: Mapping[str, Callable[[LockRequest], LockServer]] = {
 
 def open_instants(request: LockRequest, generator: str) -> Clock | None:
     """The source of instants that ``pyhudi.time.generator`` names; None is the machine's clock. Raises as `open_lock`."""
+    _refuse_incomplete(request, GENERATOR, generator)
     if generator == "zookeeper":
         from pyhudi_core.lock.zookeeper import ZooKeeperCounter  # noqa: PLC0415
 
@@ -177,11 +175,8 @@ def open_instants(request: LockRequest, generator: str) -> Clock | None:
     return None
 
 
-def _require(request: LockRequest, needed: Mapping[str, str]) -> None:
-    missing = [key for key, value in needed.items() if not value]
-    if missing:
-        raise InvalidOptionError(
-            f"The lock {request.lock.provider} needs the option {missing[0]}",
-            table=request.storage.location,
-            hint="docs/locks.md shows the options of each lock.",
-        )
+def _refuse_incomplete(request: LockRequest, key: str, server: str) -> None:
+    def is_given(attribute: str) -> object:
+        return getattr(request.server, attribute.partition(".")[2])
+
+    refuse_incomplete(key, server, is_given, request.storage.location)

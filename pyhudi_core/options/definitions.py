@@ -9,7 +9,7 @@ Invariant: every key and every alias belongs to exactly one option.
 from __future__ import annotations
 
 from pyhudi_core.options.clustering import CLUSTERING_OPTIONS
-from pyhudi_core.options.locks import LOCK_OPTIONS
+from pyhudi_core.options.locks import GENERATOR, LOCK_OPTIONS
 from pyhudi_core.options.option import MEBIBYTE, Option, Scope, words
 from pyhudi_core.options.upkeep import UPKEEP_OPTIONS
 
@@ -218,7 +218,7 @@ WRITE_OPTIONS = (
     Option("hoodie.time.generator.max_expected_clock_skew_ms", "clock.max_skew_ms", int, 200,
            "Milliseconds by which the clocks of two writers may differ; every new instant waits that long.", minimum=0,
            maximum=600_000),
-    Option("pyhudi.time.generator", "clock.generator", str, "system",
+    Option(GENERATOR, "clock.generator", str, "system",
            "Where the times of instants come from: this machine's clock (`system`), or a counter in `zookeeper` or `dynamodb`, which no two writers "
            "get the same time from (docs/locks.md). The server's keys are those of its lock.", choices=words("system", "zookeeper", "dynamodb")),
     Option("pyhudi.clock.max.ahead.ms", "clock.max_ahead_ms", int, 300_000,

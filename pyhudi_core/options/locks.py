@@ -5,12 +5,15 @@ Keys that Hudi has keep Hudi's names, so that one properties file serves both; `
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pyhudi_core.errors import InvalidOptionError, UnsafePathError
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.options.option import Option, Scope
 
+PROVIDER = "hoodie.write.lock.provider"
+GENERATOR = "pyhudi.time.generator"
 _PACKAGE = "org.apache.hudi.client.transaction.lock."
 _AWS_PACKAGE = "org.apache.hudi.aws.transaction.lock."
 _CLASSES = {
@@ -32,7 +35,7 @@ _LATER_LOCKS = ("hive_metastore", "org.apache.hudi.hive.transaction.lock.hivemet
 _ONLY_HUDI = "Accepted for Hudi's sake: here `hoodie.write.lock.wait_time_ms` alone bounds the wait."
 
 LOCK_OPTIONS = (
-    Option("hoodie.write.lock.provider", "lock.provider", str, None,
+    Option(PROVIDER, "lock.provider", str, None,
            "The lock that excludes other writers during a commit (docs/locks.md); Hudi's class names are accepted. By default `file_system` on a "
            "disk, `storage_based` in an object store, `in_process` in memory. A commit must use the same lock as the previous commit.", Scope.LOCK,
            choices=_LOCKS, not_yet=_LATER_LOCKS, aliases=("lock",)),
@@ -105,6 +108,30 @@ LOCK_OPTIONS = (
     Option("pyhudi.lock.audit", "lock.audit", bool, False,
            "Record every holding of the lock (holder and times) as a file of JSON lines below `.hoodie/.locks/audit/`.", Scope.LOCK),
 )  # fmt: skip
+
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "zookeeper": ("lock_server.zookeeper_url", "lock_server.zookeeper_base_path"),
+    "zookeeper_implicit": ("lock_server.zookeeper_url",),
+    "dynamodb": ("lock_server.dynamodb_table",),
+    "dynamodb_implicit": ("lock_server.dynamodb_table",),
+    "sql": ("lock_server.sql_url",),
+}
+"""The options without which a server cannot be reached, by their attributes."""
+
+
+def refuse_incomplete(key: str, server: str, is_given: Callable[[str], object], table: str | None = None) -> None:
+    """Raise `InvalidOptionError` if ``key`` names a server, for the lock or for times, and an option is missing that this server needs.
+
+    ``is_given``: whether the option with this attribute has a value.
+    """
+    missing = [attribute for attribute in _NEEDED.get(server, ()) if not is_given(attribute)]
+    if missing:
+        needed = next(option.key for option in LOCK_OPTIONS if option.attribute == missing[0])
+        raise InvalidOptionError(
+            f"{key}={server} needs the option {needed}",
+            table=table,
+            hint="docs/locks.md shows the options of each lock.",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,10 @@ from itertools import islice
 
 import pyarrow as pa
 
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.instant import Instant, epoch_ms
+from pyhudi_core.transaction.begin import TOKEN_KEY
 
 SCHEMA = pa.schema(
     [
@@ -30,11 +32,13 @@ SCHEMA = pa.schema(
 )
 """``completed`` takes times of a table in LOCAL time for those of this machine; ``writer`` is ``pyhudi`` or ``other``."""
 
-_TOKEN = "pyhudi.commit_token"  # noqa: S105  (the key under which this package's commits name their attempt)
-
 
 def history_rows(commits: Iterable[tuple[Instant, CommitMetadata]], *, utc: bool, limit: int | None) -> pa.Table:
-    """Return one row for each commit, at most ``limit``."""
+    """Return one row for each commit, at most ``limit``. Raises `InvalidOptionError` for a negative limit."""
+    if limit is not None and limit < 0:
+        raise InvalidOptionError(
+            f"history(limit={limit}) is less than 0", hint="Give the most commits to show, or None for all."
+        )
     return pa.Table.from_pylist([_row(instant, commit, utc=utc) for instant, commit in islice(commits, limit)], SCHEMA)
 
 
@@ -53,7 +57,7 @@ def _row(instant: Instant, commit: CommitMetadata, *, utc: bool) -> dict[str, ob
         "files_written": len(stats),
         "bytes_written": sum(stat.size for stat in stats),
         "partitions": len(commit.partitions),
-        "writer": "pyhudi" if _TOKEN in commit.extra else "other",
+        "writer": "pyhudi" if TOKEN_KEY in commit.extra else "other",
         "extra_metadata": sorted((key, value) for key, value in commit.extra.items() if key != SCHEMA_KEY),
     }
 

@@ -11,7 +11,8 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pytest
-from reliability.kv_table import KvClock, bounds_for, kv_world
+from reliability.kv_clock import KvClock
+from reliability.kv_table import bounds_for, kv_world
 from reliability.test_eleven_rows import ROWS, TWO_WRITES, looking_for
 
 import pyhudi_core as hudi

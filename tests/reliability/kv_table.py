@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
+from reliability.kv_clock import KvClock
 
 from pyhudi_core.conflicts import concurrent
 from pyhudi_core.conflicts.conflict import Touched
@@ -27,7 +28,7 @@ from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opening import create_at
 from pyhudi_core.snapshot.snapshot import build
-from pyhudi_core.testing import Bounds, History, Profile, SimClock, SimOptions, SimWorld
+from pyhudi_core.testing import Bounds, History, Profile, SimOptions, SimWorld
 from pyhudi_core.testing.scheduler import Call, stable_hash
 from pyhudi_core.testing.sim_clock import START_MS
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
@@ -95,28 +96,6 @@ class Configuration:
         """All possible choices for one write: ``key.group.time``; ``only`` is a prefix."""
         found = [f"{k}.{g}.{t}" for k in self.keys for g in self.groups for t in self.times]
         return tuple(choice for choice in found if choice.startswith(only))
-
-
-class KvClock(SimClock):
-    """A clock that stands one minute after all possible begin times; ``next_begin`` is the next time that an actor reads."""
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.next_begin: dict[str, int] = {}
-        self.given = 0
-
-    def now_ms(self) -> int:
-        chosen = self.next_begin.pop(self._scheduler.actor, None)
-        return super().now_ms() + 60_000 if chosen is None else chosen
-
-    def next_time(self) -> int:
-        """The provider's next time."""
-        return self.given + 1
-
-    def sleep(self, seconds: float) -> None:
-        # Waits for the clock skew end at once: others may go on at every call anyway.
-        if seconds > 0.01 or not self._scheduler.actor:
-            super().sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True)

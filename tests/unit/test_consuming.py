@@ -197,6 +197,11 @@ def test_a_batch_has_to_be_committed_before_the_next(consumer: Consumer) -> None
             Consumer(**{"source": consumer.source, "into": consumer.into, **wrong})
 
 
+def test_a_history_of_less_than_no_commits_is_refused(consumer: Consumer) -> None:
+    with pytest.raises(InvalidOptionError, match="less than 0"):
+        consumer.source.history(-1)
+
+
 def test_the_history_has_a_row_for_each_commit(consumer: Consumer) -> None:
     table = consumer.source
     first = table.upsert(data((1, 1), (2, 2)), extra_metadata={"run": "7"})
@@ -222,3 +227,5 @@ def test_another_table_of_the_same_name_is_refused(consumer: Consumer, location:
         replace(consumer, source=other).next()
     with pytest.raises(InvalidOptionError, match="same table"):
         replace(consumer, into=consumer.source)
+    with pytest.raises(InvalidOptionError, match="is a table, not str"):
+        replace(consumer, into=location)

@@ -76,7 +76,7 @@ def test_files_are_imported_into_a_table_that_is_made_for_them(tmp_path: Path) -
     for wrong, word in (
         ("bad.csv", "lacks the column 'price'"),
         ("no.parquet", "cannot be read"),
-        ("absent.csv", "absent.csv"),
+        ("absent.csv", "The file does not exist"),
     ):
         found = run("import", location, str(tmp_path / wrong))
         assert found.exit_code == 2
@@ -89,6 +89,10 @@ def test_an_empty_table_is_made(location: str) -> None:
     assert told("init", location, "--column", "id:int64", "--column", "day:string", "--record-key", "id")["name"]
     assert hudi.open_table(location).schema == pa.schema([("id", pa.int64()), ("day", pa.string())])
     assert run("init", location, "--column", "id:int64").exit_code == 2
+    typed = {"id": pa.int64(), "price": pa.decimal128(9, 2), "at": pa.timestamp("us", "UTC")}
+    columns = [argument for name, kind in typed.items() for argument in ("--column", f"{name}:{kind}")]
+    told("init", f"{location}-typed", *columns, "--record-key", "id")
+    assert hudi.open_table(f"{location}-typed").schema == pa.schema(typed), "types are written as pyarrow prints them"
     assert "is not NAME:TYPE" in run("init", f"{location}-2", "--column", "id:number").output
 
 
