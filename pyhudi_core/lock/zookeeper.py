@@ -10,9 +10,10 @@ leader still answers reads: the leader could have ended the session meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
@@ -246,9 +247,7 @@ class ZooKeeperClaim:
         from kazoo.exceptions import NoNodeError  # noqa: PLC0415
 
         node = f"{self._server.path}/_c_{self._claimant.token}{_MARK}"
-        create: Callable[[], Any] = lambda: session.call(  # noqa: E731
-            "create", node, self._content(), ephemeral=True, sequence=True
-        )
+        create = partial(session.call, "create", node, self._content(), ephemeral=True, sequence=True)
         try:
             return str(create())
         except NoNodeError:
