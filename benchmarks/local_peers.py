@@ -1,8 +1,8 @@
 """The local engine beside deltalake and PyIceberg: Arrow data in one process, without Spark; and what the tables take on the disk.
 
-Everyone does each thing once to warm up, then they take turns. A load, an upsert and a delete of 10,000 rows, a read of all rows and one by key, a
-count, the import in a new interpreter, and many commits of 100 new rows into an empty table of its own, once. In the end all tables have to hold the
-same number of rows.
+Each contestant does each operation once to warm up; then they take turns. A load, an upsert and a delete of 10,000 rows, a read of all rows and one
+by key, a count, the import in a new interpreter, and many commits of 100 new rows into a new table, once. At the end all tables must have the same
+number of rows.
 """
 
 from __future__ import annotations

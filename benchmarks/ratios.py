@@ -14,7 +14,7 @@ class Ratio:
     Attributes:
         middle, low, high: median, smallest, largest.
         rounds: how many there are.
-        sure_low, sure_high: where the true median lies, as far as the rounds tell (`bounds_of_median`).
+        sure_low, sure_high: the confidence interval of the median (`bounds_of_median`).
     """
 
     middle: float
@@ -49,7 +49,7 @@ class Goal:
 
     @property
     def verdict(self) -> str:
-        """ "yes" or "no" if what the rounds say about the median lies on one side of the bound; else it is "not shown"."""
+        """ "yes" or "no" if the confidence interval of the median lies on one side of the bound; else it is "not shown"."""
         low, high = self.measured.sure_low, self.measured.sure_high
         if self.at_least:
             return "yes" if low >= self.bound else "no" if high < self.bound else "not shown"
@@ -63,7 +63,7 @@ SURE = 0.9
 def bounds_of_median(each: list[float]) -> tuple[float, float]:
     """The k-th smallest and the k-th largest round, k as great as it may be for the median to lie between them with a chance of 90 % or more.
 
-    That is the interval of the sign test; it asks nothing of the distribution. Up to seven rounds it is the smallest and the largest one.
+    That is the interval of the sign test; it assumes nothing about the distribution. Up to seven rounds it is the smallest and the largest one.
     """
     ordered = sorted(each)
     outside = 1  # how often, of 2**n, all rounds are on one side of the median; then all but one, ...

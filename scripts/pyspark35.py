@@ -44,7 +44,7 @@ def main():
     uv = find_uv()
     python = find_python()
     if sys.version_info[:2] != (3, 11):
-        python = "3.11"  # PySpark 3.5 ends there
+        python = "3.11"  # the last version that PySpark 3.5 supports
     run(*uv, "venv", "--quiet", "--clear", "--python", python, folder)
     pins = folder / "constraints.txt"
     pins.write_text(text)

@@ -54,7 +54,7 @@ def verdict(ended: Sequence[int]) -> int:
 
 
 def with_tests_alone(given: Sequence[str]) -> list[str]:
-    """What is given, with folders narrowed to their files that have a test marked `alone`; empty if none has. Reading all files again takes long."""
+    """The given words, with folders narrowed to their files that have a test marked `alone`; empty if none has. To collect all files takes long."""
     folders = [word for word in given if Path(word).is_dir()]
     found = [
         str(path) for word in folders for path in sorted(Path(word).rglob("test_*.py")) if ALONE in path.read_text()

@@ -1,1 +1,1 @@
-"""The peers, each a process of its own in the `.interop` environment that answers JSON lines."""
+"""The peers. Each runs in its own process, in the `.interop` environment, and answers JSON lines."""

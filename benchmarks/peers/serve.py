@@ -25,7 +25,7 @@ Verb = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def serve(start: Callable[[], dict[str, Verb]]) -> None:
-    """Starts the contestant, then answers `{"do": verb, ...}` until stdin ends; an error is an answer too."""
+    """Starts the contestant, then answers `{"do": verb, ...}` until stdin ends; an error is also an answer."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     verbs = start()
@@ -67,7 +67,7 @@ def session(name: str, heap: str, jars: list[str], settings: dict[str, str]) -> 
 
 
 def measured(work: Callable[[], object]) -> dict[str, Any]:
-    """How long the work took."""
+    """The seconds that the work took."""
     started = time.perf_counter()
     work()
     return {"seconds": time.perf_counter() - started}
@@ -99,6 +99,6 @@ def found(frame: Callable[[], DataFrame]) -> dict[str, Any]:
 
 
 def cleared(path: str) -> str:
-    """The path, after whatever was there has gone."""
+    """The path, after everything below it was removed."""
     shutil.rmtree(path, ignore_errors=True)
     return path

@@ -1,4 +1,4 @@
 """``make mutants``: small changes to the code, and whether the tests notice them.
 
-cosmic-ray makes the mutants; what is here draws a sample of them, runs for each the tests that cover its line, and keeps what came out.
+cosmic-ray makes the mutants; this package draws a sample of them, runs the tests that cover the line of each, and stores the results.
 """

@@ -1,7 +1,7 @@
-"""``python -m scripts.mutants``: see the package. What was done stays in .cache/mutants, so a run that was stopped goes on where it was.
+"""``python -m scripts.mutants``: see the package. The results stay in .cache/mutants, so a run that was stopped continues there.
 
 python -m scripts.mutants                          collect, run, keep the figures in docs/reliability/mutants.json
-python -m scripts.mutants --minutes 30 --jobs 1    as far as that goes
+python -m scripts.mutants --minutes 30 --jobs 1    as many mutants as fit into the time
 python -m scripts.mutants --report                 only keep the figures of what was run
 python -m scripts.mutants --show KEY               what a mutant changes, and the tests that reach one of the sample
 """

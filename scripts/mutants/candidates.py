@@ -1,9 +1,9 @@
-"""The mutants there are, and the sample of them that is run.
+"""All mutants, and the sample of them that is run.
 
-Mutants that could not show are left out from the start: those in annotations, in the arguments of ``@dataclass`` and ``zip(strict=...)``, in
-``__all__``, below ``if TYPE_CHECKING``, and of stars that multiply nothing. Each operator of the language has one or two replacements, so that
-the sample is not mostly arithmetic on texts. The sample is the candidates whose seeded hashes are smallest: it stays the same where the code
-stays the same.
+Mutants that cannot change the behaviour of the program are left out: those in annotations, in the arguments of ``@dataclass`` and
+``zip(strict=...)``, in ``__all__``, below ``if TYPE_CHECKING``, and stars that do not multiply. Each operator of the language has one or two
+replacements, so that the sample is not mostly arithmetic on texts. The sample is the candidates whose seeded hashes are smallest: it stays the same
+where the code stays the same.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class Candidate:
     """One mutant.
 
     Attributes:
-        key: names it as long as its line and the operator stay; independent of line numbers.
+        key: its name, which stays the same as long as its line and the operator do; independent of line numbers.
         module: path of the file below the repository.
         operator: of cosmic-ray.
-        occurrence: the how-manieth place of the operator in the file.
+        occurrence: the number of the place among all places of the operator in the file.
         line: first line of the place, from 1.
         place: that line, and the column in characters.
         text: that line.
@@ -102,7 +102,7 @@ def candidates_of(code: str, module: str) -> Iterator[Candidate]:
 
 
 def _stars(nodes: Iterable[Any]) -> Iterator[Any]:
-    """Stars that multiply nothing: of parameters and arguments. Most of them cannot be anything else."""
+    """Stars that do not multiply: those of parameters and arguments."""
     return (
         node
         for node in nodes
@@ -111,7 +111,7 @@ def _stars(nodes: Iterable[Any]) -> Iterator[Any]:
 
 
 def _silent(tree: ast.Module) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """From where to where nothing that is changed could show, as lines and columns."""
+    """The ranges in which a change has no effect, as lines and columns."""
     return [
         ((node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0))
         for node in _silent_nodes(tree)

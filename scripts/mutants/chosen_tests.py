@@ -1,4 +1,4 @@
-"""A plugin of pytest for `make mutants`: of what was collected only the tests that a file names are run, in its order (PYHUDI_CHOSEN_TESTS)."""
+"""A plugin of pytest for `make mutants`: it runs only the collected tests that a file (PYHUDI_CHOSEN_TESTS) names, in the order of the file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MEMORY = 12 << 30
 
 
 def pytest_configure() -> None:
-    """A changed program may ask for any amount of memory."""
+    """Limit the memory, because a changed program may ask for any amount of it."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not named."""
+    """Leave out the tests that the file does not name."""
     names = Path(os.environ["PYHUDI_CHOSEN_TESTS"]).read_text(encoding="utf-8").splitlines()
     place = {name: number for number, name in enumerate(names)}
     left_out = [item for item in items if item.nodeid not in place]

@@ -1,6 +1,6 @@
 """Which tests reach which mutant: the quick tests that start no JVM run once in a marked copy of the project (``marking.py``).
 
-What a file of tests reached is kept until the code or the file changes, so new tests for a survivor cost a run of their file.
+The mutants that a test file reached are stored until the code or the file changes. So after a new test only its file runs again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Covering:
     Attributes:
         tests: by key of a candidate: names of tests.
         seconds: by name of a test; only tests that passed.
-        at_import: keys of candidates that run as their module is imported, or were reached then.
+        at_import: keys of candidates that run, or were reached, during the import of their module.
         digests: of the files of tests, with the code that they ran on.
     """
 
@@ -68,7 +68,7 @@ class Covering:
         return sorted((name for name in self.tests.get(candidate.key, frozenset()) if name in self.seconds), key=cost)
 
     def token(self, name: str) -> str:
-        """Stands for a test, as it is now, on this code."""
+        """A name for the test in its present form, on this code."""
         return hashlib.sha256(f"{name}|{self.digests.get(name.partition('::')[0])}".encode()).hexdigest()[:8]
 
 
@@ -96,7 +96,7 @@ def copy_project(root: Path, home: Path) -> None:
 
 
 def temporary_folder() -> str:
-    """For what tests write: in memory where the machine has room."""
+    """The folder for files of tests: in memory if the machine has enough."""
     room = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 3 << 30
     return tempfile.mkdtemp(prefix="pyhudi-mutants-", dir=_MEMORY if room else None)
 
@@ -104,11 +104,11 @@ def temporary_folder() -> str:
 def collect(
     root: Path, home: Path, chosen: Sequence[Candidate], end: float = float("inf"), stage: int = STAGES[-1]
 ) -> Covering | None:
-    """Run the files of tests whose reach is not known; None if the time ended before that was done.
+    """Run the test files of which it is not known what they reach; None if the time ended before.
 
     Arguments:
         root: the project.
-        home: where copies are made, and what was found is kept.
+        home: the folder of the copies and of the stored results.
         chosen: the mutants.
         end: until when, by the monotonic clock.
         stage: the last one whose tests count.
@@ -141,7 +141,7 @@ def _marked_copy(root: Path, tree: Path, marks: Marks) -> Path:
 
 
 def _run(tree: Path, files: list[str]) -> dict[str, dict[str, Any]]:
-    """What each file's tests reached, and how long they took."""
+    """The mutants that each file's tests reached, and the seconds that they took."""
     reached, seconds, temporary = tree / ".reached", tree / ".seconds", temporary_folder()
     reached.unlink(missing_ok=True)
     seconds.unlink(missing_ok=True)

@@ -1,10 +1,10 @@
 """Finds the tests that reach the mutants of a sample. A copy of the code has a mark at each mutant; the mark records which test ran it.
 
-A mark stands in the expression that a mutant changes, so a lambda or the second half of a condition counts only when it runs. No code is traced:
+A mark is put into the expression that a mutant changes, so a lambda or the second half of a condition counts only when it runs. No code is traced:
 tests take their usual time, and marks work in threads, greenlets and other processes.
 
-What runs as a module is imported (a constant, a default, a decorator) has no test of its own: it is marked where functions use the name that
-it gives a value to, at the functions that it decorates, and, inside a class, at every function of the module.
+Code that runs when its module is imported (a constant, a default, a decorator) is run by no particular test. Its marks are put where functions use
+the name that it defines, at the functions that it decorates, and, inside a class, at every function of the module.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _Use = tuple["_Module", ast.expr]
 
 @dataclass(slots=True)
 class Marks:
-    """What was marked.
+    """The marked code.
 
     Attributes:
         code: the marked code, by path of the module.
-        of: by key of a candidate: the numbers of the marks at which it shows.
-        at_import: keys of the candidates that run as their module is imported.
+        of: by key of a candidate: the numbers of its marks.
+        at_import: keys of the candidates that run when their module is imported.
     """
 
     code: dict[str, str] = field(default_factory=dict)
@@ -92,13 +92,13 @@ class _Module:
         return found
 
     def above(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-        """Each node on the way out, with the one that it is in."""
+        """Each node around it, from the inside to the outside, with its parent."""
         while node in self.parents:
             yield node, self.parents[node]
             node = self.parents[node]
 
     def in_function(self, node: ast.AST) -> bool:
-        """Whether it runs when a function is called, not when the module is imported."""
+        """Whether it runs when a function is called, and not when the module is imported."""
         return any(
             (isinstance(outer, _FUNCTION) and inner in outer.body)
             or (isinstance(outer, ast.Lambda) and inner is outer.body)
@@ -176,7 +176,7 @@ class _House:
                     self.read[node.id if isinstance(node, ast.Name) else node.attr].append((module, node))
 
     def mark(self, module: _Module, node: ast.AST) -> int:
-        """Mark it, or what is around it; the number of the mark."""
+        """Mark the node, or the nearest one around it that can be marked; returns the number of the mark."""
         node = node if isinstance(node, _FUNCTION) else module.markable(node)
         if node not in module.marks:
             self.count += 1
@@ -184,7 +184,7 @@ class _House:
         return module.marks[node]
 
     def uses_of(self, module: _Module, node: ast.AST) -> set[int]:
-        """Marks at what a place shows in that runs at import."""
+        """Marks for a place that runs at import: where its value is used."""
         found: set[int] = set()
         seen: set[str] = set()
         todo = [(module, node)]
@@ -203,7 +203,7 @@ class _House:
 
 
 def _bound(module: _Module, node: ast.AST) -> tuple[set[str], list[ast.AST]]:
-    """What a place that runs at import is about: names that get a value, and functions."""
+    """The names and functions that a place that runs at import defines."""
     names: set[str] = set()
     functions: list[ast.AST] = []
     for inner, outer in module.above(node):

@@ -1,8 +1,8 @@
 """Plugin of pytest for `make mutants`, and the module that the marks in the code call (``scripts/mutants/marking.py`` copies it there).
 
-PYHUDI_REACHED names a file that gets one line for each mark that a test reaches first: number and test. What a fixture reaches that several
-tests share belongs to all tests of the file. PYHUDI_TEST_TIMES names the file for the seconds of every test that passed. Caches of functions
-are emptied before each test, so that every test reaches what it rests on.
+PYHUDI_REACHED names a file that gets one line for each mark that a test reaches first: number and test. What a shared fixture
+reaches counts for all tests of the file. PYHUDI_TEST_TIMES names the file for the seconds of every test that passed. Caches of functions
+are emptied before each test, so that every test reaches all code that it uses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _caches: list[Any] = []
 
 
 def _running_test() -> str:
-    """The test that started this process; the file alone while its fixtures are made."""
+    """The test that started this process; only the file while its fixtures are made."""
     name, _, when = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")
     return name.partition("::")[0] if when == "(setup)" else name
 
@@ -36,7 +36,7 @@ def reached(number: int) -> None:
 
 
 def empty_caches() -> None:
-    """Forget what functions of the project have kept."""
+    """Empty the caches of the project's functions."""
     modules = [name for name in sys.modules if name.startswith("pyhudi_")]
     if len(modules) != len(_known):
         _known.update(modules)

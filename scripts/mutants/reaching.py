@@ -1,6 +1,6 @@
-"""A plugin of pytest for `make mutants`: says to ``pyhudi_core._reached`` (a copy of ``reached.py``) which test runs, and keeps its seconds.
+"""A plugin of pytest for `make mutants`: it informs ``pyhudi_core._reached`` (a copy of ``reached.py``) which test runs, and records its seconds.
 
-Only tests that passed are kept (PYHUDI_TEST_TIMES): a test that fails by itself can catch nothing.
+Only tests that passed are recorded (PYHUDI_TEST_TIMES): a test that also fails without a mutant can catch none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _passed: set[str] = set()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Marks that are reached while this test runs belong to it."""
+    """Marks that are reached while this test runs count for it."""
     _reached.empty_caches()
     _reached.now = item.nodeid
     began = time.perf_counter()
@@ -35,7 +35,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
-    """What several tests share belongs to the file."""
+    """Marks that a shared fixture reaches count for the file."""
     before = _reached.now
     if fixturedef.scope != "function":
         _reached.now = before.partition("::")[0]
@@ -46,7 +46,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, 
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Which tests passed."""
+    """Record the tests that passed."""
     if report.when == "call" and report.passed:
         _passed.add(report.nodeid)
     elif report.failed:
@@ -54,6 +54,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Keep the seconds of every test that passed."""
+    """Store the seconds of every test that passed."""
     kept = {name: seconds for name, seconds in _took.items() if name in _passed}
     Path(os.environ["PYHUDI_TEST_TIMES"]).write_text(json.dumps(kept, indent=0, sort_keys=True), encoding="utf-8")

@@ -1,8 +1,8 @@
-"""A plugin of pytest for `make mutants`: all tests are collected once, then each line of the input is a run of some of them in a child.
+"""A plugin of pytest for `make mutants`: it collects all tests once; then each line of the input is a run of some tests in a child process.
 
-A line is JSON: the tests, in order; and for a mutant the module's path, its code and the code that it is changed to. The child gives the
-functions of the module their changed bodies, so nothing has to be imported or collected again, and runs the tests until one fails. The answer
-is one line of JSON: ``outcome`` (``passed``, ``failed``, ``stuck``; ``anew``: the change shows at import, so other means are needed) and ``by``.
+A line is JSON: the tests, in order; for a mutant also the path of the module, its code and the changed code. The child gives the functions of the
+module their changed bodies, so nothing has to be imported or collected again. It runs the tests until one fails. The answer is one line of JSON:
+``outcome`` (``passed``, ``failed``, ``stuck``; ``anew``: the change has its effect at import, so ``server.py`` must run it) and ``by``.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from scripts.mutants.chosen_tests import pytest_configure as limit_memory
 from scripts.mutants.reached import empty_caches
 
 _COMPREHENSIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
-_OPTIMIZED = 1  # what code of functions has, and code of classes and modules has not
+_OPTIMIZED = 1  # the flag of functions; classes and modules do not have it
 _functions: dict[tuple[str, int], list[FunctionType]] = {}
 _failed: list[str] = []
 _in, _out = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # what pytest says is no answer
+os.dup2(2, 1)  # the output of pytest is no answer
 
 
 def pytest_configure() -> None:
-    """No time for the smallest example of a failure."""
+    """Do not search for the smallest example of a failure."""
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
     hypothesis.settings.register_profile("mutants", phases=phases, database=None)
     hypothesis.settings.load_profile("mutants")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """What failed."""
+    """Remember the test that failed."""
     if report.failed:
         _failed.append(report.nodeid)
 
@@ -64,7 +64,7 @@ def _say(answer: dict[str, Any]) -> None:
 
 
 def _serve(run: dict[str, Any], items: dict[str, pytest.Item]) -> dict[str, Any]:
-    """One run, in a child with a session of its own; whatever that leaves behind is ended."""
+    """One run, in a child with a session of its own; processes that it leaves behind are ended."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -88,7 +88,7 @@ def _followed(reading: int, limits: dict[str, float]) -> dict[str, Any]:
             return {"outcome": "stuck", "by": test}
         more = os.read(reading, 1 << 16)
         if not more:
-            return {"outcome": "failed", "by": test}  # it ended without a word
+            return {"outcome": "failed", "by": test}  # it ended without a report
         *lines, said = (said + more).split(b"\n")
         for line in lines:
             word, _, test = line.decode().partition(" ")
@@ -120,7 +120,7 @@ def _child(run: dict[str, Any], items: dict[str, pytest.Item], writing: int) -> 
 
 
 def _change(module: str, code: str, changed: str) -> bool:
-    """Give functions their changed bodies; False if the change is not inside functions, or none of them is alive."""
+    """Give functions their changed bodies; False if the change is not inside functions, or none of them is in use."""
     pairs = list(_pairs(_compiled(code, module), _compiled(changed, module)))
     if not pairs or None in pairs:
         return False
@@ -141,7 +141,7 @@ def _compiled(code: str, module: str) -> CodeType:
 
 
 def _pairs(old: CodeType, new: CodeType) -> Any:
-    """The functions that differ, with those in them; None where what runs at import differs."""
+    """The functions that differ, with their inner functions; None if code that runs at import differs."""
     if old.co_flags & _OPTIMIZED:
         if old.co_name in _COMPREHENSIONS:
             yield None

@@ -1,7 +1,7 @@
-"""One mutant: the change is made in a copy of the project, and the tests that reach it are run there until one fails.
+"""Run one mutant: make the change in a copy of the project, and run the tests that reach it until one fails.
 
-A process that has collected all tests runs them in children whose functions are changed (``ready.py``). A change that shows as a
-module is imported needs a child that imports and collects anew (``server.py``). A test that fails without the change, too, does not count.
+A process that has collected all tests runs them in children whose functions are changed (``ready.py``). A change that has its effect when
+the module is imported needs a child that imports and collects again (``server.py``). A test that also fails without the change does not count.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _SECONDS = itertools.count(1_000_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a mutant.
+    """The result of a mutant.
 
     Attributes:
         key, module, line, operator, text: of the candidate.
         outcome: caught: a test failed; stuck: the tests did not end in time; survived: they passed; unreached: no quick test reaches it.
         by: the test that failed.
-        ran, known: tests that were run, now and before, and tests that reach it.
-        seconds: what it took.
+        ran, known: the number of tests that were run, now and before, and of the tests that reach it.
+        seconds: the time of the run.
         budget: of the workshop.
         code: digest of the module.
-        passed: what stands for each test that passed.
+        passed: the names (`Covering.token`) of the tests that passed.
     """
 
     key: str
@@ -64,7 +64,7 @@ class Result:
     passed: list[str]
 
     def as_json(self) -> dict[str, Any]:
-        """For a line of the file of results."""
+        """As a line of the file of results."""
         return asdict(self)
 
 
@@ -75,10 +75,10 @@ class Workshop:
     Attributes:
         home: folder of the copy.
         covering: which tests reach which mutant.
-        budget: seconds of the tests of a mutant: the longest ones beyond that are not run.
+        budget: seconds of the tests of a mutant: the longest tests are left out until the others fit.
         ready: runs tests that it has collected.
-        anew: runs tests of files that it imports for each run.
-        temporary: for what the tests write.
+        anew: runs tests of files that it imports again for each run.
+        temporary: the folder for files of the tests.
     """
 
     home: Path
@@ -90,7 +90,7 @@ class Workshop:
 
     @staticmethod
     def make(root: Path, home: Path, covering: Covering, budget: float) -> Workshop:
-        """Copy the project, and start what runs its tests."""
+        """Copy the project, and start the processes that run its tests."""
         copy_project(root, home)
         temporary = temporary_folder()
         paths = os.pathsep.join([str(home), str(home / "tests")])
@@ -122,7 +122,7 @@ class Workshop:
         return Workshop(home, covering, budget, ready, anew, temporary)
 
     def run(self, candidate: Candidate, before: Iterable[str] = ()) -> Result:
-        """Make the change, run the tests, take the change back. What passed before is left out."""
+        """Make the change, run the tests, take the change back. Tests that passed before are left out."""
         began = time.monotonic()
         known, passed = self.covering.of(candidate), set(before)
         tests = [name for name in known if self.covering.token(name) not in passed]
@@ -149,7 +149,7 @@ class Workshop:
         return Result(*about, outcome, by, ran, len(known), took, self.budget, digest(original), sorted(passed))
 
     def _rounds(self, tests: Sequence[str]) -> list[list[str]]:
-        """The most promising tests first, then the others, file by file; a long test is run if there are no others."""
+        """The most probable catchers first, then the other tests, file by file; a long test is run only if there are no others."""
         rounds: list[list[str]] = [[], []]
         spent = 0.0
         for name in tests:
@@ -175,7 +175,7 @@ class Workshop:
         return SURVIVED, ""
 
     def asked(self, tests: list[str], module: str = "", code: str = "", changed: str = "") -> tuple[str, str]:
-        """What became of a run of collected tests, and the test that made it so."""
+        """The outcome of a run of collected tests, and the test that failed."""
         limits = {name: PATIENCE_S + PATIENCE * self.covering.seconds[name] for name in tests}
         run = {"tests": tests, "limits": limits, "module": module, "code": code, "changed": changed}
         said = json.loads(_answer(self.ready, run))
@@ -224,7 +224,7 @@ class Workshop:
 
 
 def digest(code: str) -> str:
-    """Tells whether a module is still the same."""
+    """A hash of a module's code: it changes with the code."""
     return hashlib.sha256(code.encode()).hexdigest()[:16]
 
 
@@ -247,7 +247,7 @@ def _answer(server: subprocess.Popen[str], run: dict[str, Any]) -> str:
 
 
 def _by_file(tests: Iterable[str]) -> list[str]:
-    """File by file, in the order of each file's first test: what the tests of a file share is made once."""
+    """File by file, in the order of each file's first test, so that shared fixtures are made once."""
     files: dict[str, list[str]] = {}
     for name in tests:
         files.setdefault(name.partition("::")[0], []).append(name)

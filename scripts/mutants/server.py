@@ -1,4 +1,4 @@
-"""Runs pytest in children of a process that has loaded the large libraries already: a run of three tests takes one second instead of four.
+"""Runs pytest in children of a process that has already loaded the large libraries: a run of three tests takes one second instead of four.
 
 Each line of the input is a run as JSON: arguments of pytest, environment, seconds, a file for the output. Each line of the output is the exit
 status, or "stuck". The project's own code is imported by the children alone.
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def serve(run: dict[str, Any]) -> str:
-    """One run, in a child with a session of its own; whatever that leaves behind is ended."""
+    """One run, in a child with a session of its own; processes that it leaves behind are ended."""
     child = os.fork()
     if not child:
         _run(run)
