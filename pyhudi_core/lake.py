@@ -38,6 +38,7 @@ class Outcome(StrEnum):
     DUE = "due"
     RAN = "ran"
     LEFT = "left"
+    SKIPPED = "skipped"
     FAILED = "failed"
 
 
@@ -46,9 +47,10 @@ class UpkeepLine:
     """One service of one table.
 
     Attributes:
-        service: its name; empty if the table could not be opened.
-        outcome: due (with ``plan=True``), ran, left for another run because of a limit, failed, or not due.
-        reason: why it is due or not, why it was left, or the error.
+        service: its name; empty for a line about the table: it could not be opened, or it was skipped.
+        outcome: due (with ``plan=True``), ran, left for another run because of a limit, failed, or not due; skipped is a table that this
+                release only reads.
+        reason: why it is due or not, why it was left or skipped, or the error.
         bytes, seconds: the estimate.
         took: seconds that it ran; None if it did not run.
         result: what it did, as a sentence.
@@ -214,6 +216,9 @@ class _Run:
         state = _TableState(location)
         try:
             state.table = opened()
+            if why := state.table.config.why_not_written:
+                state.lines.append(UpkeepLine(location, "", Outcome.SKIPPED, why))
+                return state
             services = state.table.services
         except Exception as error:  # noqa: BLE001  (whatever is wrong with one table, the others are looked after)
             state.fail("", error)

@@ -31,8 +31,11 @@ if TYPE_CHECKING:
     from pyhudi_dagster.info import hudi_metadata as hudi_metadata
     from pyhudi_dagster.io_manager import HudiIOManager as HudiIOManager
     from pyhudi_dagster.lake_component import HudiLakeComponent as HudiLakeComponent
+    from pyhudi_dagster.multi_assets import hudi_multi_asset as hudi_multi_asset
     from pyhudi_dagster.observation_definitions import build_hudi_checks as build_hudi_checks
     from pyhudi_dagster.observation_definitions import build_hudi_timeline_sensor as build_hudi_timeline_sensor
+    from pyhudi_dagster.outputs import HudiOutput as HudiOutput
+    from pyhudi_dagster.outputs import hudi_output as hudi_output
     from pyhudi_dagster.partitions import Backfill as Backfill
     from pyhudi_dagster.partitions import HudiPartitions as HudiPartitions
     from pyhudi_dagster.partitions import chunked as chunked
@@ -71,6 +74,7 @@ _HOMES = {
     "HudiIOManager": "io_manager",
     "HudiLakeComponent": "lake_component",
     "HudiLakeResource": "resource",
+    "HudiOutput": "outputs",
     "HudiPartitions": "partitions",
     "HudiPipes": "pipes",
     "HudiTableDefinition": "translator",
@@ -98,6 +102,8 @@ _HOMES = {
     "hudi_asset": "assets",
     "hudi_external_asset": "external",
     "hudi_metadata": "info",
+    "hudi_multi_asset": "multi_assets",
+    "hudi_output": "outputs",
     "hudi_read_optimized_asset": "read_optimized",
     "known_size": "events",
     "reconcile": "reconciling",

@@ -25,9 +25,9 @@ _REFUSED: Mapping[str, str] = {
     "partitions_def": "Pass partitions=HudiPartitions.daily(...) or HudiPartitions.of(partitions_def, columns): it also names the partition "
     "columns of the table.",
     "check_specs": "A function that returns rows cannot return check results. Define them with @dg.asset_check(asset=...).",
-    "outs": "A hudi_asset is one table. Make one for each table.",
-    "specs": "A hudi_asset is one table. Make one for each table.",
-    "can_subset": "A hudi_asset is one table, so it has no subset.",
+    "outs": "A hudi_asset is one table. Use hudi_multi_asset for several.",
+    "specs": "A hudi_asset is one table. Use hudi_multi_asset for several.",
+    "can_subset": "A hudi_asset is one table, so it has no subset. hudi_multi_asset has can_subset=.",
     "io_manager_def": "Pass io_manager_key, and define the IO manager as a resource.",
 }
 

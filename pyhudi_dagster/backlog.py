@@ -46,15 +46,15 @@ class Backlog:
         return f"{least}{self.commits:,} commits and {self.rows:,} rows behind, since {_readable(self.since)}"
 
 
-def backlog_of(upstream: hudi.HudiTable, after: str | None) -> Backlog:
-    """Count the commits after a completion time; None: all. Archived commits that cannot be read are not counted."""
+def backlog_of(upstream: hudi.HudiTable, after: str | None, until: str | None = None) -> Backlog:
+    """Count the commits after a completion time and up to another; None: all. Archived commits that cannot be read are not counted."""
     commits = rows = 0
     since = ""
     try:
         for number, (instant, commit) in enumerate(upstream.commits_with("", after or "")):
             if number == COUNTED:
                 return Backlog(commits, rows, since, is_complete=False)
-            if commit.changes_rows:
+            if commit.changes_rows and (until is None or (instant.completion_time or "") <= until):
                 commits += 1
                 rows += sum(stat.inserts + stat.updates + stat.deletes for stat in commit.stats)
                 since = instant.completion_time or instant.requested_time

@@ -44,8 +44,21 @@ def normalised(data: Any, *, keep_empty: bool = False) -> Any:
         return data if data.num_rows or keep_empty else None
     if isinstance(data, pa.RecordBatchReader) or data is None:
         return data
-    raise SchemaMismatchError(
-        f"The asset returned {type(data).__qualname__}, which is not a supported type of data",
+    raise _no_rows(data, "The asset")
+
+
+def refuse_no_rows(data: Any, whose: str) -> None:
+    """Raise `SchemaMismatchError` if it is no data at all. It does not read what an iterator returns."""
+    known = is_spark(data) or polars_frames.is_polars(type(data)) or type(data).__module__.startswith("pandas.")
+    batches = isinstance(data, Sequence) and bool(data) and isinstance(data[0], pa.RecordBatch)
+    streams = isinstance(data, Iterator | pa.RecordBatch) or hasattr(data, "__arrow_c_stream__")
+    if not (data is None or known or batches or streams):
+        raise _no_rows(data, whose)
+
+
+def _no_rows(data: Any, whose: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"{whose} returned {type(data).__qualname__}, which is not a supported type of data",
         hint="Return a Spark DataFrame, Arrow, pandas or polars data, HudiWrite(...), or None.",
     )
 

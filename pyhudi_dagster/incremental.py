@@ -126,12 +126,18 @@ def changes_since(
 ) -> Changes:
     """The unread changes of the upstream table; all rows if the asset's own table does not exist yet."""
     reader = reader or Reader()
-    known = checkpoints.positions_of(consumer)
+    return changes_from(name, upstream, checkpoints.positions_of(consumer), reader)
+
+
+def changes_from(
+    name: str, upstream: hudi.HudiTable, known: Positions, reader: Reader, until: str | None = None
+) -> Changes:
+    """The changes of the upstream table from the reader's position on, up to ``until`` (None: up to now)."""
     after = known.of(name, reader.asset).after(reader.keys)
-    backlog = backlog_of(upstream, after)
+    backlog = backlog_of(upstream, after, until)
     # Read the end after the count: a commit in between is then read, although it is not counted.
-    until = max((instant.completion_time or "" for instant in upstream.timeline.commits), default="")
-    return Changes(name, upstream, after, until, backlog, reader, known)
+    newest = max((instant.completion_time or "" for instant in upstream.timeline.commits), default="")
+    return Changes(name, upstream, after, newest if until is None else until, backlog, reader, known)
 
 
 def refuse_if_consumed(changes: Changes, consumer: hudi.HudiTable) -> None:

@@ -112,6 +112,8 @@ def _looked_after(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo
         table = lake.table(info.table, info.settings)
     except TableNotFoundError:
         return Outcome(name, skipped_because="the table does not exist yet")
+    if why := table.config.why_not_written:
+        return Outcome(name, skipped_because=why)
     service = table.services[name]
     if asked.when == "planned" and not asked.dry_run and not service.unattended():
         others = ", ".join(plan.requested_time for plan in service.under_way())

@@ -86,6 +86,8 @@ def examine(table: ServiceTable, lake: HudiLakeResource) -> Found:
     """Plan every service that Dagster runs for the table by its trigger, and look for plans on the timeline that nobody executes."""
     info = table.info
     opened = lake.table(info.table, info.settings)
+    if why := opened.config.why_not_written:
+        return Found({}, why)
     when: dict[str, When] = {}
     why_not = []
     for name, service in opened.services.items():
@@ -263,6 +265,8 @@ def _schedule(
             opened = lake.table(info.table, info.settings)
         except TableNotFoundError:
             return dg.SkipReason("The table does not exist yet.")
+        if why := opened.config.why_not_written:
+            return dg.SkipReason(f"{info.table}: {why}.")
         plan, waiting = opened.services[service].plan(), opened.services[service].waiting()
         if not plan and not waiting:
             return dg.SkipReason(f"{plan}")

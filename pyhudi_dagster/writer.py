@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import TableNotFoundError
+from pyhudi_core.errors import PreCommitError, TableNotFoundError
 from pyhudi_dagster import data as data_kinds
 from pyhudi_dagster import incremental, past_commits, runner
 from pyhudi_dagster.errors import ForeignRowsError
@@ -45,6 +46,17 @@ class Written:
     def is_empty(self) -> bool:
         """Whether the commit contains only positions: no materialization, and no new data version."""
         return self.commit.metadata.is_empty
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a step wants to write, and where."""
+
+    lake: HudiLakeResource
+    info: HudiAssetInfo
+    request: HudiWrite
+    step: Step
+    changes: Sequence[incremental.Changes]
 
 
 def adopted(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Written | None:
@@ -95,12 +107,25 @@ def write(
 
     For an empty batch, make a commit with only the positions if the inputs have new commits; otherwise make none and return None.
     """
+    prepared = prepare(lake, info, request, step, changes)
+    return prepared.publish() if prepared is not None else None
+
+
+def prepare(
+    lake: HudiLakeResource,
+    info: HudiAssetInfo,
+    request: HudiWrite,
+    step: Step,
+    changes: Sequence[incremental.Changes] = (),
+) -> Prepared | None:
+    """The same, before anything is written; None if there is nothing to write."""
+    asked = _Asked(lake, info, request, step, changes)
     if request.operation == "delete_partitions":
-        return _delete_partitions(lake, info, request, step, changes)
+        return _deletion(asked)
     empties = request.operation == "insert_overwrite_table"  # as in the core, an empty batch empties the table
     rows = data_kinds.normalised(request.data, keep_empty=empties)
     if rows is None:
-        return _advance(lake, info, request, step, changes)
+        return _advance(asked)
     allowed = values_of(info, step)
     if allowed is not None and info.partitions is not None and info.on_foreign_rows == "drop":
         found = data_kinds.only_values(rows, info.partitions.columns, allowed)
@@ -110,11 +135,9 @@ def write(
             step.log.warning(
                 "%s: no row belongs to the run's partitions (%s), so all rows were omitted", info.table, own
             )
-        if rows is None:
-            return _advance(lake, info, request, step, changes)
+            return _advance(asked)
     table = lake.table_or_new(info.table, info.settings, rows.schema)
-    written = _commit(table, info, request, step, changes, lambda begun: begun.write(rows))
-    return written or _advance(lake, info, request, step, changes)
+    return Prepared.of(asked, table, lambda begun: begun.write(rows), advances=True)
 
 
 def values_of(info: HudiAssetInfo, step: Step) -> frozenset[Value] | None:
@@ -124,41 +147,31 @@ def values_of(info: HudiAssetInfo, step: Step) -> frozenset[Value] | None:
     return info.partitions.values(step.partition_keys)
 
 
-def _delete_partitions(
-    lake: HudiLakeResource,
-    info: HudiAssetInfo,
-    request: HudiWrite,
-    step: Step,
-    changes: Sequence[incremental.Changes],
-) -> Written | None:
-    table = existing(lake, info)
+def _deletion(asked: _Asked) -> Prepared | None:
+    info, step = asked.info, asked.step
+    table = existing(asked.lake, info)
     if table is None:
         return None
-    paths = request.data
+    paths = asked.request.data
     if paths is None:
         wanted = values_of(info, step) or frozenset()
         columns = info.partitions.columns if info.partitions else ()
         paths = [path for path in table.snapshot().view.partitions() if value_of_path(path, columns) in wanted]
     dropped = tuple(paths) if isinstance(paths, Iterable) and not isinstance(paths, str | bytes) else paths
     if dropped == ():
-        return _advance(lake, info, request, step, changes)
-    return _commit(table, info, request, step, changes, lambda begun: begun.drop(dropped))
+        return _advance(asked)
+    return Prepared.of(asked, table, lambda begun: begun.drop(dropped))
 
 
-def _advance(
-    lake: HudiLakeResource,
-    info: HudiAssetInfo,
-    request: HudiWrite,
-    step: Step,
-    changes: Sequence[incremental.Changes],
-) -> Written | None:
-    """Make a commit with only the positions of changes that gave no rows, so that they are not read again."""
-    if not any(changes):
+def _advance(asked: _Asked) -> Prepared | None:
+    """A commit with only the positions of changes that gave no rows, so that they are not read again."""
+    info, step, request = asked.info, asked.step, asked.request
+    if not any(asked.changes):
         return None
     schema = info.settings.schema if info.settings.schema is not None else data_kinds.schema_of(request.data)
-    table = existing(lake, info)
+    table = existing(asked.lake, info)
     if table is None and schema is not None:
-        table = lake.table_or_new(info.table, info.settings, schema)
+        table = asked.lake.table_or_new(info.table, info.settings, schema)
     if table is None:
         step.log.info(
             "%s: no rows, and no table yet that could store the position; the next run reads the changes again",
@@ -166,47 +179,81 @@ def _advance(
         )
         return None
     step.log.info("%s: no rows to write; the commit contains only the position", info.table)
-    nothing = HudiWrite(None, "upsert", request.extra_metadata)
-    return _commit(table, info, nothing, step, changes, lambda begun: begun.write(None), allow_empty=True)
+    nothing = replace(asked, request=HudiWrite(None, "upsert", request.extra_metadata))
+    return Prepared.of(nothing, table, lambda begun: begun.write(None), allow_empty=True)
 
 
-def _commit(
-    table: hudi.HudiTable,
-    info: HudiAssetInfo,
-    request: HudiWrite,
-    step: Step,
-    changes: Sequence[incremental.Changes],
-    fill: Callable[[hudi.Write], object],
-    *,
-    allow_empty: bool = False,
-) -> Written | None:
+@dataclass(slots=True)
+class Prepared:
+    """One commit that is to be made. ``advances``: if there is nothing to change, a commit with only the positions follows."""
+
+    asked: _Asked
+    table: hudi.HudiTable
+    begun: hudi.Write
+    fill: Callable[[hudi.Write], object]
+    advances: bool
     foreign: tuple[Value, ...] = ()
+    stage_seconds: float | None = None
 
-    def inspect() -> None:
-        nonlocal foreign
-        foreign = _foreign(info, step, frozenset(begun.stats.partitions))
-        if foreign and info.on_foreign_rows == "fail":
-            raise _foreign_error(table, info, step, foreign)
+    @classmethod
+    def of(
+        cls,
+        asked: _Asked,
+        table: hudi.HudiTable,
+        fill: Callable[[hudi.Write], object],
+        *,
+        advances: bool = False,
+        allow_empty: bool = False,
+    ) -> Prepared:
+        """Begin the write; nothing is written yet."""
+        info, request = asked.info, asked.request
+        extra = _extra(table, request, asked.step, asked.changes)
+        begun = table.begin(
+            request.operation, extra_metadata=extra, allow_empty=allow_empty, pre_commit=list(info.pre_commit)
+        )
+        return cls(asked, table, begun, fill, advances)
 
-    gated = step.with_gates(*(partial(incremental.refuse_if_consumed, each) for each in changes))
-    extra = _extra(table, request, step, changes)
-    begun = table.begin(
-        request.operation, extra_metadata=extra, allow_empty=allow_empty, pre_commit=list(info.pre_commit)
-    )
-    made = runner.publish(gated, table, begun, lambda: fill(begun), inspect)
-    if not made.commit:
-        return None
-    return Written(
-        table,
-        past_commits.commit_of(table, made.commit.instant),
-        write_seconds=made.write_seconds,
-        commit_seconds=made.commit_seconds,
-        lock_wait=made.commit.lock_wait,
-        lock_held=made.commit.lock_held,
-        retries=made.commit.retries,
-        foreign=foreign,
-        facts=incremental.facts_of(changes),
-    )
+    def stage(self) -> None:
+        """Write the files now, before `publish`, and refuse what a commit would refuse. Leave ``begun`` afterwards, which rolls back what was not
+        published."""
+        started = time.monotonic()
+        self.fill(self.begun)
+        self._inspect()
+        self.stage_seconds = time.monotonic() - started
+
+    def refuse_unfit(self) -> None:
+        """Raise the `PreCommitError` of staged rows that a validator refuses. The commit asks again, if the table has changed until then."""
+        if self.asked.info.pre_commit and self.begun.instant is not None:
+            verdict = self.begun.would_commit()
+            if isinstance(verdict.error, PreCommitError):
+                raise verdict.error
+
+    def publish(self) -> Written | None:
+        """Make the commit; None if there is nothing to change and no position to store."""
+        asked, staged = self.asked, self.stage_seconds
+        gated = asked.step.with_gates(*(partial(incremental.refuse_if_consumed, each) for each in asked.changes))
+        fill = (lambda: self.fill(self.begun)) if staged is None else (lambda: None)
+        made = runner.publish(gated, self.table, self.begun, fill, self._inspect)
+        if not made.commit:
+            positions = _advance(asked) if self.advances else None
+            return positions.publish() if positions is not None else None
+        return Written(
+            self.table,
+            past_commits.commit_of(self.table, made.commit.instant),
+            write_seconds=made.write_seconds + (staged or 0.0),
+            commit_seconds=made.commit_seconds,
+            lock_wait=made.commit.lock_wait,
+            lock_held=made.commit.lock_held,
+            retries=made.commit.retries,
+            foreign=self.foreign,
+            facts=incremental.facts_of(asked.changes),
+        )
+
+    def _inspect(self) -> None:
+        info, step = self.asked.info, self.asked.step
+        self.foreign = _foreign(info, step, frozenset(self.begun.stats.partitions))
+        if self.foreign and info.on_foreign_rows == "fail":
+            raise _foreign_error(self.table, info, step, self.foreign)
 
 
 def _extra(

@@ -106,7 +106,7 @@ def _show(report: UpkeepReport, *, show_all: bool) -> None:
 def _cells(line: UpkeepLine) -> tuple[str, ...]:
     colour = _COLOURS.get(line.outcome, "dim")
     why = f"{line.reason}. {line.result}" if line.result else line.reason
-    due = line.outcome not in (Outcome.NOT_DUE, Outcome.FAILED)
+    due = line.outcome not in (Outcome.NOT_DUE, Outcome.SKIPPED, Outcome.FAILED)
     seconds = f"{line.took:.1f}" if line.took is not None else f"about {line.seconds:.1f}" if due else ""
     size = f"{line.bytes:,}" if due else ""
     return (safe(line.table), line.service, f"[{colour}]{line.outcome}[/]", safe(why), size, seconds)

@@ -156,11 +156,18 @@ class TableConfig:
         """``hoodie.table.version``: 8 or 9."""
         return int(self.raw["hoodie.table.version"])
 
+    @property
+    def why_not_written(self) -> str:
+        """Why this release does not write the table; empty if it does."""
+        if self.version == WRITTEN_VERSION:
+            return ""
+        return f"the table has version {self.version}, which this release reads and does not write"
+
     def refuse_writing(self, table: str) -> None:
         """Raise `TableVersionError` for a version that is only read."""
-        if self.version != WRITTEN_VERSION:
+        if why := self.why_not_written:
             raise TableVersionError(
-                f"the table has version {self.version}, which this release reads and does not write",
+                why,
                 found=str(self.version),
                 table=table,
                 path=_PATH,

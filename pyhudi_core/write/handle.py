@@ -202,7 +202,7 @@ class Write:
             validation_of(end.attempt).run()
         except HudiError as error:
             why = error.explanation if isinstance(error, CommitConflictError) else None
-            return CommitVerdict(False, str(error), why if isinstance(why, Explanation) else None)
+            return CommitVerdict(False, str(error), why if isinstance(why, Explanation) else None, error)
         began = end.requested.requested_time
         return CommitVerdict(True, f"nothing that completed since {began} began conflicts with it")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from pyhudi_core.conflicts.explanation import Explanation
+from pyhudi_core.errors import HudiError
 from pyhudi_core.index.choice import INDEX_KEY
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.operation import OperationType
@@ -60,11 +61,15 @@ class CommitStats:
 
 @dataclass(frozen=True, slots=True)
 class CommitVerdict:
-    """Whether a write would commit now, and why not. True or false as a condition; a conflict comes with its explanation."""
+    """Whether a write would commit now, and why not. True or false as a condition; a conflict comes with its explanation.
+
+    ``error`` is what a commit would raise now; None if it would commit, and if there is nothing to change.
+    """
 
     commits: bool
     reason: str
     explanation: Explanation | None = None
+    error: HudiError | None = None
 
     def __bool__(self) -> bool:
         return self.commits

@@ -14,6 +14,7 @@ PARTS = [
     "The first asset",
     "Partitions and backfills",
     "Rules before a commit",
+    "Several tables from one function",
     "Incremental assets",
     "The IO manager",
     "Failure and recovery",

@@ -128,7 +128,7 @@ def test_a_retry_that_adopts_the_commit_does_not_report_late_rows_twice(run, sou
         if pending and pending.pop():
             raise ConnectionError("the worker is gone")
 
-    monkeypatch.setattr("pyhudi_dagster.assets.report_late", crash_after)
+    monkeypatch.setattr("pyhudi_dagster.step_events.report_late", crash_after)
     failed = run(source, partition_key=OWN, tags={"late": late}, raise_on_error=False)
     tags = {"late": late, "dagster/parent_run_id": failed.run_id, "dagster/is_resume_retry": "true"}
     assert run(source, partition_key=OWN, tags=tags).success
@@ -148,7 +148,7 @@ def test_a_retry_says_nothing_of_a_late_partition_that_has_run_since(run, source
         if pending and pending.pop():
             raise ConnectionError("the worker is gone")
 
-    monkeypatch.setattr("pyhudi_dagster.assets.report_late", crash_after)
+    monkeypatch.setattr("pyhudi_dagster.step_events.report_late", crash_after)
     failed = run(source, partition_key=OWN, tags={"late": OLD}, raise_on_error=False)
     assert not failed.success
     run(source, partition_key=OLD)

@@ -9,9 +9,19 @@ from pathlib import Path
 import dagster as dg
 import psutil
 import pytest
-from support.dagster_services import SERVICES, definitions, filled, orders_asset, tick
+from support.dagster_services import SERVICES, definitions, do, filled, orders_asset, tick
+from support.golden import unpack
 
-from pyhudi_dagster import Every, Keep, OnCron, PerTableJob, ServicePolicy, Services, SharedSession
+from pyhudi_dagster import (
+    Every,
+    Keep,
+    OnCron,
+    PerTableJob,
+    ServicePolicy,
+    Services,
+    SharedSession,
+    hudi_external_asset,
+)
 
 pytestmark = pytest.mark.row("U11")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -261,3 +271,19 @@ def test_a_restore_that_somebody_planned_is_executed_by_nobody_else(lake, instan
     table.restores.schedule(table.timeline.commits.instants[0])
     assert table.services["restores"].waiting()
     assert asked(tick(definitions(lake, asset, clock=clock), instance, lake)) == {}
+
+
+def test_a_table_of_version_9_is_skipped_with_its_reason_by_jobs_sensor_and_schedules(lake, kept):
+    why = "the table has version 9, which this release reads and does not write"
+    location = Path(lake.location("nine"))
+    location.parent.mkdir(parents=True)
+    unpack("hudi-1.2.0/mor_v9", location)
+    services = Services(compaction=Every(commits=1), clustering=OnCron("0 3 * * *"))
+    nine = hudi_external_asset("nine", table_type="merge_on_read", services=services)
+    defs = definitions(lake, nine)
+    assert why in tick(defs, kept, lake).skip_message
+    assert why in scheduled(defs, kept, lake, "hudi__nine__clustering").skip_message
+    for job in ("hudi__nine__services", "hudi__services"):
+        found = do(defs, kept, job)
+        assert found
+    assert {each["skipped_because"] for each in do(defs, kept, "hudi__nine__services").values()} == {why}

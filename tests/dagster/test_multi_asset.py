@@ -1,0 +1,369 @@
+"""One function for several tables: a commit for each table, in their order, and what holds if one of them fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_dagster import (
+    Changes,
+    Every,
+    HudiPartitions,
+    HudiPipes,
+    HudiTranslator,
+    HudiWrite,
+    Services,
+    hudi_asset,
+    hudi_multi_asset,
+    hudi_output,
+    runner,
+)
+
+DAYS = HudiPartitions.daily("day", "2026-01-01", end_date="2026-01-11")
+NOT_NULL = hudi.not_null("name")
+
+
+def rows(*ids: int, **columns: Any) -> pa.Table:
+    return pa.table({"id": list(ids), **{name: [value] * len(ids) for name, value in columns.items()}})
+
+
+def assets_of(result: Any, first: dict[str, Any] | None = None, second: dict[str, Any] | None = None, **arguments: Any):
+    """Assets `orders` and `lines` of a function that returns ``result``, or what it makes of the context."""
+
+    @hudi_multi_asset(
+        tables={
+            "orders": hudi_output(**{"record_key": "id", **(first or {})}),
+            "lines": hudi_output(**{"record_key": "id", **(second or {})}),
+        },
+        **arguments,
+    )
+    def load(context: dg.AssetExecutionContext) -> Any:
+        return result(context) if callable(result) else result
+
+    return load
+
+
+def ids(lake: Any, name: str) -> list[int]:
+    return sorted(lake.table(name).scan(columns=["id"]).to_arrow()["id"].to_pylist())
+
+
+def materialized(result: dg.ExecuteInProcessResult) -> list[str]:
+    return [event.asset_key.to_user_string() for event in result.get_asset_materialization_events()]
+
+
+def commits(lake: Any, name: str) -> list[Any]:
+    return list(lake.table(name).timeline.commits)
+
+
+@pytest.fixture
+def second_commit_fails(monkeypatch):
+    """Refuses the commit of lines once, after that of orders."""
+    wanted, refused = runner.gate, []
+
+    def gate(step, table):
+        def ask():
+            if table.location.endswith("lines") and not refused:
+                refused.append(table.location)
+                raise RuntimeError("the storage is gone")
+            return wanted(step, table)()
+
+        return ask
+
+    monkeypatch.setattr(runner, "gate", gate)
+    return refused
+
+
+def test_each_table_has_one_commit_with_its_figures_and_the_run(run, lake):
+    result = run(assets_of({"lines": rows(1, 2, 3), "orders": rows(1, 2)}))
+    assert materialized(result) == ["orders", "lines"]
+    counts = [e.materialization.metadata["dagster/row_count"].value for e in result.get_asset_materialization_events()]
+    assert counts == [2, 3]
+    for name in ("orders", "lines"):
+        (instant,) = commits(lake, name)
+        extra = lake.table(name).commit_metadata(instant).extra
+        assert (extra["dagster.asset_key"], extra["dagster.run_id"]) == (name, result.run_id)
+
+
+def test_a_table_without_an_entry_is_not_written(run, lake):
+    result = run(assets_of({"orders": rows(1)}))
+    assert result.success
+    assert materialized(result) == ["orders"]
+    assert not run(assets_of(None)).get_asset_materialization_events()
+    # None for partitions to delete means those of the run, but an entry that is not there means nothing.
+    run(assets_of({}, {"operation": "delete_partitions"}))
+    assert ids(lake, "orders") == [1]
+
+
+def test_an_output_chooses_its_operation_at_run_time(run, lake):
+    run(assets_of({"orders": rows(1, 2), "lines": rows(1, 2)}))
+    run(assets_of({"orders": HudiWrite(rows(1), "delete"), "lines": rows(3)}, second={"operation": "insert"}))
+    assert (ids(lake, "orders"), ids(lake, "lines")) == ([2], [1, 2, 3])
+
+
+def test_bad_rows_of_the_last_table_publish_nothing_of_the_first(run, lake):
+    failed = run(assets_of({"orders": rows(1), "lines": pa.table({"id": [None]})}), raise_on_error=False)
+    assert not failed.success
+    assert not materialized(failed)
+    assert not commits(lake, "orders")
+    assert not list(lake.table("orders").timeline.pending), "what was staged is rolled back"
+
+
+def test_a_refusing_validator_of_the_last_table_publishes_nothing_and_is_a_failed_check(run, lake):
+    result = {"orders": rows(1, name="Ada"), "lines": pa.table({"id": [1], "name": pa.array([None], pa.string())})}
+    failed = run(assets_of(result, {"pre_commit": [NOT_NULL]}, {"pre_commit": [NOT_NULL]}), raise_on_error=False)
+    checks = [(each.asset_key.to_user_string(), each.passed) for each in failed.get_asset_check_evaluations()]
+    assert checks == [("lines", False)]
+    assert not materialized(failed)
+    assert not commits(lake, "orders")
+    assert not list(lake.table("orders").timeline.pending)
+
+
+def test_if_the_second_commit_fails_the_first_is_published_and_reported_and_the_step_fails(
+    run, lake, second_commit_fails
+):
+    failed = run(assets_of({"orders": rows(1), "lines": rows(1)}), raise_on_error=False)
+    assert second_commit_fails
+    assert not failed.success
+    assert materialized(failed) == ["orders"]
+    assert ids(lake, "orders") == [1]
+    assert not commits(lake, "lines")
+    assert not list(lake.table("lines").timeline.pending)
+
+
+def test_a_retry_adopts_the_first_commit_and_makes_the_second(run, lake, second_commit_fails):
+    calls = []
+
+    def load(context):
+        calls.append(context.retry_number)
+        return {"orders": rows(1), "lines": rows(1)}
+
+    asset = assets_of(
+        load, {"operation": "insert"}, {"operation": "insert"}, retry_policy=dg.RetryPolicy(max_retries=1)
+    )
+    result = run(asset)
+    assert result.success
+    assert calls == [0, 1]
+    assert len(commits(lake, "orders")) == len(commits(lake, "lines")) == 1
+    adopted = [e.materialization.metadata["hudi/adopted"].value for e in result.get_asset_materialization_events()]
+    assert adopted == [False, True, False], "orders, orders again by the retry, lines"
+
+
+def test_a_subset_writes_only_the_selected_table(run, lake):
+    selected = []
+
+    def load(context):
+        selected.append({key.to_user_string() for key in context.selected_asset_keys})
+        return {"orders": rows(1), "lines": rows(1)}
+
+    asset = assets_of(load, can_subset=True)
+    result = run(asset, selection=["lines"])
+    assert selected == [{"lines"}]
+    assert materialized(result) == ["lines"]
+    assert not (lake.table("lines").timeline.pending or hudi_exists(lake, "orders"))
+    assert materialized(run(asset)) == ["orders", "lines"]
+
+
+def hudi_exists(lake: Any, name: str) -> bool:
+    try:
+        lake.table(name)
+    except hudi.errors.TableNotFoundError:
+        return False
+    return True
+
+
+def test_a_backfill_over_a_range_is_one_commit_for_each_table_with_events_for_each_partition(run, lake):
+    def load(context):
+        days = list(context.partition_keys)
+        table = pa.table({"id": days, "day": days})
+        return {"orders": table, "lines": table.rename_columns(["id", "shipped"])}
+
+    lines = {"partitions": HudiPartitions.of(DAYS.definition, "shipped")}
+    tags = {"dagster/asset_partition_range_start": "2026-01-01", "dagster/asset_partition_range_end": "2026-01-03"}
+    result = run(assets_of(load, second=lines, partitions=DAYS), tags=tags)
+    events = result.get_asset_materialization_events()
+    days = ["2026-01-01", "2026-01-02", "2026-01-03"]
+    assert [(e.asset_key.to_user_string(), e.partition) for e in events] == [
+        (name, day) for name in ("orders", "lines") for day in days
+    ]
+    assert {e.materialization.metadata["dagster/partition_row_count"].value for e in events} == {1}
+    assert len(commits(lake, "orders")) == len(commits(lake, "lines")) == 1
+    assert sorted(lake.table("lines").snapshot().view.partitions()) == [f"shipped={day}" for day in days]
+
+
+def test_rows_of_another_partition_in_one_table_publish_nothing_in_any(run, lake):
+    good, bad = pa.table({"id": [1], "day": ["2026-01-01"]}), pa.table({"id": [1], "day": ["2026-01-05"]})
+    asset = assets_of({"orders": good, "lines": bad}, partitions=DAYS)
+    failed = run(asset, partition_key="2026-01-01", raise_on_error=False)
+    assert "ForeignRowsError" in failed.failure_data_for_node("load").user_failure_data.description
+    assert not commits(lake, "orders")
+
+
+def test_the_assets_can_be_called_in_a_unit_test(lake):
+    @hudi_multi_asset(tables={"orders": hudi_output(record_key="id"), "lines": hudi_output(record_key="id")})
+    def load():
+        return {"orders": rows(1), "lines": rows(1, 2)}
+
+    results = list(load(lake=lake))
+    assert [each.asset_key.to_user_string() for each in results] == ["orders", "lines"]
+    assert results[1].metadata["dagster/row_count"] == 2
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        ({"order": rows(1)}, "returned rows for order, which is none of its tables"),
+        (rows(1), "does not say what belongs to which table"),
+        ({"orders": rows(1), "lines": [1, 2]}, "The output lines returned list"),
+        ({"orders": rows(1), "lines": HudiWrite(rows(1), "upsrt")}, "The output lines has operation='upsrt'"),
+        ({"orders": rows(1), "lines": HudiWrite(HudiPipes(dg.PipesSubprocessClient()))}, "is HudiPipes"),
+        ({"orders": rows(1), "lines": HudiPipes(dg.PipesSubprocessClient())}, "is HudiPipes"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_anything_is(run, lake, result, says):
+    failed = run(assets_of(result), raise_on_error=False)
+    assert says in failed.failure_data_for_node("load").user_failure_data.description
+    assert not hudi_exists(lake, "orders")
+
+
+class TestChanges:
+    """Each table stores how far it has read an input."""
+
+    @pytest.fixture
+    def seen(self) -> list[list[int]]:
+        return []
+
+    @pytest.fixture
+    def load(self, seen):
+        @hudi_multi_asset(
+            tables={
+                "first": hudi_output(record_key="id", operation="insert"),
+                "lines": hudi_output(record_key="id", operation="insert"),
+            },
+            can_subset=True,
+        )
+        def load(source: Changes):
+            found = source.to_arrow()
+            seen.append(sorted(found["id"].to_pylist()))
+            return {"first": found, "lines": found}
+
+        return load
+
+    @pytest.fixture
+    def source(self, run):
+        def write(*numbers: int) -> None:
+            run(hudi_asset(key="source", record_key="id")(lambda: rows(*numbers)))
+
+        return write
+
+    def test_every_change_comes_once_to_every_table(self, run, lake, source, load, seen):
+        source(1, 2)
+        run(load)
+        source(3)
+        run(load)
+        assert not materialized(run(load))
+        assert seen == [[1, 2], [3]]
+        assert ids(lake, "first") == ids(lake, "lines") == [1, 2, 3]
+
+    def test_a_new_run_after_a_failed_second_commit_first_brings_the_second_table_to_the_first(
+        self, run, lake, source, load, seen, second_commit_fails
+    ):
+        source(1)
+        assert not run(load, raise_on_error=False).success
+        source(2)
+        assert materialized(run(load)) == ["lines"], "up to where the other table is"
+        assert materialized(run(load)) == ["first", "lines"]
+        assert seen == [[1], [1], [2]]
+        assert ids(lake, "first") == ids(lake, "lines") == [1, 2], "inserted once, although the operation is insert"
+
+    def test_a_retry_reads_up_to_where_the_adopted_commit_has_read(self, run, lake, source, seen, second_commit_fails):
+        source(1)
+
+        @hudi_multi_asset(
+            tables={"first": hudi_output(record_key="id"), "lines": hudi_output(record_key="id")},
+            retry_policy=dg.RetryPolicy(max_retries=1),
+        )
+        def load(context: dg.AssetExecutionContext, source: Changes):
+            found = source.to_arrow()
+            seen.append(sorted(found["id"].to_pylist()))
+            lake.table("source").upsert(rows(7 + context.retry_number))
+            return {"first": found, "lines": found}
+
+        assert run(load).success
+        assert seen == [[1], [1]]
+        assert ids(lake, "first") == ids(lake, "lines") == [1]
+
+    def test_a_table_that_was_left_out_before_catches_up(self, run, lake, source, load, seen):
+        source(1)
+        run(load, selection=["first"])
+        source(2)
+        run(load, selection=["first"])
+        run(load)
+        assert seen == [[1], [2], [1, 2]]
+        assert ids(lake, "lines") == [1, 2]
+
+    def test_tables_with_nothing_between_their_positions_are_written_together(self, run, lake, source, load, seen):
+        source(1)
+        run(load)
+        table = lake.table("source")
+        with table.begin("upsert", allow_empty=True) as write:
+            write.commit()
+        run(load, selection=["first"])
+        source(2)
+        assert materialized(run(load)) == ["first", "lines"]
+
+
+@pytest.mark.parametrize(
+    ("make", "says", "fix"),
+    [
+        (lambda: assets_of(None, {"record_key": ()}), "The asset of table orders has no record key", "record_key="),
+        (lambda: assets_of(None, second={"operation": "upsrt"}), "lines has operation='upsrt'", "upsert"),
+        (
+            lambda: assets_of(None, second={"options": {"hoodie.compact.inlin": "true"}}),
+            "lines",
+            "hoodie.compact.inline",
+        ),
+        (
+            lambda: assets_of(None, second={"services": Services(compaction=Every(commits=1))}),
+            "lines",
+            "merge_on_read",
+        ),
+        (lambda: assets_of(None, second={"pre_commit": [hudi.holds("a >>> 3 and")]}), "lines has the validator", "SQL"),
+        (lambda: assets_of(None, second={"retry_policy": None}), "lines cannot take retry_policy=", "hudi_multi_asset"),
+        (lambda: assets_of(None, second={"colour": "red"}), "lines cannot take colour=", "dagster.AssetSpec"),
+        (
+            lambda: assets_of(None, second={"key": "orders"}),
+            "orders and lines of a hudi_multi_asset both have the key",
+            "key=",
+        ),
+        (lambda: assets_of(None, second={"table": "orders"}), "both have the table orders", "table="),
+        (
+            lambda: assets_of(None, second={"partitions": DAYS}),
+            "different partitions",
+            "partitions= to hudi_multi_asset",
+        ),
+        (lambda: assets_of(None, changes_of={"raw": "raw"}), "load has changes_of=raw", "Changes"),
+        (lambda: hudi_multi_asset(tables={}), "tables={}", "hudi_output(record_key='id')"),
+        (lambda: hudi_multi_asset(tables={"a": "b"}), "The output a of a hudi_multi_asset is 'b'", "hudi_output("),
+    ],
+)
+def test_a_definition_that_cannot_work_fails_at_load_with_asset_option_and_fix(make, says, fix):
+    with pytest.raises(InvalidOptionError) as refused:
+        make()
+    assert says in refused.value.message
+    assert fix in f"{refused.value.message} {refused.value.hint}"
+
+
+def test_attributes_of_the_decorator_are_those_of_all_outputs_that_have_none():
+    class Named(HudiTranslator):
+        def get_table_name(self, definition):
+            return f"erp_{definition.key.path[-1]}"
+
+    asset = assets_of(None, {"group_name": "sales"}, {"key_prefix": "erp"}, group_name="shop", translator=Named())
+    specs = {spec.key.to_user_string(): spec for spec in asset.specs}
+    assert {key: spec.group_name for key, spec in specs.items()} == {"orders": "sales", "erp/lines": "shop"}
+    assert specs["erp/lines"].metadata["dagster/table_name"] == "erp_lines"
