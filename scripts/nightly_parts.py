@@ -20,7 +20,25 @@ IN_MANY_STATES = ("tests/interop/test_tables_left_behind.py", "tests/interop/tes
 MATRIX = ("tests/interop/test_matrix.py",)
 _SOME_SLOW = re.compile(r"pytest\.mark\.slow|\bone_in\(")
 """Decorators that make some cases of a test slow."""
-OWN_PARTS = ("test_crashes.py", "test_eleven_rows.py", "test_every_order.py", "test_two_processes.py")
+OWN_PARTS = (
+    "test_crashes.py",
+    "test_eleven_rows.py",
+    "test_every_order.py",
+    "test_two_processes.py",
+    "test_table_walks.py",
+)
+SERVICES = ("archival", "cleaning", "compaction", "log_compaction", "sweep")
+REORGANISED = ("clustering", "clustering_of_buckets", "restore")
+INDEXES = ("indexing", "metadata_table", "metadata_upkeep", "metadata_compaction", "global_index")
+LOGS = (
+    "merge_on_read_crashes",
+    "non_blocking_interleaved",
+    "consistent_hashing_interleaved",
+    "change_log_crashes",
+    "erasure_crashes",
+    "duplicates_crashes",
+    "savepoint_crashes",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +52,7 @@ class Part:
         paths, left_out: the tests that it runs and omits, as paths relative to the repository; empty for measurements.
         slow, quick: run only tests that are marked slow, or only the others.
         keyword: run only tests with this text in their names (`-k`).
+        processes: how many processes share the files of tests; one if the tests measure time.
     """
 
     what: str
@@ -44,6 +63,7 @@ class Part:
     slow: bool = False
     quick: bool = False
     keyword: str = ""
+    processes: int = 1
 
     def words(self) -> list[str]:
         """The command: the given one, or pytest on the paths, which stores figures for the pages."""
@@ -51,6 +71,7 @@ class Part:
             return list(self.command)
         words = [PYTHON, "-m", "pytest", "-p", "reliability.counting", "-q", "--durations=10", *self.paths]
         words += [f"--ignore={path}" for path in self.left_out]
+        words += ["-n", str(self.processes), "--dist", "loadscope"] if self.processes > 1 else []
         return [*words, *(["-m", "slow"] if self.slow else []), *(["-k", self.keyword] if self.keyword else [])]
 
     def runs(self, test: Test) -> bool:
@@ -61,6 +82,15 @@ class Part:
 
 def _slow(name: str, what: str, keyword: str = "") -> Part:
     return Part(what, paths=(f"tests/reliability/{name}",), slow=True, keyword=keyword)
+
+
+def _paths(names: Iterable[str], ending: str = "_interleaved") -> tuple[str, ...]:
+    return tuple(f"tests/reliability/test_{name}{ending}.py" for name in names)
+
+
+def _in_two(what: str, paths: tuple[str, ...], left_out: tuple[str, ...] = ()) -> Part:
+    """Slow tests, in two processes."""
+    return Part(what, paths=paths, left_out=left_out, slow=True, processes=2)
 
 
 def _bench(what: str, *words: str) -> Part:
@@ -95,14 +125,28 @@ PARTS: dict[str, Part] = {
     },
     "eleven-rows": _slow("test_eleven_rows.py", "the model's eleven configurations in every order"),
     "every-order": _slow("test_every_order.py", "two writes, and writes beside repairs, in every order"),
-    "processes-disk": _slow("test_two_processes.py", "processes that share a disk: 2,000 commits", "disk"),
-    "processes-store": _slow("test_two_processes.py", "processes that share an object store: 2,000 commits", "store"),
+    **{
+        f"processes-{kind}-{writers}": _slow(
+            "test_two_processes.py", f"{writers} processes that share {of}: 2,000 commits", f"[{writers}- and {kind}"
+        )
+        for kind, of in (("disk", "a disk"), ("store", "an object store")) for writers in (2, 8)
+    },
+    "walks": _slow("test_table_walks.py", "random walks over all that a table can do"),
     "e2e": Part("real `dagster dev` and Airflow: schedules, backfills, Terminate, killed processes", ("make", "--no-print-directory", "e2e"),
                 paths=("tests/e2e/",), slow=True),
-    "slow-tests": Part(
-        "the other slow tests", paths=("tests/",), slow=True,
-        left_out=("tests/interop/", "tests/e2e/", "tests/locks/", *(f"tests/reliability/{name}" for name in OWN_PARTS)),
+    "services": _in_two("compaction, cleaning, archival and sweep beside others: many orders, and crashes at every call", _paths(SERVICES)),
+    "services-2": _in_two("clustering and restore beside others: many orders, and crashes at every call", _paths(REORGANISED)),
+    "indexes": _in_two("indexing, the metadata table and global indexes beside others: many orders, and crashes at every call", _paths(INDEXES)),
+    "logs": _in_two("writes to merge-on-read tables, and erasure: many orders, and crashes at every call", _paths(LOGS, "")),
+    "reliability-rest": _in_two(
+        "the other slow tests of reliability", ("tests/reliability/",),
+        (*_paths((*SERVICES, *REORGANISED, *INDEXES)), *_paths(LOGS, ""), *(f"tests/reliability/{name}" for name in OWN_PARTS)),
     ),
+    "slow-units": _in_two(
+        "the slow tests of functions, golden tables and damaged files", ("tests/unit/", "tests/golden/", "tests/hostile/", "tests/style/")
+    ),
+    "slow-dagster": _in_two("the slow tests of Dagster", ("tests/dagster/",)),
+    "slow-spark": Part("the slow tests on Spark", paths=("tests/spark/",), slow=True),
     "locks": Part("locks and storages on real servers", ("make", "--no-print-directory", "locks"), paths=("tests/locks/",)),
     "commits": Part("the cost of commits (reliability.md)", (PYTHON, "-m", "benchmarks.commits")),
     "soak": _make("writers, readers and table services that are killed every two seconds, for ten minutes", "soak", "KEEP=1"),
@@ -114,6 +158,8 @@ PARTS: dict[str, Part] = {
     "bench-reads-10m": _bench("reads and look-ups, 10M rows", "snapshot_read", "point_lookup", "--sizes", "10m"),
     "bench-logs": _bench("merge-on-read, record index, planning, small upserts", "merge_on_read", "indexed_writes", "planning", "many_groups"),
     "bench-memory": _bench("memory", "memory"),
+    "bench-loads": _bench("loads through PySpark beside Spark's own write and Iceberg", "spark_loads"),
+    "bench-local": _bench("the local engine beside deltalake and PyIceberg, and table services", "local_peers", "services"),
 }  # fmt: skip
 
 

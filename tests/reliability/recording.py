@@ -7,9 +7,13 @@ start anew, delete the file.
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +30,22 @@ def record(name: str, value: Mapping[str, Any]) -> None:
     if not folder or folder == "0":
         return
     path = (KEPT if folder == "1" else Path(folder)) / f"{name}.json"
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    text = json.dumps(merged(kept, value, occasion()), indent=1, sort_keys=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(text + "\n", encoding="utf-8")
-    part.replace(path)
+    with alone(path):
+        kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        text = json.dumps(merged(kept, value, occasion()), indent=1, sort_keys=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        part.write_text(text + "\n", encoding="utf-8")
+        part.replace(path)
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """No other process of the run changes the file inside the block."""
+    name = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
+    with open(Path(tempfile.gettempdir(), f"pyhudi-recording-{name}.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def merged(kept: Mapping[str, Any], found: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str, Any]:

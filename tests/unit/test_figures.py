@@ -16,6 +16,7 @@ from reliability.recording import merged
 from reliability.test_crashes import SETUPS
 
 from benchmarks import commit_writers, local_peers, machine, report
+from benchmarks.run import SECTIONS
 from scripts import figures, nightly, nightly_parts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -235,6 +236,20 @@ def test_a_test_that_no_part_runs_is_found() -> None:
     assert [test.name for test in nightly_parts.unreached(tests, (), everything)] == ["test_both"]
     inside = nightly_parts.Test("tests/interop/test_z.py", "test_z", False)
     assert nightly_parts.unreached([inside], ("tests/interop",), everything) == [inside]
+
+
+def test_every_section_of_the_benchmarks_has_a_part_of_the_night() -> None:
+    words = [word for part in nightly_parts.PARTS.values() for word in part.command]
+    assert set(SECTIONS) - set(words) == set()
+
+
+def test_the_files_that_a_part_names_are_there() -> None:
+    paths = [path for part in nightly_parts.PARTS.values() for path in (*part.paths, *part.left_out)]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_the_page_of_the_night_is_that_of_its_results_and_of_todays_parts() -> None:
+    assert nightly.PAGE.read_text() == nightly.page(json.loads(nightly.KEPT.read_text()))
 
 
 def test_every_kind_of_crashed_table_has_a_part_of_the_night() -> None:
