@@ -55,7 +55,7 @@ HudiError
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 
@@ -108,6 +108,12 @@ def _rebuild(kind: type[HudiError], message: str, fields: dict[str, object]) -> 
     Exception.__init__(error, message)
     error.__dict__.update(fields)
     return error
+
+
+def columns_named(names: Sequence[str]) -> str:
+    """Names of columns for a message: ``column 'id'``, ``columns 'id' and 'day'``."""
+    *most, last = map(repr, names)
+    return f"columns {', '.join(most)} and {last}" if most else f"column {last}"
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi_core.errors import ConfigError, HudiError, MergerContractError, UnsupportedTableError
+from pyhudi_core.errors import ConfigError, HudiError, MergerContractError, UnsupportedTableError, columns_named
 from pyhudi_core.merge.law import MergedPairs, MergeLaw, PairMerger
 from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger, check_laws
 from pyhudi_core.merge.payloads import PAYLOADS
@@ -105,7 +105,7 @@ def register_merger(
         raise ConfigError(f"There are no laws {sorted(unknown)} to waive", hint=f"The laws are {', '.join(LAWS)}.")
     if unknown := {*record_key, *ordering} - set(schema.names):
         raise ConfigError(
-            f"The schema has no columns {sorted(unknown)}",
+            f"The schema has no {columns_named(sorted(unknown))}",
             hint="Name columns of the schema as record_key and ordering.",
         )
     evidence = check_laws(name, merger, schema, tuple(record_key), tuple(ordering), frozenset(waive), triples, seed)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlglot.expressions as exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from pyhudi_core.errors import PredicateError
@@ -71,6 +72,13 @@ _TYPES = {
 }
 
 
+class _Dialect(Spark):
+    """Spark 4's dialect: a quote that is written twice inside a literal is one quote, as in standard SQL. Spark 3 would leave it out."""
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+
+
 _STATEMENT = re.compile(r"(?is)(?:\s*|.*\s)(select|delete|update|insert|merge|where|order\s+by|group\s+by|limit)\b")
 
 
@@ -85,7 +93,7 @@ def parse_sql(text: str) -> Node:
     if not text.strip():
         raise PredicateError("the where is empty", hint="Omit where to read every row")
     try:
-        return _node(exp.condition(text, dialect="spark"))
+        return _node(exp.condition(text, dialect=_Dialect))
     except RecursionError:
         raise PredicateError("the where is nested too deeply", hint="Write long lists with IN") from None
     except SqlglotError as error:
@@ -242,8 +250,8 @@ def _substring(part: Any) -> Node:
 def _concat(part: Any) -> Node:
     if all(isinstance(piece, exp.Literal) and piece.is_string for piece in part.expressions):
         raise PredicateError(
-            "two string literals follow each other; Spark 3 joins them and Spark 4 reads a quote between them",
-            hint="Write a quote inside a string as \\'",
+            "two string literals follow each other, with a space between them",
+            hint="Write one literal; a quote inside it is written as '' or \\'",
         )
     raise _not_understood(part)
 

@@ -32,9 +32,10 @@ def token_of(point: TimePoint | None) -> SnapshotToken | None:
 
 
 def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
-    """Convert a time string, a date, a datetime, an instant or a commit to the timeline's digits; strings of digits stay unchanged.
+    """Convert a time string, a date, a datetime, an instant or a commit to the timeline's digits.
 
-    Raises `InvalidOptionError` for a text that is no time, and for a date and time without a zone, which does not identify a moment.
+    A text of 14 or 17 digits, or of zeros (before everything), stays unchanged. Raises `InvalidOptionError` for a text that is no time, and
+    for a date or a date and time without a zone, which does not identify a moment.
     """
     token = token_of(point)
     if token is not None:
@@ -47,8 +48,10 @@ def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
     if isinstance(point, date) and not isinstance(point, datetime):
         point = datetime.combine(point, time())
     if isinstance(point, str):
-        if is_time(point) and not _is_epoch(point):
+        if _is_on_timelines(point):
             return point
+        if is_time(point) and len(point) != _DIGITS_OF_A_DATE:
+            raise _no_time(point, name)
         try:
             point = datetime.fromisoformat(point)
         except ValueError:
@@ -80,11 +83,15 @@ def _no_zone(point: datetime, name: str, *, utc: bool) -> InvalidOptionError:
     )
 
 
-def _is_epoch(digits: str) -> bool:
-    """Whether digits are seconds or milliseconds since 1970. As timeline digits they would be before every commit, and
-    a read would silently be empty.
+_DIGITS_OF_A_DATE = 8
+
+
+def _is_on_timelines(text: str) -> bool:
+    """Whether digits are those of a timeline: up to the second or the millisecond, or only zeros.
+
+    Others, such as a year or the seconds since 1970, would compare as a time before every commit, and a read would silently be empty.
     """
-    return len(digits) in (10, 13) and not ("01" <= digits[4:6] <= "12" and "01" <= digits[6:8] <= "31")
+    return is_time(text) and (len(text) in (14, 17) or not text.strip("0"))
 
 
 Archived = Callable[[str], Instant | None]

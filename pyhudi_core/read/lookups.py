@@ -18,6 +18,7 @@ from pyhudi_core.errors import (
     InvalidPartitionValueError,
     SchemaMismatchError,
     UnsupportedTableError,
+    columns_named,
 )
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.names import RECORD_INDEX, SECONDARY_INDEX_PREFIX
@@ -138,7 +139,7 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
     missing = [name for name in config.record_key_fields if name not in names]
     if missing:
         raise SchemaMismatchError(
-            f"The keys have no column {', '.join(map(repr, missing))}",
+            f"The keys have no {columns_named(missing)}",
             table=context.table,
             hint=f"Give the key columns: {', '.join(config.record_key_fields)}.",
         )

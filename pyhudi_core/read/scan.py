@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.choice import frame_of
-from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, at_table, needing
+from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, at_table, columns_named, needing
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.merge.merged_slice import Merging
@@ -103,7 +103,7 @@ class Scan:
             unknown = [name for name in columns if name not in self.schema.names]
             if unknown:
                 raise SchemaMismatchError(
-                    f"The scan has no column {', '.join(map(repr, unknown))}",
+                    f"The scan has no {columns_named(unknown)}",
                     table=self.storage.location,
                     hint=f"It has: {', '.join(self.schema.names)}.",
                 )

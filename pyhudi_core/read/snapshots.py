@@ -15,6 +15,7 @@ from pyhudi_core.errors import (
     SchemaMismatchError,
     SnapshotExpiredError,
     UnsupportedTableError,
+    columns_named,
 )
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.meta_fields import OPERATION, with_meta_fields
@@ -136,7 +137,7 @@ def make_scan(
     unknown = [name for name in chosen if name not in full.names]
     if unknown:
         raise SchemaMismatchError(
-            f"The table has no column {', '.join(map(repr, unknown))}",
+            f"The table has no {columns_named(unknown)}",
             table=context.table,
             hint=f"{did_you_mean(unknown[0], full.names)}It has: {', '.join(state.schema.names)}; and the meta columns that begin with _hoodie_.",
         )

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.engine.base import ORDER, SORT, TASK, Dataset, KeyColumns, Source, SourceCounts, TaskInfo
-from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.errors import SchemaMismatchError, columns_named
 from pyhudi_core.index.base import POSITION, TAG_LEAVES, TAGS
 from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.key_text import text_problem
@@ -143,7 +143,7 @@ def prepare_keys(
     missing = [name for name in names if name not in data.schema.names]
     if missing:
         raise SchemaMismatchError(
-            f"The rows to delete have no column {', '.join(map(repr, missing))}",
+            f"The rows to delete have no {columns_named(missing)}",
             table=table,
             hint="Give the key columns and the partition columns, or delete(where=...) to find rows by other columns.",
         )
@@ -157,7 +157,7 @@ def _refuse_missing(incoming: pa.Schema, table_schema: pa.Schema, table: str) ->
         lowered = {name.lower() for name in missing}
         similar = [name for name in incoming.names if name.lower() in lowered]
         raise SchemaMismatchError(
-            f"The data has no column {', '.join(map(repr, missing))}, which the table has",
+            f"The data has no {columns_named(missing)}, which the table has",
             table=table,
             hint=f"Names are compared with their case, and the data has {', '.join(map(repr, similar))}: rename."
             if similar
@@ -171,7 +171,7 @@ def refuse_unnamed(incoming: pa.Schema, config: TableConfig, table: str) -> None
     missing = [name for name in needed if name not in incoming.names]
     if missing:
         raise SchemaMismatchError(
-            f"The partial rows have no column {', '.join(map(repr, missing))}",
+            f"The partial rows have no {columns_named(missing)}",
             table=table,
             hint="Give the columns of the record key, the partition columns and the ordering columns; others may be left out.",
         )

@@ -176,8 +176,8 @@ def test_a_location_that_names_no_folder_is_told_before_anything_is_made(place: 
     assert not Path("~").exists()
 
 
-@pytest.mark.parametrize("digits", ["20260131", "2026013112", "20260131120000", "20260131120000123", "000"])
-def test_digits_that_show_a_date_or_a_beginning_are_times(location: str, digits: str) -> None:
+@pytest.mark.parametrize("digits", ["20260131120000", "20260131120000123", "000"])
+def test_digits_of_a_timeline_and_zeros_are_times(location: str, digits: str) -> None:
     table = make(location)
     table.upsert(ROW)
     assert table.incremental(after=digits).to_arrow().num_rows in (0, 1)

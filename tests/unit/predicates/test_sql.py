@@ -104,6 +104,11 @@ KEPT = {
     "CAST(t AS DATE) IS NULL": [0, 1, 2],
     "CAST(i AS STRING) = '3'": [2],
     "CAST('2024-01-01' AS DATE) = d": [0],
+    "'it''s' = 'it\\'s' AND i = 1": [0],
+    "'''' = \"'\" AND i = 1": [0],
+    '\'a""b\' = "a""""b" AND i = 1': [0],
+    "'' = '' AND i = 1": [0],
+    "s = 'its' OR 'it''s' = 'its'": [],
 }
 
 REFUSED = {
@@ -126,7 +131,8 @@ REFUSED = {
     "i > (SELECT 1)": "not supported",
     "i IN (SELECT 1)": "not supported",
     "d > INTERVAL 1 DAY": "not supported",
-    "s = 'it''s'": "quote",
+    "s = 'it' 's'": "one literal",
+    "s = 'a''b' 'c'": "one literal",
     "from_unixtime(l, 'EEE') = ''": "format",
     "i = 1" + "0" * 400: "digits",
     "": "empty",
