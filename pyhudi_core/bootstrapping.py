@@ -1,8 +1,9 @@
-"""Bootstrap: an existing folder of Parquet files becomes a table, as a full copy.
+"""Bootstrap: an existing folder of Parquet files becomes a table, as a full copy, or with its rows left where they are (METADATA_ONLY).
 
 The files are loaded in chunks, each in one commit that names its files in its extra metadata (`BOOTSTRAP_KEY`). So a run that died is continued by
 the next one: what commits name is loaded, and everything else is not. Files that come to the source later are loaded by another run; a file that
 changed after it was loaded is refused. Two runs at once load no file twice: each commit requires that no other commit has loaded its files.
+A METADATA_ONLY bootstrap is one commit (``write/skeletons.py``), the first of its table.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from pyhudi_core.errors import (
     InvalidOptionError,
     TableExistsError,
     TableNotFoundError,
-    UnsupportedTableError,
     at_table,
 )
 from pyhudi_core.model.commit import CommitMetadata
@@ -31,12 +31,15 @@ from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.opening import checked_config, create_at, open_table
+from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, SourceTask, find_source
+from pyhudi_core.services.skeleton_source import SkeletonSource, bootstrap_properties, refuse_later_files
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.home import TableHome
+from pyhudi_core.write.skeletons import bootstrap_skeletons
 
 BOOTSTRAP_KEY = "pyhudi.bootstrap"
 """In the extra metadata of a commit: the source, and the files that it has loaded with their bytes, as JSON."""
@@ -115,7 +118,8 @@ def bootstrap(
         location: where the table is made: not in the source, nor around it.
         record_key, ordering, table_type, name, options: as in `create_table`.
         partition_by: the partition columns; by default those of folders named ``column=value``.
-        mode: only FULL_RECORD; Hudi's METADATA_ONLY, which leaves the rows in the source, is refused.
+        mode: FULL_RECORD, or Hudi's METADATA_ONLY: the rows stay in the source, and every read needs it, until updates, compactions or clusterings
+            have written them. The partitions are then the folders of the source, and all files are taken in one commit.
         source_options, storage_options: of the storages of source and table.
         spark: a session to run on; without it, one chunk is held in this process.
         chunk_bytes: bytes of source files that become one commit.
@@ -123,10 +127,11 @@ def bootstrap(
 
     Raises `DuplicateKeyError` if the source has a key twice, and `InvalidRecordKeyError` for a row without a key: if the files of the first
     commit have it, before the table is made. Raises `DuplicateKeyError` or `CommitRequirementError` if another run loads the same files;
-    `TableExistsError` if there is a table that does not come from this source, and `UnsupportedTableError` if the source is a table or has no
-    Parquet files. What was committed before an error stays, and is not loaded again.
+    `TableExistsError` for a table that does not come from this source, or that a METADATA_ONLY bootstrap left without its commit; and
+    `UnsupportedTableError` if the source is a table or has no Parquet files, or for what a METADATA_ONLY table does not keep. What was committed
+    before an error stays, and is not loaded again.
     """
-    _refuse_mode(mode, location)
+    keeps_rows = _keeps_rows(mode, location, spark)
     reads = open_storage(source, source_options)
     _refuse_nested(reads.location, open_storage(location, storage_options).location)
     found = find_source(reads, system_runtime().executor)
@@ -139,12 +144,19 @@ def bootstrap(
     if table is None:
         keys = partition_by if partition_by is not None else _folders_of(found)
         home = TableHome(open_storage(location, storage_options), system_runtime(), options or {})
-        made = (found.schema, record_key, keys, ordering, table_type, name)
+        properties = bootstrap_properties(reads.location) if keeps_rows else None
+        made = (found.schema, record_key, keys, ordering, table_type, name, properties)
+        if keeps_rows:
+            _make_skeletons(home, SkeletonSource(reads, found, checked_config(home, *made)), made, plan=plan)
+            return replace(shown, chunks=1, done=not plan)
         _refuse_keys(reads, chunks[0], found.schema, checked_config(home, *made))
         if plan:
             return shown
         with at_table(home.storage.location):
             table = create_at(home, *made)
+    _refuse_unfinished(table, reads.location, loaded)
+    if keeps_rows:
+        refuse_later_files(reads.location, missing)
     if plan:
         return shown
     return replace(shown, done=_load_all(table, reads, found, chunks, before, spark, progress))
@@ -195,12 +207,42 @@ def _refuse_keys(reads: Storage, chunk: tuple[SourceFile, ...], schema: pa.Schem
         )
 
 
-def _refuse_mode(mode: str, location: str) -> None:
-    if mode.upper() != "FULL_RECORD":
-        raise UnsupportedTableError(
-            f"bootstrap mode {mode!r} is not supported",
+def _keeps_rows(mode: str, location: str, spark: Any) -> bool:
+    """Whether the rows stay in the source. Raises `InvalidOptionError` for a mode that does not exist, or not on Spark."""
+    if mode.upper() not in ("FULL_RECORD", "METADATA_ONLY"):
+        raise InvalidOptionError(
+            f"There is no bootstrap mode {mode!r}", table=location, hint="Use FULL_RECORD or METADATA_ONLY."
+        )
+    if mode.upper() == "METADATA_ONLY" and spark is not None:
+        raise InvalidOptionError(
+            "A METADATA_ONLY bootstrap runs in this process, and a Spark session was given",
             table=location,
-            hint="Use FULL_RECORD, which copies the rows. A METADATA_ONLY table would need the source for every read.",
+            hint="Omit spark=; only the keys are read.",
+        )
+    return mode.upper() == "METADATA_ONLY"
+
+
+def _make_skeletons(home: TableHome, source: SkeletonSource, made: tuple[Any, ...], *, plan: bool) -> None:
+    """Make the table, and the one commit of a METADATA_ONLY bootstrap; as a ``plan``, only refuse what cannot be made."""
+    location = source.storage.location
+    source.refuse_unfit(WriteOptions.parse(home.options, config=source.config), home.storage.location)
+    source.refuse_keys()
+    if plan:
+        return
+    with at_table(home.storage.location):
+        create_at(home, *made)
+        named = json.dumps({"source": location, "files": {file.path: file.size for file in source.found.files}})
+        bootstrap_skeletons(home.context(), location, source.rows_to_keep(), {BOOTSTRAP_KEY: named})
+
+
+def _refuse_unfinished(table: HudiTable, source: str, loaded: Mapping[str, int]) -> None:
+    """Raise `TableExistsError` for a table without the one commit of its METADATA_ONLY bootstrap."""
+    if table.config.bootstrap_base_path is not None and not loaded:
+        raise TableExistsError(
+            "A METADATA_ONLY bootstrap of this table did not end, or is running",
+            table=table.location,
+            path=source,
+            hint="If no process runs it any more, delete the table's folder, which has no rows of its own, and bootstrap again.",
         )
 
 

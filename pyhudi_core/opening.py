@@ -95,12 +95,13 @@ def create_at(
     ordering: str | Sequence[str] | None = None,
     table_type: str | None = None,
     name: str | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> HudiTable:
     """`create_table` on an existing storage and runtime, for example those of the simulator, and without a metadata table.
 
     The first write makes it if the options ask for one.
     """
-    config = checked_config(home, schema, record_key, partition_by, ordering, table_type, name)
+    config = checked_config(home, schema, record_key, partition_by, ordering, table_type, name, properties)
     storage = home.storage
     _refuse_existing(storage)
     _refuse_remains(storage)
@@ -120,8 +121,12 @@ def checked_config(
     ordering: str | Sequence[str] | None = None,
     table_type: str | None = None,
     name: str | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> TableConfig:
-    """The properties that `create_at` gives a table. Raises as `create_table` for arguments that are not valid; changes nothing."""
+    """The properties that `create_at` gives a table; ``properties`` are stored in addition. Changes nothing.
+
+    Raises as `create_table` for arguments that are not valid.
+    """
     storage = home.storage
     given, files = TableOptions.parse(home.options), WriteOptions.parse(home.options).files
     chosen = name or given.name or storage.location.rstrip("/").rpartition("/")[2]
@@ -146,7 +151,11 @@ def checked_config(
         database=given.database or "",
         timeline_timezone=given.timeline_timezone,
         merge_mode=MergeMode(given.merge_mode) if given.merge_mode else None,
-        extra={**given.extra_properties(), **({OPERATION_FIELD: "true"} if files.operation_field else {})},
+        extra={
+            **given.extra_properties(),
+            **({OPERATION_FIELD: "true"} if files.operation_field else {}),
+            **(properties or {}),
+        },
     )
     WriteOptions.parse(home.options, config=config)
     partition_paths(pa.RecordBatch.from_pylist([], logical), config)  # refuses a key generator that no write could use

@@ -250,7 +250,7 @@ ROWS: dict[str, dict[str, Row]] = {
         ),
         "N12": Row("Partitions expire, by their last write or their creation"),
         "N13": Row(
-            "Import of existing Parquet files as a full copy, exactly once, continued after a crash", "without a copy"
+            "Import of existing Parquet files: as a full copy, exactly once, continued after a crash; or with the rows left where they are"
         ),
         "N14": Row("Validators before a commit: Python callables, and ready-made rules"),
         "N15": Row("Savepoints and restores as calls, and as commands"),

@@ -10,6 +10,7 @@ from pyhudi_core.doctor import locks
 from pyhudi_core.doctor.examination import Examination, describe
 from pyhudi_core.doctor.kinds import AT_WORK, Area, Kind, Severity
 from pyhudi_core.errors import CorruptionError, HudiError
+from pyhudi_core.file_groups.skeletons import INDEX_BY_FILE, INDEX_BY_PARTITION, SKELETON_TIME
 from pyhudi_core.index.hashing_metadata import FOLDER, META
 from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_file_name
 from pyhudi_core.model.safe_path import is_safe
@@ -154,7 +155,9 @@ def _may_be_replaced(path: str, intent: Intent) -> bool:
 
 
 def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
-    """Whether a commit may create this file: completed files; plans of rollbacks and table services, and the executors of these."""
+    """Whether a commit may create this file: completed files; plans of rollbacks and services, and their executors; bootstrap indexes."""
+    if path in (INDEX_BY_FILE, INDEX_BY_PARTITION) and intent.requested_time == SKELETON_TIME:
+        return True
     if intent.action in PLANNED:
         action = Action(intent.action)
         states = (State.REQUESTED, State.INFLIGHT)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyhudi_core.doctor.examination import Examination, describe
 from pyhudi_core.doctor.kinds import Area, Kind
 from pyhudi_core.errors import CorruptionError, HudiError, UnsupportedTableError
+from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.log.blocks import DATA_BLOCKS, Header
@@ -120,8 +121,7 @@ def _look(exam: Examination, piece: FileSlice, snapshot: Snapshot) -> int:
     """Examine the footer of a base file; returns its number of rows."""
     path = piece.path
     try:
-        with exam.recording_failures(_AREA, path), exam.storage.open_input(path) as source:
-            reader = BaseFileReader(source, path)
+        with exam.recording_failures(_AREA, path), open_base(exam.storage, path) as reader:
             _compare(exam, piece, reader, snapshot)
             return reader.rows
     except CorruptionError as error:

@@ -269,13 +269,17 @@ def _examine_paths(exam: Examination, paths: Iterable[str], info: ObjectInfo, in
             exam.add(Kind.UNSAFE_PATH, describe(error), info.path, instant.requested_time)
 
 
+_OUTSIDE = ("extraMetadata", "strategy", "bootstrapFilePath")
+"""Fields of plans that are no paths below the table; the rows of a bootstrapped table are elsewhere."""
+
+
 def _planned_paths(content: object) -> Iterable[str]:
     """Every text in a plan that looks like a path; plans contain full paths."""
     waiting: list[object] = [content]
     while waiting:
         item = waiting.pop()
         if isinstance(item, Mapping):
-            waiting.extend(value for key, value in item.items() if key not in ("extraMetadata", "strategy"))
+            waiting.extend(value for key, value in item.items() if key not in _OUTSIDE)
         elif isinstance(item, list | tuple):
             waiting.extend(item)
         elif isinstance(item, str) and ("/" in item or "\\" in item or item in (".", "..")):

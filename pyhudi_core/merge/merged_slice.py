@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.file_groups.partition_values import constants_of, with_constants
+from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.merge.fold import SliceMerge, fold
 from pyhudi_core.merge.law import MergeLaw, PairMerger
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
@@ -150,6 +151,7 @@ def _base_batches(storage: Storage, piece: FileSlice, columns: pa.Schema, mergin
     if piece.base is None:
         return
     path, names = piece.base.path, merging.names_at(piece.base.name.requested_time)
-    with storage.open_input(path) as source:
-        for batch in BaseFileReader(source, path, in_file(names, columns.names)).iter_batches():
-            yield conform(batch, columns, names)
+    constants = constants_of(piece.partition, merging.config, columns) if may_be_skeleton(path) else {}
+    with open_base(storage, path, in_file(names, columns.names)) as reader:
+        for batch in reader.iter_batches():
+            yield with_constants(conform(batch, columns, names), constants)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import LogFile
-from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table import names
@@ -210,8 +210,8 @@ class ExpressionIndex:
         found = parse_data_file(split(path)[1])
         named = None if found is None else self.merging.names_at(found.requested_time)
         wanted = pa.schema([self.table_schema.field(self.column)])
-        with storage.open_input(path) as source:
-            for batch in BaseFileReader(source, path, in_file(named, wanted.names)).iter_batches():
+        with open_base(storage, path, in_file(named, wanted.names)) as reader:
+            for batch in reader.iter_batches():
                 yield conform(batch, wanted, named).column(0)
 
     def _of_log(self, storage: Storage, log: LogFile) -> Iterator[pa.Array]:

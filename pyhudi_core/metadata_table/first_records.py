@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from pyhudi_core.file_groups.listing import FileListing
+from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.visibility import Visibility
-from pyhudi_core.formats.base_file import BaseFileReader, ColumnRange, is_parquet
+from pyhudi_core.formats.base_file import ColumnRange, is_parquet
 from pyhudi_core.formats.base_file.range_table import range_table
 from pyhudi_core.metadata_table.changes import CommitChanges
 from pyhudi_core.metadata_table.column_statistics import indexed_columns, with_unknown
@@ -72,8 +73,7 @@ class ExistingTable:
 
     def _ranges(self, path: str, columns: Sequence[str]) -> tuple[int, Mapping[str, ColumnRange]]:
         """The rows of a base file, and the ranges of its columns."""
-        with self.storage.open_input(path) as source:
-            reader = BaseFileReader(source, path)
+        with open_base(self.storage, path) as reader:
             groups = reader.row_group_statistics(columns)
             counts = reader.row_group_rows
             kinds = {field.name: field.type for field in reader.schema}

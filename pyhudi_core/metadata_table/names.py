@@ -37,17 +37,21 @@ REBUILD = (
     " the partition, and hoodie.metadata.enable is true, its default."
 )
 """What to do with a metadata table that is damaged."""
-_SAME_FORM = {FILES, BLOOM_FILTERS, RECORD_INDEX}
+SAME_FORM = frozenset({FILES, BLOOM_FILTERS, RECORD_INDEX})
+"""Partitions that have the same form in versions 8 and 9, and that no value of a row is in."""
 _NOT_ASCII = 0x80
 _SEED = 0xFFFFFFFFDABADABA
 
 
 def readable_partitions(config: TableConfig) -> tuple[str, ...]:
-    """Return the partitions of the metadata table that reads use. Tables of version 9 have statistics and secondary indexes of another form, which
-    are left out: reads then go by Parquet's statistics, and find the same rows.
+    """Return the partitions of the metadata table that reads use. Tables of version 9 have statistics and secondary indexes of another form, and
+    those of a bootstrapped table do not know the rows outside of it. They are left out: reads then go by Parquet's statistics, and find the same
+    rows.
     """
     listed = config.metadata_partitions
-    return listed if config.version == WRITTEN_VERSION else tuple(name for name in listed if name in _SAME_FORM)
+    if config.version == WRITTEN_VERSION and config.bootstrap_base_path is None:
+        return listed
+    return tuple(name for name in listed if name in SAME_FORM)
 
 
 def partition_name(partition: str) -> str:

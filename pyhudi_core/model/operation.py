@@ -66,6 +66,9 @@ class OperationType(StrEnum):
             raise ValueError(f"{self.word} has no instant on the timeline") from None
 
 
+BOOTSTRAP = "BOOTSTRAP"
+"""The word in the commit of a metadata-only bootstrap, the first of its table; no other operation meets it, so it is none of the conflict table."""
+
 OPERATIONS = tuple(operation for operation in OperationType if operation is not OperationType.UNKNOWN)
 WRITERS = frozenset(OPERATIONS[:7])
 REPLACING = frozenset(

@@ -275,8 +275,6 @@ class _View:
         base_format = first(self.props, _BASE_FORMAT, "PARQUET").upper()
         if base_format not in ("PARQUET", "ORC", "HFILE"):
             raise self._unsupported(f"base files of format {base_format} (hoodie.table.base.file.format)")
-        if self.props.get("hoodie.bootstrap.base.path", "").strip():
-            raise self._unsupported("bootstrapped tables, whose rows are stored elsewhere (hoodie.bootstrap.base.path)")
         for key, what in _REFUSED.items():
             if self.flag(key, False):
                 raise self._unsupported(f"{what} ({key}=true)")

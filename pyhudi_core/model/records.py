@@ -152,6 +152,27 @@ _COMPACTION_STRATEGY = _record(
     _version(),
 )
 
+_FILE_STATUS = _record(
+    "HoodieFileStatus",
+    _version(),
+    _optional("path", _record("HoodiePath", _version(), *_strings("uri"))),
+    *_longs("length"),
+    _optional("isDir", "boolean"),
+    _optional("blockReplication", "int"),
+    *_longs("blockSize", "modificationTime", "accessTime"),
+    _optional(
+        "permission",
+        _record(
+            "HoodieFSPermission",
+            _version(),
+            *_strings("userAction", "groupAction", "otherAction"),
+            _optional("stickyBit", "boolean"),
+        ),
+    ),
+    *_strings("owner", "group"),
+    _optional("symlink", "HoodiePath"),
+)
+
 _ACTION_INSTANT = _record("HoodieActionInstant", *_texts("timestamp", "action", "state"))
 _CLEAN_FILE_INFO = _record("HoodieCleanFileInfo", *_strings("filePath"), _optional("isBootstrapBaseFile", "boolean"))
 _CLEAN_PARTITION = _record(
@@ -271,6 +292,23 @@ _FIELDS: dict[str, list[Field]] = {
         _version(),
         # HoodieRollbackMetadata above defines the record type; Avro allows one definition of a name.
         _field("restoreInstantInfo", _array("HoodieInstantInfo", default=[]), default=[]),
+    ],
+    "HoodieBootstrapIndexInfo": [
+        _version(),
+        *_strings("bootstrapBasePath"),
+        *_longs("createdTimestamp"),
+        _optional("numKeys", "int"),
+    ],
+    "HoodieBootstrapPartitionMetadata": [
+        _version(),
+        *_strings("bootstrapPartitionPath", "partitionPath"),
+        _optional("fileIdToBootstrapFile", _map(_FILE_STATUS)),
+    ],
+    "HoodieBootstrapFilePartitionInfo": [
+        _version(),
+        *_strings("bootstrapPartitionPath"),
+        _optional("bootstrapFileStatus", _FILE_STATUS),
+        *_strings("partitionPath"),
     ],
     "HoodieIndexPlan": [_version(), _INDEX_PARTITION_INFOS],
     "HoodieIndexCommitMetadata": [_version(), *_strings("operationType"), _INDEX_PARTITION_INFOS],

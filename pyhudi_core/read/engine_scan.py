@@ -15,6 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.engine.reading import EngineFiles, Reading
+from pyhudi_core.file_groups.partition_values import constants_of
+from pyhudi_core.file_groups.skeletons import may_be_skeleton
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader, ColumnRange, is_parquet, read_footer
 from pyhudi_core.merge.merged_slice import Merging
@@ -22,7 +24,6 @@ from pyhudi_core.metadata_table.names import RECORD_INDEX
 from pyhudi_core.model.meta_fields import COMMIT_TIME, META_SCHEMA, OPERATION
 from pyhudi_core.model.schema import conform, from_avro
 from pyhudi_core.predicates.arrow import matching
-from pyhudi_core.read.partition_values import constants_of
 from pyhudi_core.read.row_filter import RowFilter, SliceReader
 from pyhudi_core.read.tasks import tasks_for
 from pyhudi_core.runtime.base import Executor
@@ -63,7 +64,7 @@ class EngineScan:
         return native, [piece for piece in self.slices if piece.group not in chosen]
 
     def _is_native(self, piece: FileSlice) -> bool:
-        if piece.logs or not is_parquet(piece.path) or _PATTERNS & set(piece.path):
+        if piece.logs or not is_parquet(piece.path) or may_be_skeleton(piece.path) or _PATTERNS & set(piece.path):
             return False
         return self._has_current_types(piece)
 

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import ObjectNotFoundError, SnapshotExpiredError, at_table
+from pyhudi_core.file_groups.partition_values import constants_of, with_constants
+from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
@@ -21,7 +23,6 @@ from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
 from pyhudi_core.model.schema import conform
 from pyhudi_core.predicates import Condition
 from pyhudi_core.predicates.arrow import matching
-from pyhudi_core.read.partition_values import constants_of, with_constants
 from pyhudi_core.read.plan import choose_row_groups
 from pyhudi_core.storage.base import Storage
 
@@ -65,8 +66,7 @@ class RowFilter:
 
     def _base_rows(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
         schema, path, names = self.read_schema, piece.path, merging.names_at(piece.requested_time)
-        with storage.open_input(path) as source:
-            reader = BaseFileReader(source, path, in_file(names, schema.names))
+        with open_base(storage, path, in_file(names, schema.names)) as reader:
             if self.may_hold_keys(reader):
                 for batch in reader.iter_batches(self.row_groups(reader, merging, piece)):
                     yield conform(batch, schema, names)

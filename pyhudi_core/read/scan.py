@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.choice import frame_of
 from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, at_table, columns_named, needing
+from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import FileSlice
-from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.engine_scan import EngineScan
@@ -238,8 +238,7 @@ class Scan:
     def _row_groups(self, piece: FileSlice) -> tuple[int, int]:
         if piece.base is None:
             return (1, 1)
-        with self.storage.open_input(piece.base.path) as source:
-            reader = BaseFileReader(source, piece.base.path)
+        with open_base(self.storage, piece.base.path) as reader:
             total = len(reader.row_group_rows)
             if piece.logs:
                 return (total, total)

@@ -198,6 +198,13 @@ class Erasure:
                 table=self.context.table,
                 hint="Rewrite the table without the rows, into a new one.",
             )
+        if config.bootstrap_base_path is not None:
+            raise UnsupportedTableError(
+                "Keys cannot be erased from a bootstrapped table: its source keeps the rows (hoodie.bootstrap.base.path)",
+                table=self.context.table,
+                path=config.bootstrap_base_path,
+                hint="Rewrite the table without the rows, into a new one, and delete the source.",
+            )
         given = as_table(keys)
         schema = load(self.context).schema
         names = [name for name in config.record_key_fields if name in given.schema.names]

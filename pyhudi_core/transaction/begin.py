@@ -65,11 +65,11 @@ class Transaction:
         return bytes.fromhex(self.nonce)
 
 
-def reserve(context: TableContext, action: Action, seen: Timeline | None = None) -> Transaction:
+def reserve(context: TableContext, action: Action, seen: Timeline | None = None, at: str | None = None) -> Transaction:
     """Reserve a requested time and start its heartbeat; nothing is on the timeline yet.
 
     ``seen`` is the timeline as the caller has just listed it, and saves a listing: whether the time is above all others is checked again
-    after it was reserved.
+    after it was reserved. ``at``: this requested time and no other, for the first instant of a table.
 
     Raises `ClockSkewError` if the timeline is ahead of the clock by more than the bound, and `InvalidOptionError` on a storage that cannot keep
     several writers apart, and `TableVersionError` for a table that is only read.
@@ -78,8 +78,8 @@ def reserve(context: TableContext, action: Action, seen: Timeline | None = None)
     _refuse_racy_storage(context)
     nonce = context.runtime.ids.uuid().replace("-", "")
     content = heartbeat.body(context, nonce)
-    for _ in range(_ATTEMPTS):
-        requested_time, seen = _candidate(context, seen), None
+    for _ in range(1 if at else _ATTEMPTS):
+        requested_time, seen = at or _candidate(context, seen), None
         reserve_file = creating(context.protections.reservation)
         if not reserve_file(context.root, layout.heartbeat(requested_time), content):
             continue
@@ -94,6 +94,12 @@ def reserve(context: TableContext, action: Action, seen: Timeline | None = None)
         if highest < requested_time or not context.protections.monotonic_times:
             return Transaction(context, Instant(requested_time, action, State.REQUESTED), nonce, start, beat)
         beat.stop(context)
+    if at:
+        raise CommitAbortedError(
+            f"The requested time {at} is that of the first instant of a table, and this table has instants",
+            table=context.table,
+            hint="Another process has made it, or has begun to. Nothing was written.",
+        )
     raise CommitAbortedError(
         f"No requested time could be reserved in {_ATTEMPTS} attempts",
         table=context.table,
@@ -118,9 +124,11 @@ def announce(transaction: Transaction, requested_body: bytes | None, inflight_bo
     transaction.heartbeat.revive(context)
 
 
-def begin_write(context: TableContext, action: Action, operation: str, seen: Timeline | None = None) -> Transaction:
-    """Reserve and announce a commit, deltacommit or replacecommit; ``seen`` as in `reserve`."""
-    transaction = reserve(context, action, seen)
+def begin_write(
+    context: TableContext, action: Action, operation: str, seen: Timeline | None = None, at: str | None = None
+) -> Transaction:
+    """Reserve and announce a commit, deltacommit or replacecommit; ``seen`` and ``at`` as in `reserve`."""
+    transaction = reserve(context, action, seen, at)
     requested = b""
     record = "HoodieCommitMetadata"
     if action is Action.REPLACECOMMIT:

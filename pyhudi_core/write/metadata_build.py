@@ -74,9 +74,10 @@ class Built:
 def wanted_partitions(config: TableConfig, options: MetadataOptions) -> dict[str, int]:
     """The partitions that a new metadata table gets by the options, and the least number of file groups of each."""
     found = {names.FILES: 1}
-    if options.column_stats:
+    plain = config.bootstrap_base_path is None
+    if options.column_stats and plain:
         found[names.COLUMN_STATS] = options.column_stats_groups
-    if options.partition_stats and config.is_partitioned:
+    if options.partition_stats and config.is_partitioned and plain:
         found[names.PARTITION_STATS] = 1
     if options.record_index:
         found[names.RECORD_INDEX] = options.record_index_least_groups

@@ -67,6 +67,9 @@ def why_unkept(config: TableConfig, partitions: Collection[str] | None = None) -
     unknown = sorted(name for name in {*listed, *building} if not defined_indexes.is_kept(name))
     if unknown:
         return f"it has {_listed(unknown)}, which this release does not write"
+    unsure = sorted({*listed, *building} - names.SAME_FORM) if config.bootstrap_base_path else []
+    if unsure:
+        return f"it has {_listed(unsure)}, and the values of a bootstrapped table's rows are in files outside of it"
     if building and not listed:
         return f"its {_listed(building)} is being built by another process"
     if listed and names.FILES not in listed:

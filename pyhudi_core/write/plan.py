@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import CorruptionError
+from pyhudi_core.file_groups.skeletons import may_be_skeleton
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.index.base import TAG_FILE_ID, TAG_PARTITION, Group, Tagged
 from pyhudi_core.model.meta_fields import PARTITION_PATH
@@ -255,6 +256,8 @@ class Planner:
     def _room(self, piece: FileSlice) -> int:
         if not self.fills or piece.base is None or piece.logs or piece.group in self.busy:
             return 0
+        if may_be_skeleton(piece.base.path):
+            return 0  # its size says nothing about its rows, which the new file would take in
         return self.sizing.target - piece.size if piece.size < self.sizing.small else 0
 
     def _existing(self, piece: FileSlice, rows: int) -> int:

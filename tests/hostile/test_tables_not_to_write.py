@@ -66,15 +66,6 @@ def test_folders_of_formatted_times_whose_meaning_could_differ_are_not_written(
     assert contents(location) == before
 
 
-def test_a_bootstrapped_table_is_not_even_read(location: str) -> None:
-    make(location)
-    path = Path(location, ".hoodie/hoodie.properties")
-    path.write_text(path.read_text() + "\nhoodie.bootstrap.base.path=/elsewhere\n")
-    with pytest.raises(UnsupportedTableError, match="bootstrapped") as caught:
-        hudi.open_table(location)
-    assert "Hudi" in (caught.value.hint or "")
-
-
 @pytest.mark.row("P4", "Q2", "U18")
 @pytest.mark.parametrize(
     ("version", "advice"), [("6", "Upgrade it with Hudi 1.0.2"), ("10", "Versions 8 and 9 are read")]

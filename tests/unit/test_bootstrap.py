@@ -149,8 +149,6 @@ def test_what_cannot_be_imported_is_refused_before_anything_is_made(
 ) -> None:
     table = make(str(tmp_path / "other"))
     table.upsert(orders((1, "a", 1.0)))
-    with pytest.raises(UnsupportedTableError, match="METADATA_ONLY"):
-        _run(source, location, mode="metadata_only")
     with pytest.raises(UnsupportedTableError, match="a table already"):
         _run(Path(table.location), location)
     with pytest.raises(UnsupportedTableError, match="no files that end"):
@@ -174,4 +172,4 @@ def test_the_command_plans_and_imports(source: Path, location: str) -> None:
     assert not Path(location).exists()
     assert run("--storage-option", "fsync=false").exit_code == 0
     assert rows(hudi.open_table(location), "id", "day", "price") == EXPECTED
-    assert run("--mode", "METADATA_ONLY").exit_code == 2
+    assert run("--mode", "MIXED").exit_code == 2

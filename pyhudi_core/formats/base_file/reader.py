@@ -8,13 +8,14 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 import pyarrow as pa
 
 from pyhudi_core.formats.base_file.footer import BaseFileFooter
 from pyhudi_core.formats.base_file.footer import read_footer as read_parquet_footer
 from pyhudi_core.formats.base_file.hfile import HFileBaseFile
+from pyhudi_core.formats.base_file.joined import JoinedBaseFile
 from pyhudi_core.formats.base_file.orc import OrcBaseFile
 from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
@@ -55,6 +56,20 @@ class BaseFileReader:
 
     def __init__(self, source: pa.NativeFile, path: str, columns: Sequence[str] | None = None) -> None:
         self._file: BaseFileFormat = _format_of(path)(source, path, columns)
+
+    @classmethod
+    def joined(
+        cls,
+        skeleton: pa.NativeFile,
+        path: str,
+        rows: pa.NativeFile,
+        rows_path: str,
+        columns: Sequence[str] | None = None,
+    ) -> Self:
+        """Reads a skeleton, which has the meta columns alone, joined with the Parquet file that has its rows. Raises `CorruptBaseFileError`."""
+        found = cls.__new__(cls)
+        found._file = JoinedBaseFile(skeleton, path, rows, rows_path, columns)
+        return found
 
     @property
     def schema(self) -> pa.Schema:

@@ -269,8 +269,6 @@ def _group(record: Mapping[str, Any], *, of_buckets: bool) -> ClusteringGroup:
 
 def _slice(record: Mapping[str, Any]) -> FileSlice:
     partition = safe_relative_path(record["partitionPath"]) if record.get("partitionPath") else ""
-    if record.get("bootstrapFilePath"):
-        raise ValueError("it has a bootstrap file, whose rows this release does not read")
     base = _name(record["dataFilePath"], record) if record.get("dataFilePath") else None
     logs = [_name(path, record) for path in record.get("deltaFilePaths") or ()]
     found = tuple(LogFile(partition, log, 0) for log in logs if isinstance(log, LogFileName))

@@ -19,6 +19,7 @@ from pyhudi_core.conflicts import concurrent
 from pyhudi_core.conflicts.concurrent import conflict_error, pending_plans, pending_restores
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group, Touched
 from pyhudi_core.errors import CorruptTimelineError, InvalidOptionError, ObjectNotFoundError
+from pyhudi_core.file_groups.skeletons import may_be_skeleton
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.index.choice import IndexType
 from pyhudi_core.index.hash_ranges import has_consistent_hashing, ranges_of
@@ -148,7 +149,8 @@ def candidates(context: TableContext, snapshot: Snapshot, timeline: Timeline, or
         wanted = [
             piece
             for piece in snapshot.view.slices(partition)
-            if (piece.group in since.groups if since is not None else buckets is not None or is_small(piece, options))
+            if not may_be_skeleton(piece.path)  # its size says nothing about its rows
+            and (piece.group in since.groups if since is not None else buckets is not None or is_small(piece, options))
         ]
         free = [piece for piece in wanted if piece.group not in taken]
         planned += len(wanted) - len(free)

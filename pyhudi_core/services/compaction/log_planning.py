@@ -14,7 +14,8 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import MergeMode, TableType
-from pyhudi_core.services.compaction.plan import CompactionOperation, CompactionPlan
+from pyhudi_core.services.compaction.plan import CompactionPlan
+from pyhudi_core.services.compaction.planning import operation_of
 from pyhudi_core.services.rewriting import unfit_because
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
@@ -47,7 +48,7 @@ def plan_log_compaction(context: TableContext, timeline: Timeline) -> Compaction
     many = [piece for piece in snapshot.view.all_slices() if _count(piece, compacted) >= threshold]
     due = [piece for piece in many if not _is_unmerged(piece, compacted)]
     taken: frozenset[Group] = frozenset().union(*(groups for _, groups in pending_plans(context, timeline)))
-    free = [CompactionOperation(piece, context.options.files.max_size) for piece in due if piece.group not in taken]
+    free = [operation_of(context, piece) for piece in due if piece.group not in taken]
     trigger = f"{len(due)} file groups with at least {threshold} log files"
     reasons = [
         "" if many else f"no file group has {threshold} log files since the last log compaction",

@@ -30,10 +30,11 @@ _LOG_STRATEGY = {
 
 @dataclass(frozen=True, slots=True)
 class CompactionOperation:
-    """One file slice to rewrite, and how many bytes a new base file has if there is none yet."""
+    """One file slice to rewrite, the bytes of a new base file if there is none yet, and the full path of the file with a skeleton's rows."""
 
     piece: FileSlice
     default_bytes: int = 0
+    bootstrap_path: str | None = None
 
     @property
     def group(self) -> tuple[str, str]:
@@ -76,7 +77,7 @@ class CompactionOperation:
                 "TOTAL_IO_WRITE_MB": float(self.write_mb),
                 "TOTAL_IO_MB": float(self.read_mb + self.write_mb),
             },
-            "bootstrapFilePath": None,
+            "bootstrapFilePath": self.bootstrap_path,
         }
 
 
@@ -153,8 +154,6 @@ def decode(data: bytes, path: str) -> tuple[FileSlice, ...]:
 
 def _slice(operation: Mapping[str, Any]) -> FileSlice:
     partition = safe_relative_path(operation["partitionPath"]) if operation.get("partitionPath") else ""
-    if operation.get("bootstrapFilePath"):
-        raise ValueError("it has a bootstrap file, whose rows this release does not read")
     metrics = operation.get("metrics") or {}
     names = [_name(path, operation) for path in operation.get("deltaFilePaths") or ()]
     logs = [name for name in names if isinstance(name, LogFileName)]

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from pyhudi_core.conflicts.concurrent import pending_plans, pending_restores
 from pyhudi_core.conflicts.conflict import Group, Touched
+from pyhudi_core.file_groups.skeletons import bootstrap_path
+from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.properties import TableType
@@ -65,9 +67,14 @@ class _Candidates:
 def _candidates(context: TableContext, snapshot: Snapshot, timeline: Timeline) -> _Candidates:
     taken: frozenset[Group] = frozenset().union(*(groups for _, groups in pending_plans(context, timeline)))
     with_logs = [piece for piece in snapshot.view.all_slices() if piece.logs]
-    size = context.options.files.max_size
-    free = [CompactionOperation(piece, size) for piece in with_logs if piece.group not in taken]
+    free = [operation_of(context, piece) for piece in with_logs if piece.group not in taken]
     return _Candidates(free, len(with_logs) - len(free))
+
+
+def operation_of(context: TableContext, piece: FileSlice) -> CompactionOperation:
+    """The operation on a slice. Reads the bootstrap index if the base file is a skeleton."""
+    rows = None if piece.base is None else bootstrap_path(context.storage, piece.base.path)
+    return CompactionOperation(piece, context.options.files.max_size, rows)
 
 
 def refuse_outdated(transaction: Transaction, plan: CompactionPlan, found: Timeline) -> None:

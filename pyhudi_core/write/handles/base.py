@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pyhudi_core.conflicts.early import EarlyCheck
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import DuplicateKeyError, SchemaMismatchError
+from pyhudi_core.file_groups.partition_values import Constants, constants_of
 from pyhudi_core.formats.base_file import ColumnRange
 from pyhudi_core.formats.bloom import BloomSizing
 from pyhudi_core.formats.log.changes import ChangeForm
@@ -127,6 +128,7 @@ class HandleSettings:
         token_salt: the number that all write tokens share; None for a random one in each.
         populate: rows get their meta columns; if not, these are null, and files have no bloom filter and no key range.
         generates_keys: rows get a generated key, which is their number in the commit.
+        config: of the table; for the values of partition columns that base files lack.
     """
 
     requested_time: str
@@ -148,6 +150,11 @@ class HandleSettings:
     token_salt: int | None = None
     populate: bool = True
     generates_keys: bool = False
+    config: TableConfig | None = None
+
+    def constants_of(self, partition: str) -> Constants:
+        """The values of the partition columns in a partition, for files that do not have them."""
+        return {} if self.config is None else constants_of(partition, self.config, self.schema)
 
     @classmethod
     def of(cls, requested_time: str, schema: pa.Schema, config: TableConfig, files: FileOptions) -> HandleSettings:
@@ -164,6 +171,7 @@ class HandleSettings:
             target=files.max_size,
             populate=config.populate_meta_fields,
             generates_keys=config.generates_keys,
+            config=config,
         )
 
 

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi_core.file_groups.partition_values import with_constants
+from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base
 from pyhudi_core.file_groups.slice import BaseFile
-from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.index.base import leaving
 from pyhudi_core.merge.law import Mask, MergeLaw, Versions
 from pyhudi_core.model.meta_fields import FILE_NAME, RECORD_KEY
@@ -42,14 +43,14 @@ class MergeHandle:
         """As `WriteHandle.write`; called once, for all rows of the bucket."""
         incoming = Incoming(rows, MergeLaw(self._context.settings.ordering))
         settings, base, bucket = self._context.settings, self._base, self._bucket
-        with self._context.runtime.storage.open_input(base.path) as source:
-            # The rows get the name of the new file, so the old one is not read.
-            columns = [name for name in settings.schema.names if name != FILE_NAME]
-            reader = BaseFileReader(source, base.path, columns)
+        # The rows get the name of the new file, so the old one is not read.
+        columns = [name for name in settings.schema.names if name != FILE_NAME]
+        constants = settings.constants_of(bucket.partition) if may_be_skeleton(base.path) else {}
+        with open_base(self._context.runtime.storage, base.path, columns) as reader:
             self._open = NewFile.open(self._context, bucket.partition, bucket.file_id, reader.footer(), len(rows))
             self._changes = ChangeLog.beside(self._context, self._open)
             for batch in reader.iter_batches():
-                self._merge(self._open, incoming, conform(batch, settings.schema))
+                self._merge(self._open, incoming, with_constants(conform(batch, settings.schema), constants))
             left = incoming.rows.slice(0, 0) if settings.deletes else incoming.unmatched()
             refuse_new_partial(self._context, len(left), base.path)
             fitting = self._fitting(self._open, left)

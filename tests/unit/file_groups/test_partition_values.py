@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pyhudi_core.file_groups.partition_values import constants_of, with_constants
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.read.partition_values import constants_of, with_constants
 
 SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string()), ("number", pa.int64()), ("day", pa.date32()), ("at", pa.timestamp("us", "UTC"))])  # fmt: skip
 

@@ -1,0 +1,152 @@
+"""Base files whose rows are in another folder: tables of a metadata-only bootstrap.
+
+Such a table has the folder of its rows in ``hoodie.bootstrap.base.path``. The bootstrap, at the time `SKELETON_TIME`, wrote a skeleton for each
+file of that folder: a base file with the meta columns alone. Two HFiles, the bootstrap index, say which file belongs to which skeleton, by file group
+and by partition. A later slice of a file group is a complete base file, as in every other table. The facts were read from tables of Hudi 1.0.2.
+
+Every reader of base files opens them with `open_base`, which looks the file with the rows up in the index. So a plan on the timeline, which names
+base files only, cannot lose it.
+
+Invariants
+- a file of the other folder is found by its name in the index, below that folder: no path of the index leads elsewhere;
+- the folder is in the same kind of storage as the table, and is read with the table's storage options;
+- a changed file, or a skeleton without an entry, raises `CorruptBaseFileError`; rows without their values are never returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi_core.errors import CorruptBaseFileError, ObjectNotFoundError, UnsafePathError, UnsupportedTableError
+from pyhudi_core.formats.avro.container import decode_record
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.formats.hfile import HFileReader
+from pyhudi_core.model.file_names import BaseFileName, join, parse_data_file, split
+from pyhudi_core.model.meta_fields import META_FIELDS
+from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.storage.paths import parse_location
+
+SKELETON_TIME = "00000000000001"
+"""The requested time of every metadata-only bootstrap."""
+_INDEX_FILE = f"00000000-0000-0000-0000-000000000000-0_1-0-1_{SKELETON_TIME}.hfile"
+INDEX_BY_FILE = f".hoodie/.aux/.bootstrap/.fileids/{_INDEX_FILE}"
+INDEX_BY_PARTITION = f".hoodie/.aux/.bootstrap/.partitions/{_INDEX_FILE}"
+INDEX_INFO = b"INDEX_INFO"
+BY_FILE = "HoodieBootstrapFilePartitionInfo"
+BY_PARTITION = "HoodieBootstrapPartitionMetadata"
+INFO = "HoodieBootstrapIndexInfo"
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFile:
+    """The file with the rows of a skeleton: its storage, its path there and its bytes at the bootstrap."""
+
+    storage: Storage
+    path: str
+    size: int
+
+    @property
+    def location(self) -> str:
+        """The full path."""
+        return f"{self.storage.location}/{self.path}"
+
+
+def may_be_skeleton(path: str) -> bool:
+    """Whether the name of a data file says that a metadata-only bootstrap wrote it."""
+    return SKELETON_TIME in path and _name(path) is not None
+
+
+def skeleton_key(partition: str, file_id: str) -> bytes:
+    """The key of a file group in the bootstrap index."""
+    return f"part={partition};fileid={file_id}".encode()
+
+
+def rows_of_skeleton(storage: Storage, path: str) -> RowsFile | None:
+    """The file with the rows of a base file; None if its own rows are complete. Raises `CorruptionError` and its kinds."""
+    name = _name(path)
+    if name is None:
+        return None
+    try:
+        with storage.open_input(INDEX_BY_FILE) as source:
+            index = HFileReader(source, INDEX_BY_FILE)
+            found = [
+                entries.data[start:end]
+                for entries in index.lookup([skeleton_key(split(path)[0], name.file_id)])
+                for start, end in zip(entries.value_starts.tolist(), entries.value_ends.tolist(), strict=True)
+            ]
+            info = decode_record(index.info.get(INDEX_INFO, b""), INFO, path=INDEX_BY_FILE) if found else {}
+    except ObjectNotFoundError:
+        return None
+    return _rows_file(storage, decode_record(found[0], BY_FILE, path=INDEX_BY_FILE), info) if found else None
+
+
+@contextmanager
+def open_base(storage: Storage, path: str, columns: Sequence[str] | None = None) -> Iterator[BaseFileReader]:
+    """Open a base file of a table, with its rows from the other folder if it is a skeleton. ``columns`` as for `BaseFileReader`.
+
+    Raises `CorruptBaseFileError`, `ObjectNotFoundError`, and `UnsupportedTableError` for a folder in another kind of storage.
+    """
+    with storage.open_input(path) as source:
+        rows = rows_of_skeleton(storage, path) if may_be_skeleton(path) else None
+        if rows is None:
+            reader = BaseFileReader(source, path, columns)
+            if may_be_skeleton(path) and set(reader.schema.names) <= set(META_FIELDS):
+                raise CorruptBaseFileError(
+                    "A base file has meta columns alone, and the bootstrap index does not say where its rows are",
+                    path=path,
+                    detail=INDEX_BY_FILE,
+                    hint="Restore .hoodie/.aux/.bootstrap from a copy, or bootstrap a new table.",
+                )
+            yield reader
+            return
+        with rows.storage.open_input(rows.path) as other:
+            if other.size() != rows.size:
+                raise CorruptBaseFileError(
+                    f"A bootstrapped file has {other.size():,} bytes; it had {rows.size:,} when the table was made",
+                    path=rows.location,
+                    detail=path,
+                    hint="Restore it from a copy, or bootstrap a new table.",
+                )
+            yield BaseFileReader.joined(source, path, other, rows.location, columns)
+
+
+def bootstrap_path(storage: Storage, path: str) -> str | None:
+    """The full path of the file with the rows of a base file, for plans on the timeline; None if it is no skeleton."""
+    rows = rows_of_skeleton(storage, path) if may_be_skeleton(path) else None
+    return None if rows is None else rows.location
+
+
+def _name(path: str) -> BaseFileName | None:
+    name = parse_data_file(split(path)[1])
+    return name if isinstance(name, BaseFileName) and name.requested_time == SKELETON_TIME else None
+
+
+def _rows_file(storage: Storage, entry: dict[str, Any], info: dict[str, Any]) -> RowsFile:
+    status = entry.get("bootstrapFileStatus") or {}
+    uri, folder = (status.get("path") or {}).get("uri") or "", info.get("bootstrapBasePath") or ""
+    name = uri.rpartition("/")[2]
+    try:
+        path = safe_relative_path(join(entry.get("bootstrapPartitionPath") or "", name))
+        length = int(status.get("length") or 0)
+        place = parse_location(folder)
+    except (UnsafePathError, ValueError) as error:
+        raise CorruptBaseFileError(
+            f"The bootstrap index has an impossible entry: {error}",
+            path=INDEX_BY_FILE,
+            detail=str(error),
+            hint="Restore the file from a copy, or bootstrap a new table.",
+        ) from error
+    if place.scheme != parse_location(storage.location).scheme:
+        raise UnsupportedTableError(
+            "The rows of this bootstrapped table are in another kind of storage than the table",
+            table=storage.location,
+            path=place.text,
+            hint="Read it with Apache Hudi, or copy the rows to the storage of the table.",
+        )
+    options = {} if storage.capabilities.one_process else storage.spec().options
+    return RowsFile(open_storage(folder, options), path, length)

@@ -1,0 +1,121 @@
+"""A skeleton file joined with the Parquet file that has its rows (Hudi's metadata-only bootstrap).
+
+The skeleton has the meta columns of the rows, the other file all other columns. Row ``n`` of the one is row ``n`` of the other; the row groups of the
+two may differ.
+
+Invariants
+- both files have the same number of rows, or `CorruptBaseFileError` is raised;
+- row groups, and their statistics, are those of the file with the rows; the values of Hudi's footer are those of the skeleton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from pyhudi_core.errors import CorruptBaseFileError
+from pyhudi_core.formats.base_file.footer import BaseFileFooter
+from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
+from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
+from pyhudi_core.model.meta_fields import META_FIELDS
+
+_META = frozenset(META_FIELDS)
+
+
+class JoinedBaseFile:
+    """Two Parquet files as one base file; see `base_file.BaseFileReader`. ``path`` is that of the skeleton.
+
+    Raises:
+        CorruptBaseFileError: a footer cannot be read, or the files have different numbers of rows.
+    """
+
+    def __init__(
+        self,
+        skeleton: pa.NativeFile,
+        path: str,
+        rows: pa.NativeFile,
+        rows_path: str,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._skeleton = ParquetBaseFile(skeleton, path, columns)
+        others = ParquetBaseFile(rows, rows_path, ()).schema.names
+        data = [name for name in others if name not in _META and (columns is None or name in columns)]
+        self._rows = ParquetBaseFile(rows, rows_path, data)
+        self._reads_meta = columns is None or not _META.isdisjoint(columns)
+        self._reads_rows = bool(data)
+        if self._skeleton.rows != self._rows.rows:
+            raise CorruptBaseFileError(
+                f"A bootstrapped file has {self._rows.rows:,} rows, but its skeleton has {self._skeleton.rows:,}",
+                path=rows_path,
+                detail=path,
+                hint="The file was changed after the bootstrap. Restore it from a copy, or bootstrap a new table.",
+            )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The meta columns, then all columns of the file with the rows."""
+        return pa.schema([*self._skeleton.schema, *(item for item in self._rows.schema if item.name not in _META)])
+
+    @property
+    def rows(self) -> int:
+        """Rows of the file."""
+        return self._rows.rows
+
+    @property
+    def row_group_rows(self) -> list[int]:
+        """Rows of each row group."""
+        return self._rows.row_group_rows
+
+    def footer(self) -> BaseFileFooter:
+        """The footer of the skeleton, which has the keys."""
+        return self._skeleton.footer()
+
+    def iter_batches(
+        self, row_groups: Sequence[int] | None, use_threads: bool, batch_rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows of these row groups in the order of the file."""
+        counts = self.row_group_rows
+        chosen = range(len(counts)) if row_groups is None else sorted(row_groups)
+        wanted = set(chosen)
+        meta = _Rows(self._skeleton.iter_batches(None, use_threads, batch_rows))
+        for number, count in enumerate(counts):
+            if number not in wanted:
+                if self._reads_meta:
+                    meta.take(count)
+                continue
+            if not self._reads_rows:
+                yield from (meta.take(min(batch_rows, count - at)) for at in range(0, count, batch_rows))
+                continue
+            for batch in self._rows.iter_batches([number], use_threads, batch_rows):
+                yield _beside(meta.take(len(batch)), batch) if self._reads_meta else batch
+
+    def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
+        """The ranges of the columns of the file with the rows."""
+        return self._rows.row_group_statistics([name for name in columns if name not in _META])
+
+
+class _Rows:
+    """The rows of batches, given out in any numbers."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._left: pa.RecordBatch | None = None
+
+    def take(self, count: int) -> pa.RecordBatch:
+        """The next rows; the files have equally many, so they are there."""
+        parts: list[pa.RecordBatch] = []
+        while count or not parts:
+            if self._left is None or not len(self._left):
+                self._left = next(self._batches)
+            part = self._left.slice(0, count)
+            self._left = self._left.slice(len(part))
+            count -= len(part)
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+
+
+def _beside(meta: pa.RecordBatch, rows: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [*meta.columns, *rows.columns], schema=pa.schema([*meta.schema, *rows.schema.remove_metadata()])
+    )

@@ -1,0 +1,138 @@
+"""What a metadata-only bootstrap takes over of a folder of Parquet files, and what it refuses before anything is made.
+
+The rows stay in the folder, so its folders are the partitions of the table, and a file's partition is what its folder says. Keys are looked at one
+partition at a time; memory is bounded by the keys of the largest partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, UnsupportedTableError
+from pyhudi_core.formats.base_file.footer import reading
+from pyhudi_core.index.choice import IndexType
+from pyhudi_core.model.file_names import split
+from pyhudi_core.model.partition_path import partition_paths
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.record_key import record_keys
+from pyhudi_core.options import WriteOptions
+from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, SourceTask
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.paths import parse_location
+from pyhudi_core.write.skeletons import RowsToKeep
+
+_SHOWN = 3
+
+
+def bootstrap_properties(source: str) -> dict[str, str]:
+    """The properties of a table whose rows are in another folder."""
+    return {
+        "hoodie.bootstrap.base.path": source,
+        "hoodie.bootstrap.index.enable": "true",
+        "hoodie.bootstrap.index.type": "HFILE",
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class SkeletonSource:
+    """The files of a source, and the table that is to be made of them."""
+
+    storage: Storage
+    found: ParquetSource
+    config: TableConfig
+
+    def refuse_unfit(self, options: WriteOptions, location: str) -> None:
+        """Raise `UnsupportedTableError`, by name, for what a table with rows elsewhere does not keep; reads no row."""
+        reasons = {
+            "no record key (record_key=()), and generated keys would be of skeletons": not self.config.record_key_fields,
+            "no meta columns (hoodie.populate.meta.fields=false)": not self.config.populate_meta_fields,
+            "buckets (hoodie.index.type=BUCKET), and files hold the keys that they hold": options.index.type
+            == IndexType.BUCKET,
+            "random prefixes of partitions (pyhudi.partition.random.prefix)": bool(self.config.prefix_width),
+            "its source in another kind of storage": self._is_elsewhere(location),
+        }
+        why = next((reason for reason, unfit in reasons.items() if unfit), None)
+        if why is None:
+            why = self._unfit_folder()
+        if why is not None:
+            raise UnsupportedTableError(
+                f"A METADATA_ONLY bootstrap cannot make a table with {why}",
+                table=location,
+                hint="Use the mode FULL_RECORD, which copies the rows. Nothing was made.",
+            )
+
+    def refuse_keys(self) -> None:
+        """Raise `DuplicateKeyError` for a key that a partition has twice, and `InvalidRecordKeyError` for rows without one. Reads all keys."""
+        for partition, files in self._by_partition().items():
+            keys = pa.chunked_array([part for file in files for part in self._keys(file)], pa.string())
+            counted = pc.value_counts(keys)
+            twice = counted.filter(pc.greater(counted.field("counts"), 1)).field("values")
+            if len(twice):
+                shown = ", ".join(f"{key!r} in {partition!r}" for key in twice.slice(0, _SHOWN).to_pylist())
+                raise DuplicateKeyError(
+                    f"The source has {len(twice)} record keys more than once in a partition, for example {shown}",
+                    table=self.storage.location,
+                    hint="Is record_key right? If it is, create the table and upsert the rows. Nothing was made.",
+                )
+
+    def rows_to_keep(self) -> Iterator[RowsToKeep]:
+        """The files, in the order of their paths."""
+        local = parse_location(self.storage.location).scheme == "file"
+        for file in self.found.files:
+            info = self.storage.head(file.path)
+            modified = 0 if info is None else info.modified_ms
+            uri = f"{'file:' if local else ''}{self.storage.location}/{file.path}"
+            folder, name = split(file.path)
+            yield RowsToKeep(folder, name, uri, file.size, modified, file.rows, self._keys(file))
+
+    def _keys(self, file: SourceFile) -> Iterator[pa.Array]:
+        roots = {field.partition(".")[0] for field in self.config.record_key_fields}
+        schema = pa.schema([item for item in self.found.schema if item.name in roots])
+        task = SourceTask(self.storage.spec(), (file,), schema)
+        for batch in task.batches():
+            yield record_keys(batch, self.config)
+
+    def _by_partition(self) -> Mapping[str, Sequence[SourceFile]]:
+        found: dict[str, list[SourceFile]] = {}
+        for file in self.found.files:
+            found.setdefault(split(file.path)[0], []).append(file)
+        return found
+
+    def _is_elsewhere(self, location: str) -> bool:
+        return parse_location(location).scheme != parse_location(self.storage.location).scheme
+
+    def _unfit_folder(self) -> str | None:
+        """Why the folders of the source cannot be the partitions of the table."""
+        fields = self.config.partition_fields
+        texts = pa.schema([pa.field(name, pa.string()) for name in fields])
+        style = replace(self.config, partition_types=("SIMPLE",) * len(fields))
+        for folder, files in self._by_partition().items():
+            values = {name: [files[0].folder_values.get(name)] for name in fields}
+            row = pa.RecordBatch.from_pydict(values, texts) if fields else pa.RecordBatch.from_pylist([{}])
+            made = partition_paths(row, style)[0].as_py() if fields else ""
+            if made != folder:
+                return f"the folder {folder!r} of its source, which would be {made!r} as a partition of {', '.join(fields) or 'no column'}"
+        if not fields:
+            return None
+        for file in self.found.files:
+            with self.storage.open_input(file.path) as opened, reading(file.path):
+                own = pq.ParquetFile(opened).schema_arrow.names
+            both = [name for name in fields if name in own]
+            if both:
+                return f"the column {both[0]!r} both in a folder and in the file {file.path!r} of its source"
+        return None
+
+
+def refuse_later_files(source: str, missing: Sequence[SourceFile]) -> None:
+    """Raise `InvalidOptionError` for files that came to the source after a metadata-only bootstrap, which takes all files at once."""
+    if missing:
+        raise InvalidOptionError(
+            f"The source has {len(missing)} files that the table does not know, such as {missing[0].path!r}",
+            table=source,
+            hint="A METADATA_ONLY bootstrap takes all files at once. Load later ones with the mode FULL_RECORD.",
+        )

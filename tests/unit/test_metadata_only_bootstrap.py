@@ -1,0 +1,224 @@
+"""A metadata-only bootstrap: the rows stay in their Parquet files, and the table has skeletons with the meta columns alone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.disk import contents
+from support.tables import FAST, rows
+
+import pyhudi_core as hudi
+from pyhudi_core import bootstrapping
+from pyhudi_core.errors import (
+    CorruptBaseFileError,
+    DuplicateKeyError,
+    HudiError,
+    InvalidOptionError,
+    SnapshotExpiredError,
+    TableExistsError,
+    UnsupportedTableError,
+)
+from pyhudi_core.file_groups.skeletons import INDEX_BY_FILE, INDEX_BY_PARTITION, SKELETON_TIME
+from pyhudi_core.model.meta_fields import META_FIELDS
+
+pytestmark = pytest.mark.row("N13")
+
+EXPECTED = [(1, "a", 1.0), (2, "a", 2.0), (3, "b c", 3.0), (4, None, 4.0), (5, "b c", None)]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Four files in hive-style folders, one of them with a column less and another integer type, one with two row groups."""
+    folder = tmp_path / "source"
+    files = {
+        "day=a/1.parquet": pa.table({"id": [1, 2], "price": [1.0, 2.0]}),
+        "day=b c/1.parquet": pa.table({"id": [3], "price": [3.0]}),
+        "day=b c/2.parquet": pa.table({"id": pa.array([5], pa.int32())}),
+        "day=__HIVE_DEFAULT_PARTITION__/1.parquet": pa.table({"id": [4], "price": [4.0]}),
+    }
+    for path, table in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, folder / path, row_group_size=1)
+    return folder
+
+
+def made(source: Path, location: str, **arguments: Any) -> hudi.HudiTable:
+    arguments = {"record_key": "id", "storage_options": FAST, "mode": "METADATA_ONLY", **arguments}
+    assert hudi.bootstrap(str(source), location, **arguments)
+    return hudi.open_table(location, storage_options=FAST)
+
+
+def changed(*found: tuple[int, str, float]) -> pa.Table:
+    return pa.table(dict(zip(("id", "day", "price"), map(list, zip(*found, strict=True)), strict=True)))
+
+
+def skeletons(table: hudi.HudiTable) -> list[str]:
+    return [piece.path for piece in table.scan().slices() if SKELETON_TIME in piece.path]
+
+
+def test_the_rows_are_read_where_they_are(source: Path, location: str) -> None:
+    before = contents(source)
+    planned = hudi.bootstrap(str(source), location, "id", mode="metadata_only", plan=True)
+    assert (planned.files, planned.rows, planned.chunks, bool(planned)) == (4, 5, 1, False)
+    assert not Path(location).exists()
+    table = made(source, location)
+    assert rows(table, "id", "day", "price") == EXPECTED
+    assert rows(hudi.open_table(location), "_hoodie_record_key", "_hoodie_partition_path")[0] == ("1", "day=a")
+    assert len(skeletons(table)) == table.scan().count() - 1 == 4
+    for path in skeletons(table):
+        assert pq.read_schema(Path(location, path)).names == list(META_FIELDS)
+    assert table.check().findings == ()
+    assert contents(source) == before
+    assert hudi.bootstrap(str(source), location, "id", mode="METADATA_ONLY").loaded == 4
+
+
+def test_conditions_choose_the_same_rows_as_in_a_full_copy(source: Path, location: str) -> None:
+    table, copy = made(source, location), made(source, f"{location}-copy", mode="FULL_RECORD")
+    for condition in ("price > 2.5", "id = 2", "day = 'b c'", "price is null", "_hoodie_record_key = '5'"):
+        found = table.scan(where=condition)
+        assert rows(found, "id", "day", "price") == rows(copy.scan(where=condition), "id", "day", "price") != []
+        assert found.count() == found.to_arrow().num_rows
+    assert table.scan(columns=["id"]).head(2).num_rows == 2
+
+
+def test_an_update_makes_a_skeleton_a_complete_file(source: Path, location: str) -> None:
+    table = made(source, location)
+    table.upsert(changed((2, "a", 20.0), (9, "b c", 9.0)))
+    expected = sorted([*EXPECTED[:1], (2, "a", 20.0), *EXPECTED[2:], (9, "b c", 9.0)], key=lambda row: row[0])
+    assert rows(table, "id", "day", "price") == expected
+    assert len(skeletons(table)) == 3, "new rows do not go to skeletons, whose size says nothing"
+    [full] = [piece.path for piece in table.scan().slices() if piece.partition == "day=a"]
+    assert pq.read_table(Path(location, full)).column("day").to_pylist() == ["a", "a"]
+    shutil.rmtree(source / "day=a")
+    assert rows(table, "id", "day", "price") == expected
+    table.delete(where="id = 9")
+    assert rows(table, "id", "day", "price") == [row for row in expected if row[0] != 9]
+    assert table.check().ok
+
+
+def test_logs_over_a_skeleton_are_merged_and_compacted(source: Path, location: str) -> None:
+    table = made(source, location, table_type="mor")
+    table.upsert(changed((1, "a", 10.0)))
+    table.delete(where="id = 3")
+    expected = [(1, "a", 10.0), (2, "a", 2.0), (4, None, 4.0), (5, "b c", None)]
+    assert rows(table, "id", "day", "price") == expected
+    assert len(skeletons(table)) == 4
+    assert str(source / "day=a/1.parquet") in {one.bootstrap_path for one in table.compaction.plan().operations}
+    assert table.compaction.run()
+    assert rows(table, "id", "day", "price") == expected
+    assert len(skeletons(table)) == 2
+    assert not table.check().findings
+
+
+def test_services_and_history_see_the_rows(source: Path, location: str) -> None:
+    table = made(source, location)
+    start = table.timeline.commits[0].completion_time
+    assert not table.clustering.run(), "the size of a skeleton says nothing about its rows"
+    table.upsert(changed((2, "a", 20.0)))
+    assert rows(table.scan(as_of=start), "id", "price")[1] == (2, 2.0)
+    assert table.incremental(after=start).to_arrow().column("id").to_pylist() == [2]
+    savepoint = table.savepoints.create()
+    table.upsert(changed((2, "a", 30.0), (3, "b c", 30.0)))
+    table.restore(savepoint.instant)
+    assert rows(hudi.open_table(location), "id", "day", "price") == [*EXPECTED[:1], (2, "a", 20.0), *EXPECTED[2:]]
+    table.cleaning.run()
+    assert hudi.open_table(location).check().ok
+
+
+def test_the_indexes_of_keys_are_kept_and_those_of_values_are_refused(source: Path, location: str) -> None:
+    table = made(source, location, options={"hoodie.metadata.enable": "true"})
+    table = hudi.open_table(location, options={"hoodie.metadata.enable": "true"})
+    table.upsert(changed((2, "a", 20.0)))
+    assert table.indexes.create("record_index")
+    assert hudi.open_table(location).config.metadata_partitions == ("files", "record_index")
+    table.upsert(changed((3, "b c", 30.0)))
+    assert rows(table, "id", "price")[1:3] == [(2, 20.0), (3, 30.0)]
+    assert table.lookup(pa.table({"id": [5]})).to_arrow().num_rows == 1
+    before = contents(location)
+    assert "bootstrapped table" in table.indexes.create("column_stats").why_not
+    with pytest.raises(UnsupportedTableError, match="bootstrapped table"):
+        table.indexes.create("by_price", ["price"])
+    with pytest.raises(UnsupportedTableError, match="source keeps the rows"):
+        table.erasure.plan(pa.table({"id": [1]}))
+    assert contents(location) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"record_key": ()}, "no record key"),
+        ({"options": {"hoodie.populate.meta.fields": "false"}}, "no meta columns"),
+        ({"options": {"hoodie.index.type": "BUCKET"}}, "buckets"),
+        ({"options": {"pyhudi.partition.random.prefix": "2"}}, "random prefixes"),
+        ({"partition_by": ()}, "'day=__HIVE_DEFAULT_PARTITION__'"),
+        ({"partition_by": "price"}, "price"),
+        ({"options": {"hoodie.datasource.write.hive_style_partitioning": "false"}}, "which would be"),
+        ({"mode": "MIXED"}, "no bootstrap mode"),
+    ],
+)
+def test_what_it_does_not_keep_is_refused_by_name(source: Path, location: str, arguments: Any, word: str) -> None:
+    with pytest.raises(HudiError, match=word):
+        made(source, location, **arguments)
+    assert not Path(location).exists()
+
+
+def test_keys_and_columns_of_the_source_are_checked_before_anything_is_made(source: Path, location: str) -> None:
+    pq.write_table(pa.table({"id": [1], "price": [1.0]}), source / "day=a/2.parquet")
+    with pytest.raises(DuplicateKeyError, match="'1' in 'day=a'"):
+        made(source, location)
+    pq.write_table(pa.table({"id": [7], "day": ["a"]}), source / "day=a/2.parquet")
+    with pytest.raises(UnsupportedTableError, match="both in a folder and in the file"):
+        made(source, location)
+    assert not Path(location).exists()
+
+
+def test_a_file_that_changed_or_is_gone_is_an_error_and_never_rows_without_values(source: Path, location: str) -> None:
+    table = made(source, location)
+    pq.write_table(pa.table({"id": [1, 2], "price": [1.0, 2.5], "more": ["a", "b"]}), source / "day=a/1.parquet")
+    with pytest.raises(CorruptBaseFileError, match="when the table was made"):
+        table.scan().to_arrow()
+    assert not table.check().ok
+    shutil.rmtree(source / "day=a")
+    with pytest.raises(SnapshotExpiredError):
+        table.scan().to_arrow()
+    Path(location, INDEX_BY_FILE).unlink()
+    with pytest.raises(CorruptBaseFileError, match="bootstrap index does not say"):
+        table.scan().to_arrow()
+
+
+def test_later_files_are_loaded_as_copies(source: Path, location: str) -> None:
+    table = made(source, location)
+    pq.write_table(pa.table({"id": [9], "price": [9.0]}), source / "day=a/9.parquet")
+    with pytest.raises(InvalidOptionError, match="FULL_RECORD") as caught:
+        made(source, location)
+    assert "later ones" in (caught.value.hint or "")
+    assert made(source, location, mode="FULL_RECORD")
+    assert rows(table, "id", "day", "price") == [*EXPECTED, (9, "a", 9.0)]
+    assert len(skeletons(table)) == 4
+
+
+def test_a_run_that_died_leaves_no_commit_and_says_what_to_do(
+    source: Path, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(bootstrapping, "bootstrap_skeletons", dies)
+    with pytest.raises(ZeroDivisionError):
+        made(source, location)
+    monkeypatch.undo()
+    with pytest.raises(TableExistsError, match="did not end"):
+        made(source, location)
+    assert not Path(location, INDEX_BY_PARTITION).exists()
+    shutil.rmtree(location)
+    assert rows(made(source, location), "id", "day", "price") == EXPECTED
+
+
+def test_the_source_must_be_in_the_same_kind_of_storage(source: Path) -> None:
+    with pytest.raises(UnsupportedTableError, match="another kind of storage"):
+        made(source, "memory://metadata-only/t", storage_options={})
