@@ -39,9 +39,19 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     _started: bool = PrivateAttr(default=False)
 
     def __init__(self, **data: Any) -> None:
+        self._refuse_unknown(data)
         data.setdefault("pyspark", SparkResource())
         super().__init__(**data)
         self._refuse_unfit()
+
+    @classmethod
+    def _refuse_unknown(cls, data: dict[str, Any]) -> None:
+        """Raise `InvalidOptionError` for an argument that does not exist; Dagster would ignore it."""
+        for name in data.keys() - cls.model_fields.keys():
+            fix = f"The arguments are {', '.join(cls.model_fields)}."
+            if name == "translator":
+                fix = "Pass translator= to @hudi_asset: the key of an asset is fixed before the asset meets its lake."
+            raise definition_error(f"HudiLakeResource cannot take {name}=", fix)
 
     def _refuse_unfit(self) -> None:
         """Raise `ConfigError` for a warehouse or options with which no run could open a table. Values of the environment are not known yet."""

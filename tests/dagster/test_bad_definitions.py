@@ -218,3 +218,12 @@ def test_a_short_table_type_is_the_same_as_its_long_name(tmp_path):
     asset = orders_asset(table_type="mor", services=Services(compaction=Every(commits=2)))
     lake = HudiLakeResource(warehouse=str(tmp_path))
     assert build_hudi_services(lake, [asset]).jobs
+
+
+@pytest.mark.parametrize(
+    ("argument", "fix"), [("translator", "Pass translator= to @hudi_asset"), ("option", "The arguments are warehouse,")]
+)
+def test_an_argument_that_a_lake_does_not_have_is_refused_and_not_ignored(argument, fix):
+    with pytest.raises(InvalidOptionError, match=f"HudiLakeResource cannot take {argument}=") as refused:
+        HudiLakeResource(warehouse="/lake", **{argument: {}})
+    assert fix in refused.value.hint

@@ -44,7 +44,9 @@ def test_the_snippets_on_incremental_assets_run(monkeypatch):
     assert {"totals", "cleaned"} <= set(module.__dict__)
 
 
-@pytest.mark.parametrize("name", ["dagster-services.md", "dagster-timeline.md", "dagster-migration.md"])
+@pytest.mark.parametrize(
+    "name", ["dagster-lake.md", "dagster-services.md", "dagster-timeline.md", "dagster-migration.md"]
+)
 def test_the_snippets_of_the_other_pages_run_and_what_they_assert_holds(name, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     module = types.ModuleType(name.partition(".")[0].replace("-", "_"))

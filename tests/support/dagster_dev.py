@@ -20,6 +20,7 @@ import dagster as dg
 import psutil
 
 from support.ports import free_port
+from support.signals import default_signals
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 300
@@ -85,8 +86,7 @@ class DagsterDev:
             stdout=(self.folder / "dagster.log").open("ab"),
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            # A shell's background job ignores Ctrl-C, and its children inherit that.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 - no threads yet
+            preexec_fn=default_signals,  # noqa: PLW1509 - no threads yet
         )
 
     def stop(self) -> None:
