@@ -150,9 +150,21 @@ def asset_spec(
     return complete.with_io_manager_key(given.io_manager_key) if given.io_manager_key else complete
 
 
+def only_spec(asset: dg.AssetsDefinition, whose: str) -> dg.AssetSpec:
+    """The spec of a definition of one asset. Raises `InvalidOptionError` for a definition of several, such as a hudi_multi_asset."""
+    spec, *others = asset.specs
+    if others:
+        names = ", ".join(each.key.to_user_string() for each in asset.specs)
+        raise definition_error(
+            f"{whose} a definition of several assets: {names}",
+            "Pass the spec of one: .get_asset_spec(dg.AssetKey(...)).",
+        )
+    return spec
+
+
 def _upstream(key: dg.AssetKey, given: Any) -> Upstream:
     if isinstance(given, dg.AssetsDefinition):
-        given = next(iter(given.specs))
+        given = only_spec(given, f"The asset {key.to_user_string()} has changes_of=")
     if isinstance(given, dg.AssetSpec):
         return Upstream(given.key, info_of(given.key, given.metadata))
     if not isinstance(given, dg.AssetKey | str | Sequence):

@@ -91,21 +91,7 @@ def build_hudi_checks(
     """
     infos = tables_of(assets, "build_hudi_checks")
     wanted = [HudiCheck(check) if isinstance(check, str) else check for check in checks]
-    names = [check.name for check in wanted]
-    for number, name in enumerate(names):
-        if name not in KINDS:
-            raise definition_error(
-                f"build_hudi_checks has the check {name!r}, which does not exist", f"Use some of {', '.join(KINDS)}."
-            )
-        limit = wanted[number].limit
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0):
-            raise definition_error(
-                f"build_hudi_checks has the check {name!r} with limit={limit!r}", "Pass a number from 0 on."
-            )
-        if name in names[:number]:
-            raise definition_error(f"build_hudi_checks has the check {name!r} twice", "Pass it once.")
-    if not wanted:
-        raise definition_error("build_hudi_checks has no check", f"Use some of {', '.join(KINDS)}.")
+    _refuse_unfit_checks(wanted)
     found = [checks_of(info, wanted, clock) for info in infos]
     if cron is None:
         return dg.Definitions(asset_checks=found)
@@ -119,3 +105,21 @@ def build_hudi_checks(
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
     return dg.Definitions(asset_checks=found, jobs=[job], schedules=[schedule])
+
+
+def _refuse_unfit_checks(wanted: Sequence[HudiCheck]) -> None:
+    """Raise `InvalidOptionError` for no check at all, an unknown or repeated one, and a limit that is no number from 0 on."""
+    if not wanted:
+        raise definition_error("build_hudi_checks has no check", f"Use some of {', '.join(KINDS)}.")
+    names = [check.name for check in wanted]
+    for number, (name, limit) in enumerate((check.name, check.limit) for check in wanted):
+        if name not in KINDS:
+            raise definition_error(
+                f"build_hudi_checks has the check {name!r}, which does not exist", f"Use some of {', '.join(KINDS)}."
+            )
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0):
+            raise definition_error(
+                f"build_hudi_checks has the check {name!r} with limit={limit!r}", "Pass a number from 0 on."
+            )
+        if name in names[:number]:
+            raise definition_error(f"build_hudi_checks has the check {name!r} twice", "Pass it once.")

@@ -13,6 +13,7 @@ import dagster as dg
 
 import pyhudi_core as hudi
 from pyhudi_dagster import events, runner, service_runs
+from pyhudi_dagster.asset_arguments import only_spec
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo, info_of
 from pyhudi_dagster.past_commits import PastCommit
@@ -47,7 +48,7 @@ def hudi_read_optimized_asset(
 
     Raises `InvalidOptionError` for an asset that is no merge-on-read table.
     """
-    (table_spec,) = of.specs if isinstance(of, dg.AssetsDefinition) else (of,)
+    table_spec = only_spec(of, "hudi_read_optimized_asset has") if isinstance(of, dg.AssetsDefinition) else of
     info = info_of(table_spec.key, table_spec.metadata)
     if info is None or info.settings.kind != "merge_on_read":
         raise definition_error(

@@ -54,15 +54,8 @@ def build_hudi_services(
                 build_hudi_services(lake, [orders], policy=ServicePolicy(max_minutes=50, quiet_hours="08:00-10:00")),
             )
     """
-    views = views_of_tables(assets, "build_hudi_services")
-    tables = [ServiceTable(info, views.get(info.table)) for info in tables_of(assets, "build_hudi_services")]
-    for table in tables:
-        lake.refuse_unfit(table.info.key.to_user_string(), table.info.settings)
-    policy, how = policy or ServicePolicy(), runner or SharedSession()
-    if not isinstance(how, SharedSession | PerTableJob):
-        raise definition_error(f"runner={how!r} cannot run services", "Pass SharedSession(batch=50) or PerTableJob().")
-    if isinstance(how, SharedSession):
-        refuse_no_count(f"runner={how!r} cannot run services, it has batch", how.batch)
+    tables = _service_tables(lake, assets)
+    policy, how = policy or ServicePolicy(), _checked_runner(runner or SharedSession())
     jobs = [job_of(table, policy, how) for table in tables]
     shared = batch_job(lake, tables, policy, how)
     schedules = [
@@ -74,6 +67,23 @@ def build_hudi_services(
     return dg.Definitions(
         jobs=[*jobs, shared], schedules=schedules, sensors=[sensor], resources={tables[0].info.lake: lake}
     )
+
+
+def _service_tables(lake: HudiLakeResource, assets: HudiAssets) -> list[ServiceTable]:
+    """The tables with their views. Raises `InvalidOptionError` for options of an asset that do not fit the lake."""
+    views = views_of_tables(assets, "build_hudi_services")
+    tables = [ServiceTable(info, views.get(info.table)) for info in tables_of(assets, "build_hudi_services")]
+    for table in tables:
+        lake.refuse_unfit(table.info.key.to_user_string(), table.info.settings)
+    return tables
+
+
+def _checked_runner(how: ServiceRunner) -> ServiceRunner:
+    if not isinstance(how, SharedSession | PerTableJob):
+        raise definition_error(f"runner={how!r} cannot run services", "Pass SharedSession(batch=50) or PerTableJob().")
+    if isinstance(how, SharedSession):
+        refuse_no_count(f"runner={how!r} cannot run services, it has batch", how.batch)
+    return how
 
 
 def tables_of(assets: HudiAssets, builder: str) -> list[HudiAssetInfo]:

@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
+from support.dagster_services import tick
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
@@ -17,10 +18,17 @@ from pyhudi_dagster import (
     HudiPipes,
     HudiTranslator,
     HudiWrite,
+    Keep,
     Services,
+    build_hudi_checks,
+    build_hudi_services,
+    build_hudi_timeline_sensor,
+    checked_definitions,
     hudi_asset,
     hudi_multi_asset,
     hudi_output,
+    hudi_read_optimized_asset,
+    reconcile,
     runner,
 )
 
@@ -297,6 +305,7 @@ class TestChanges:
         assert seen == [[1], [1]]
         assert ids(lake, "first") == ids(lake, "lines") == [1]
 
+    @pytest.mark.slow
     def test_a_table_that_was_left_out_before_catches_up(self, run, lake, source, load, seen):
         source(1)
         run(load, selection=["first"])
@@ -306,6 +315,7 @@ class TestChanges:
         assert seen == [[1], [2], [1, 2]]
         assert ids(lake, "lines") == [1, 2]
 
+    @pytest.mark.slow
     def test_tables_with_nothing_between_their_positions_are_written_together(self, run, lake, source, load, seen):
         source(1)
         run(load)
@@ -367,3 +377,41 @@ def test_attributes_of_the_decorator_are_those_of_all_outputs_that_have_none():
     specs = {spec.key.to_user_string(): spec for spec in asset.specs}
     assert {key: spec.group_name for key, spec in specs.items()} == {"orders": "sales", "erp/lines": "shop"}
     assert specs["erp/lines"].metadata["dagster/table_name"] == "erp_lines"
+
+
+def test_one_of_several_assets_is_an_upstream_by_its_spec_and_has_a_view_of_its_own(run, lake):
+    both = assets_of({"orders": rows(1)}, {"table": "erp_orders", "table_type": "merge_on_read"})
+
+    def reads(upstream):
+        @hudi_asset(record_key="id", changes_of={"found": upstream})
+        def copy(found: Changes):
+            return found.to_arrow()
+
+        return copy
+
+    for make in (lambda: reads(both), lambda: hudi_read_optimized_asset(both)):
+        with pytest.raises(InvalidOptionError, match="a definition of several assets: orders, lines"):
+            make()
+    run(both)
+    run(reads(both.get_asset_spec(dg.AssetKey("orders"))))
+    assert ids(lake, "copy") == [1]
+    view = hudi_read_optimized_asset(both.get_asset_spec(dg.AssetKey("orders")))
+    assert [spec.key.to_user_string() for spec in view.specs] == ["orders_ro"]
+
+
+def test_several_assets_of_one_function_have_services_checks_and_a_sensor(lake, instance, run):
+    both = assets_of({"orders": rows(1), "lines": rows(1)}, {"services": Services(archival=Keep(commits=20))})
+    run(both)
+    defs = dg.Definitions.merge(
+        dg.Definitions(assets=[both], resources={"lake": lake}),
+        build_hudi_services(lake, [both]),
+        build_hudi_timeline_sensor(lake, [both]),
+        build_hudi_checks([both], ["no_stuck_instants"]),
+    )
+    checked_definitions(defs)
+    assert {"hudi__orders__services", "hudi__lines__services"} <= {job.name for job in defs.jobs}
+    lake.table("lines").upsert(rows(2))
+    seen = tick(defs, instance, lake, name="hudi__timeline").asset_events
+    assert [event.asset_key.to_user_string() for event in seen] == ["lines"], "the run has reported the others"
+    of_orders, of_lines = reconcile(instance, lake, [both], dry_run=True)
+    assert (of_orders.agrees, len(of_lines.missing)) == (True, 1)
