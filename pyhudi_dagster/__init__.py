@@ -119,3 +119,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """All public names, also those that are not imported yet: ``dg`` looks for components among them."""
+    return sorted({*globals(), *__all__})

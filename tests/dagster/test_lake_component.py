@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
+import yaml
+from dagster.components.core.package_entry import get_package_objects_in_module
 from dagster.components.testing.utils import create_defs_folder_sandbox
+from dagster_shared.libraries import DagsterLibraryRegistry
 
+import pyhudi_core as hudi
+import pyhudi_dagster
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import HudiLakeComponent, HudiLakeResource
+from pyhudi_dagster.lake_component import LakeScaffolder
 
 CODE = """
 import pyarrow as pa
@@ -187,3 +198,91 @@ def test_the_ui_has_a_form_for_a_lake() -> None:
     assert [each["properties"]["cron"]["ui:widget"] for each in triggers] == ["cron"]
     tables = next(each for each in schema["$defs"].values() if "record_key" in each.get("properties", {}))
     assert set(tables["required"]) == {"key", "python", "record_key"}
+
+
+def test_dg_finds_the_package_and_its_component_by_its_conventions() -> None:
+    project = tomllib.loads((EXAMPLE.parents[1] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["dagster_dg_cli.registry_modules"] == {"pyhudi_dagster": "pyhudi_dagster"}
+    assert DagsterLibraryRegistry.get()["pyhudi-dagster"] == pyhudi_dagster.__version__ == project["version"]
+    # `dg` looks at what dir() says, and the package imports its names on first use.
+    assert [name for name, _ in get_package_objects_in_module(pyhudi_dagster)] == ["HudiLakeComponent"]
+    spec = HudiLakeComponent.get_spec()
+    assert spec.description
+    assert set(spec.produces or ()) == {"asset", "asset_check", "job", "schedule", "sensor"}
+
+
+@pytest.mark.slow
+def test_dg_lists_the_package_and_the_component(tmp_path: Path) -> None:
+    """In a project of its own, with the real command. The package is beside it with the entry point of its distribution."""
+    dg_command = str(Path(sys.executable).with_name("dg"))
+    package = tmp_path / "lakehouse"
+    (package / "defs").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "lakehouse"\nversion = "1"\n[tool.dg]\ndirectory_type = "project"\n'
+        '[tool.dg.project]\nroot_module = "lakehouse"\nregistry_modules = ["pyhudi_dagster"]\n'
+    )
+    installed = tmp_path / "pyhudi-0.1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: pyhudi\nVersion: 0.1.0\n")
+    project = tomllib.loads((EXAMPLE.parents[1] / "pyproject.toml").read_text())["project"]
+    ((group, entries),) = project["entry-points"].items()
+    lines = [f"{name} = {module}" for name, module in entries.items()]
+    (installed / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines]))
+    environment = {**os.environ, "PYTHONPATH": f"{EXAMPLE.parents[1]}:{tmp_path}"}
+
+    def said(*words: str) -> str:
+        command = [dg_command, *words]
+        return subprocess.run(
+            command, check=True, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+        ).stdout
+
+    assert "pyhudi_dagster.HudiLakeComponent" in said("list", "components", "--json")
+    scaffold = ("scaffold", "defs", "pyhudi_dagster.HudiLakeComponent", "shop")
+    said(*scaffold, "--warehouse", "lake", "--table", "sales/orders", "--record-key", "id,region")
+    written = yaml.safe_load((package / "defs" / "shop" / "defs.yaml").read_text())
+    assert written["attributes"]["tables"][0]["record_key"] == ["id", "region"]
+
+
+def test_the_scaffolder_asks_for_what_a_lake_needs_and_leaves_code_of_people_alone(tmp_path: Path) -> None:
+    asked = LakeScaffolder.get_scaffold_params().model_fields
+    assert set(asked) == {"warehouse", "table", "record_key", "from_table"}
+    assert not any(each.is_required() for each in asked.values())
+    with create_defs_folder_sandbox() as sandbox:
+        params = {"warehouse": str(tmp_path), "table": "sales/orders", "record_key": "id, region"}
+        path = sandbox.scaffold_component(component_cls=HudiLakeComponent, scaffold_params=params, defs_path="lake")
+        (table,) = yaml.safe_load((path / "defs.yaml").read_text())["attributes"]["tables"]
+        assert table == {"key": "sales/orders", "python": "tables.py:orders", "record_key": ["id", "region"]}
+        (path / "tables.py").write_text(CODE)
+        sandbox.scaffold_component(component_cls=HudiLakeComponent, scaffold_params=params, defs_path="lake")
+        assert (path / "tables.py").read_text() == CODE
+
+
+def test_a_lake_is_scaffolded_from_the_properties_of_a_table_and_its_asset_writes_that_table(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("region", pa.string()), ("day", pa.string()), ("ts", pa.int64())])
+    table = hudi.create_table(
+        str(tmp_path / "sales"), schema, ["id", "region"], "day", ordering="ts", table_type="merge_on_read"
+    )
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(
+            component_cls=HudiLakeComponent, scaffold_params={"from_table": table.location}
+        )
+        (path / "tables.py").write_text(
+            "import pyarrow as pa\n\n\ndef sales():\n"
+            "    return pa.table({'id': [1], 'region': ['eu'], 'day': ['2026-01-01'], 'ts': [1]})\n"
+        )
+        written = yaml.safe_load((path / "defs.yaml").read_text())["attributes"]
+        assert (written["warehouse"], written["tables"][0]) == (
+            str(tmp_path),
+            {
+                "key": "sales",
+                "python": "tables.py:sales",
+                "record_key": ["id", "region"],
+                "ordering": "ts",
+                "table_type": "merge_on_read",
+                "partition_by": ["day"],
+            },
+        )
+        with sandbox.load_component_and_build_defs(defs_path=path) as (_, defs):
+            assert defs.resolve_implicit_global_asset_job_def().execute_in_process().success
+    assert table.scan().count() == 1
