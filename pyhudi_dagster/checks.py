@@ -5,7 +5,7 @@ A table that cannot be read fails its checks with the error and what to do about
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import dagster as dg
@@ -14,6 +14,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import HudiError
 from pyhudi_dagster import past_commits
 from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.reported_commits import materialized_since
 from pyhudi_dagster.timeline_view import parsed
 
 _EVENTS_READ = 20
@@ -145,6 +146,23 @@ def commit_retries(examined: Examined) -> Finding:
     )
 
 
+def events_have_commits(examined: Examined) -> Finding:
+    """Every commit that a materialization of the last hours names is in the table, active or archived."""
+    since = examined.now - timedelta(hours=examined.limit)
+    told = {time for time, _ in materialized_since(examined.instance, examined.info.key, since)}
+    if not told:
+        return Finding(True, f"No event of the last {examined.limit:g} hours names a commit")
+    before = f"{int(min(told)) - 1:0{len(min(told))}d}"
+    known = {instant.completion_time for instant, _ in examined.table.commits_with("", before)}
+    without = sorted(told - known)
+    entries = {"hudi/commits_examined": len(told), "hudi/events_without_commit": len(without)}
+    if not without:
+        return Finding(True, f"All {len(told)} commits of the last {examined.limit:g} hours are in the table", entries)
+    hint = "The table was restored, rolled back or made anew: materialize the asset again, and what has read it."
+    named = f"{', '.join(without[:_NAMED])}{' ...' * (len(without) > _NAMED)}"
+    return Finding(False, f"Events name commits that the table does not have, completed at {named}. {hint}", entries)
+
+
 KINDS: Mapping[str, Kind] = {
     "timeline_readable": Kind("The table can be opened and its timeline listed", 0, timeline_readable),
     "no_stuck_instants": Kind(
@@ -154,6 +172,9 @@ KINDS: Mapping[str, Kind] = {
     "data_freshness": Kind("Age of the newest rows in hours, up to the limit", 24, data_freshness),
     "commit_retries": Kind(
         "Retries of one commit because other commits came first, up to the limit", 5, commit_retries
+    ),
+    "events_have_commits": Kind(
+        "The commits that events of so many hours name are in the table", 24, events_have_commits
     ),
 }
 

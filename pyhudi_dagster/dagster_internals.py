@@ -47,6 +47,24 @@ def run_facts_of(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class InputFacts:
+    """The run of a step that loads an input, and the assets that this run writes."""
+
+    instance: dg.DagsterInstance
+    run: dg.DagsterRun
+    writes: frozenset[dg.AssetKey]
+
+
+def input_facts_of(context: dg.InputContext) -> InputFacts:
+    """The facts of a step that loads an input. ``step_context``; of it ``dagster_run``, ``instance`` and ``job_def.asset_layer``."""
+    step = context.step_context
+    selected = step.dagster_run.asset_selection  # empty in a run of a complete job
+    return InputFacts(
+        step.instance, step.dagster_run, frozenset(selected or step.job_def.asset_layer.executable_asset_keys)
+    )
+
+
 def is_called_directly(context: dg.AssetExecutionContext) -> bool:
     """Whether it is a context of ``dg.build_asset_context``. It has no run, and Dagster raises an error if its run is accessed."""
     try:

@@ -1,17 +1,19 @@
 """Tables as inputs and outputs of ordinary ``@dg.asset`` functions.
 
 The metadata of an asset describes the organisation of its table (`hudi_metadata`). The metadata of an input says what to read: ``columns``,
-``where``, ``as_of``. The type annotation selects a Spark DataFrame, an Arrow table or reader, or a pandas or Polars frame.
+``where``, ``as_of`` (also ``"run_start"``). The type annotation selects a Spark DataFrame, an Arrow table or reader, or a pandas or Polars frame.
 """
 
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 
 from pyhudi_dagster import events, past_commits, polars_frames, runner, writer
-from pyhudi_dagster.dagster_internals import add_output_entries, set_output_data_version
+from pyhudi_dagster.dagster_internals import add_output_entries, input_facts_of, set_output_data_version
 from pyhudi_dagster.errors import definition_error
+from pyhudi_dagster.identity import attempt_of, begun
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.late_data import report_late
 from pyhudi_dagster.partition_condition import condition_of
@@ -19,6 +21,8 @@ from pyhudi_dagster.partitions import value_of_path
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.settings import HudiWrite, checked_operation, names
 
+RUN_START = "run_start"
+"""The ``as_of`` of an input that is read as it was when the run was made, so that all such inputs of all steps show one moment."""
 _NO_ROWS = "no-rows"
 """The data version of partitions without a commit."""
 _WHY_NOTHING = "The metadata entry of an output without a commit: it has no rows, or its rows do not change the table."
@@ -53,10 +57,24 @@ class HudiIOManager(dg.ConfigurableIOManager):
         wanted = context.definition_metadata or {}
         scan = table.scan(
             columns=list(names(wanted.get("columns"))) or [field.name for field in table.schema],
-            as_of=wanted.get("as_of"),
+            as_of=_pinned(context) if wanted.get("as_of") == RUN_START else wanted.get("as_of"),
             **_conditions(context, info, wanted.get("where"), table.schema),
         )
         return _as_type(scan, context.dagster_type.typing_type, self.lake)
+
+
+def _pinned(context: dg.InputContext) -> datetime:
+    """When the run was made, or the first run that it resumes. Raises `InvalidOptionError` for an input that the run itself writes."""
+    facts = input_facts_of(context)
+    name = context.asset_key.to_user_string()
+    if context.asset_key in facts.writes:
+        raise definition_error(
+            f"The input {name} has as_of={RUN_START!r}, but this run writes {name}, so it would not see what was written",
+            "Materialize it in another run, or leave as_of out.",
+        )
+    start = begun(facts.instance, attempt_of(facts.instance, facts.run))
+    assert start is not None, "the run is stored before its steps run"
+    return start.replace(tzinfo=UTC) if start.tzinfo is None else start
 
 
 def _as_type(scan: Any, wanted: Any, lake: HudiLakeResource) -> Any:

@@ -78,6 +78,7 @@ def build_hudi_checks(
     | ``compaction_lag`` | so many delta commits since the last compaction, or fewer | 20 |
     | ``data_freshness`` | the newest commit with rows is at most so many hours old | 24 |
     | ``commit_retries`` | none of the last commits was planned again more often | 5 |
+    | ``events_have_commits`` | the table has every commit that a materialization of so many hours names | 24 |
     | ``timeline_readable`` | the table can be read (part of `build_hudi_timeline_sensor`) | |
 
     Args:

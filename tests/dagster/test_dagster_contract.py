@@ -56,14 +56,21 @@ def test_an_outputs_step_says_its_run_and_takes_entries_and_a_data_version(insta
             called("add_output_entries", context, KEY, "2026-01-02", {"hudi/rows": 3})
             called("set_output_data_version", context, KEY, "v1")
 
-        def load_input(self, context): ...
+        def load_input(self, context):
+            seen["input"] = called("input_facts_of", context)
 
     @dg.asset(name="orders", partitions_def=dg.DailyPartitionsDefinition("2026-01-01"))
     def orders() -> int:
         return 1
 
-    done = dg.materialize([orders], instance=instance, resources={"io_manager": Manager()}, partition_key="2026-01-02")
-    (event,) = done.get_asset_materialization_events()
+    @dg.asset
+    def copy(orders) -> None: ...
+
+    resources = {"io_manager": Manager()}
+    done = dg.materialize([orders, copy], instance=instance, resources=resources, partition_key="2026-01-02")
+    assert seen["input"].run.run_id == done.run_id
+    assert seen["input"].writes == {KEY, dg.AssetKey("copy")}
+    event, _ = done.get_asset_materialization_events()
     assert (seen["facts"].run.run_id, seen["facts"].step_key) == (done.run_id, "orders")
     assert event.materialization.metadata["hudi/rows"].value == 3
     assert event.materialization.tags["dagster/data_version"] == "v1"

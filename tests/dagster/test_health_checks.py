@@ -15,7 +15,14 @@ from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import HudiCheck, build_hudi_checks, hudi_external_asset
 
 pytestmark = pytest.mark.row("U12")
-ALL = ["timeline_readable", "no_stuck_instants", "compaction_lag", "data_freshness", "commit_retries"]
+ALL = [
+    "timeline_readable",
+    "no_stuck_instants",
+    "compaction_lag",
+    "data_freshness",
+    "commit_retries",
+    "events_have_commits",
+]
 
 
 def checked(lake, instance, asset, checks, now=None):
@@ -137,3 +144,24 @@ def test_checks_run_on_a_schedule_if_they_are_given_one():
 def test_checks_that_cannot_work_fail_at_load(checks, message):
     with pytest.raises(InvalidOptionError, match=message):
         build_hudi_checks([orders_asset(None)], checks)
+
+
+def test_an_event_without_its_commit_turns_a_check_red(run, lake, instance):
+    asset = orders_asset(None, table_type="copy_on_write")
+    run(asset)
+    first = lake.table("orders").timeline.commits[-1]
+    run(asset)
+    table = lake.table("orders")
+    undone = table.timeline.commits[-1]
+    name = "events_have_commits"
+    healthy = checked(lake, instance, asset, [name])[name]
+    assert (healthy.passed, healthy.metadata["hudi/commits_examined"].value) == (True, 2)
+
+    table.restore(first)
+    red = checked(lake, instance, asset, [name])[name]
+    assert not red.passed
+    assert undone.completion_time in red.description
+    assert first.completion_time not in red.description
+    assert "materialize the asset again" in red.description
+    next_week = datetime.now(UTC) + timedelta(days=7)
+    assert checked(lake, instance, asset, [name], next_week)[name].passed, "only the events of some hours count"

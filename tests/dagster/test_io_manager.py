@@ -5,6 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import HudiAutomation, HudiIOManager
 
 DAILY = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-02-01")
@@ -153,3 +154,35 @@ def test_an_empty_output_requests_nothing_downstream(run, instance, lake, source
     assert ticked.total_requested == 0
     run(source)
     assert dg.evaluate_automation_conditions(defs, instance, cursor=ticked.cursor).total_requested == 1
+
+
+def test_inputs_of_a_run_can_be_pinned_to_its_start(run, lake, source, orders):
+    """A commit between two steps of the run is seen by the second step only if its input is not pinned."""
+    seen = {}
+
+    @dg.asset(ins={"orders": dg.AssetIn(metadata={"as_of": "run_start"})}, metadata={"record_key": "id"})
+    def first(orders: pa.Table) -> pa.Table:
+        seen["first"] = orders.num_rows
+        lake.table("orders").upsert(more)
+        return pa.table({"id": [1]})
+
+    @dg.asset(ins={"orders": dg.AssetIn(metadata={"as_of": "run_start"})}, deps=[first])
+    def pinned(orders: pa.Table) -> None:
+        seen["pinned"] = orders.num_rows
+
+    @dg.asset(deps=[first])
+    def newest(orders: pa.Table) -> None:
+        seen["newest"] = orders.num_rows
+
+    more = orders(3, 4, 5)
+    run(source)
+    run(source, first, pinned, newest, selection=[first, pinned, newest])
+    assert seen == {"first": 2, "pinned": 2, "newest": 5}
+
+
+def test_a_pinned_input_that_the_same_run_writes_is_refused(run, source):
+    @dg.asset(ins={"orders": dg.AssetIn(metadata={"as_of": "run_start"})})
+    def copy(orders: pa.Table) -> None: ...
+
+    with pytest.raises(InvalidOptionError, match="but this run writes orders"):
+        run(source, copy)
