@@ -17,6 +17,8 @@ from pyhudi_core.formats.log.contents import SEVERAL, DeleteRecord
 from pyhudi_core.merge.law import Ints, Mask, Versions
 
 _INTEGER_ZERO = ("IntWrapper", 0)
+_DELETE_BYTES = 32
+"""What a delete takes beside its key, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class LogEntries:
 
 @dataclass(slots=True)
 class EntryCollector:
-    """Puts blocks together. ``schema`` is the reader's, meta columns first; ``ordering`` names the ordering columns."""
+    """Puts blocks together. ``schema`` is the reader's, meta columns first; ``ordering`` names the ordering columns; ``bytes`` are held so far."""
 
     schema: pa.Schema
     ordering: Sequence[str]
@@ -80,6 +82,7 @@ class EntryCollector:
     _orderings: list[pa.Table] = field(default_factory=list)
     _present: list[list[Mask]] = field(default_factory=list)
     _first_partial: int | None = None
+    bytes: int = 0
 
     def add_records(self, batch: pa.RecordBatch, keys: pa.Array, columns: frozenset[str], partial: bool) -> None:
         """Add records in the reader's schema; ``columns`` are the names that the block has."""
@@ -87,6 +90,7 @@ class EntryCollector:
         if partial and self._first_partial is None:
             self._first_partial = sum(map(len, self._keys))
         table = pa.Table.from_batches([batch])
+        self.bytes += table.nbytes + keys.nbytes
         self._rows.append(table)
         self._keys.append(keys.cast(pa.string()))
         versions = Versions.of_rows(table, self.ordering)
@@ -99,6 +103,7 @@ class EntryCollector:
     def add_deletes(self, deletes: Sequence[DeleteRecord]) -> None:
         """Add the deletes of a delete block; their rows are null."""
         count = len(deletes)
+        self.bytes += sum(len(item.record_key or "") for item in deletes) + _DELETE_BYTES * count
         self._rows.append(pa.table([pa.nulls(count, item.type) for item in self.schema], schema=_nullable(self.schema)))
         self._keys.append(pa.array([item.record_key for item in deletes], pa.string()))
         self._deleted.append(np.ones(count, bool))

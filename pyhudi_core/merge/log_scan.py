@@ -4,7 +4,8 @@ Specification, "Log Format" and "Reader Expectations", as releases 1.0 to 1.2 re
 rollback command removes the blocks of its target; a block that two attempts of a task wrote counts once; and a block of a log compaction takes
 the position of the blocks that it replaces.
 
-The logs of one slice are held in memory, in the wanted columns only.
+The entries of one slice are held in memory, in the wanted columns only; if they are larger than a limit, those of a part of the keys
+(``merge/key_parts.py``).
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.formats.log.blocks import DATA_BLOCKS, OLD_VERSION, ROLLBACK_COMMAND, BlockType, Header, LogBlock
-from pyhudi_core.formats.log.contents import read_deletes, read_old_records, read_records
+from pyhudi_core.formats.log.contents import DeleteRecord, read_deletes, read_old_records, read_records
 from pyhudi_core.formats.log.reader import LogReader
+from pyhudi_core.merge.key_parts import MOST_PARTS, KeyPart, LogsTooLargeError, parts_for
 from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
 from pyhudi_core.model.internal_schema import FileNames, in_file
 from pyhudi_core.model.meta_fields import RECORD_KEY
@@ -29,6 +31,7 @@ from pyhudi_core.model.schema_cast import conform
 from pyhudi_core.storage.base import Storage
 
 _MOST_DIGITS = 10
+_ALL = KeyPart()
 KeysOf = Callable[[pa.RecordBatch], pa.Array]
 NamesAt = Callable[[str], FileNames | None]
 
@@ -62,14 +65,23 @@ class LogScan:
     logs: Sequence[LogFile]
     counts: Callable[[str], bool]
 
-    def entries(self, columns: LogColumns) -> LogEntries | None:
-        """All entries in the order of their arrival; None if there are none. Raises `CorruptionError` and its kinds."""
+    def entries(self, columns: LogColumns, part: KeyPart = _ALL, most_bytes: int = 0) -> LogEntries | None:
+        """All entries of a part of the keys in the order of their arrival; None if there are none.
+
+        Raises `LogsTooLargeError` if they are larger than ``most_bytes`` (0: no limit), and `CorruptionError` and its kinds.
+        """
         found = EntryCollector(columns.schema, columns.ordering)
+        limit = most_bytes if part.of < MOST_PARTS else 0
+        whole, read = sum(log.size for log in self.logs), 0
         for path, blocks in _by_file(self._blocks()):
             with self.storage.open_input(path) as source:
                 reader = LogReader(source, path)
                 for block in blocks:
-                    _add(found, block, reader.content(block), columns, path)
+                    content = reader.content(block)
+                    read += len(content)
+                    _add(found, block, content, columns, path, part)
+                    if limit and found.bytes > limit:
+                        raise LogsTooLargeError(parts_for(found.bytes, read, whole, limit))
         return found.finish()
 
     def _blocks(self) -> list[tuple[str, LogBlock]]:
@@ -146,11 +158,13 @@ def _by_file(blocks: list[tuple[str, LogBlock]]) -> Iterator[tuple[str, list[Log
             start = number
 
 
-def _add(found: EntryCollector, block: LogBlock, content: pa.Buffer, columns: LogColumns, path: str) -> None:
+def _add(
+    found: EntryCollector, block: LogBlock, content: pa.Buffer, columns: LogColumns, path: str, part: KeyPart
+) -> None:
     if block.type is BlockType.DELETE:
         deletes = read_deletes(content, path)
         _require_keys(sum(item.record_key is None for item in deletes), block, path)
-        found.add_deletes(deletes)
+        found.add_deletes(_held(deletes, part))
         return
     names = columns.names_at(block.instant_time)
     for batch, keys in _records(block, content, in_file(names, columns.schema.names), path):
@@ -158,7 +172,18 @@ def _add(found: EntryCollector, block: LogBlock, content: pa.Buffer, columns: Lo
         has = frozenset(n for n in whole.schema.names if (n if names is None else names.of(n)) in batch.schema.names)
         own = columns.keys_of(whole) if keys is None else keys
         _require_keys(own.null_count, block, path)
+        if part.of > 1:
+            held = pa.array(part.holds(own))
+            whole, own = whole.filter(held), own.filter(held)
         found.add_records(whole, own, has, block.is_partial)
+
+
+def _held(deletes: list[DeleteRecord], part: KeyPart) -> list[DeleteRecord]:
+    """The deletes of keys of a part."""
+    if part.of == 1:
+        return deletes
+    held = part.holds(pa.array([item.record_key for item in deletes], pa.string()))
+    return [item for item, inside in zip(deletes, held.tolist(), strict=True) if inside]
 
 
 def _require_keys(missing: int, block: LogBlock, path: str) -> None:

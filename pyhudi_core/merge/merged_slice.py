@@ -2,13 +2,15 @@
 
 Readers use it, and writers that must know which keys a slice with logs holds. Statistics of the base file prune nothing here: a base row that does
 not match may be replaced by a row that does, and the other way round.
-Memory is bounded by the slice's logs in the wanted columns, and a batch of base rows.
+Memory is bounded by the slice's logs in the wanted columns, or a limit if they are larger, and a batch of base rows. Above the limit the logs and the
+base file are read again for each part of the keys (``merge/key_parts.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +20,7 @@ from pyhudi_core.file_groups.partition_values import constants_of, with_constant
 from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.fold import SliceMerge, fold
+from pyhudi_core.merge.key_parts import KeyPart, LogsTooLargeError
 from pyhudi_core.merge.law import MergeLaw, PairMerger
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.merge.record_merger import find_merger, law_of, ordering_of
@@ -28,15 +31,19 @@ from pyhudi_core.model.record_key import key_columns, stored_keys
 from pyhudi_core.model.schema import conform
 from pyhudi_core.storage.base import Storage
 
+MOST_LOG_BYTES = 1 << 30
+"""Hudi's default of ``hoodie.memory.merge.max.size``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Merging:
     """How a table's rows are merged; a value that can be sent to tasks, with the merger that was registered where it was made. ``evolution`` says
-    what columns are called in older files.
+    what columns are called in older files. ``most_log_bytes``: of entries of logs in memory at once, before they are folded.
     """
 
     config: TableConfig
     evolution: Evolution | None = None
+    most_log_bytes: int = MOST_LOG_BYTES
     merger: PairMerger | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,8 +80,8 @@ class Merging:
 
 
 @dataclass(slots=True)
-class SliceRows:
-    """The rows of a slice as they are now, in two parts that are read one after the other.
+class PartRows:
+    """The rows of a part of a slice's keys as they are now, in two parts that are read one after the other.
 
     Attributes:
         base: the rows of the base file.
@@ -95,6 +102,19 @@ class SliceRows:
         return iter(()) if self.merge is None else self.merge.inserts()
 
 
+@dataclass(slots=True)
+class SliceRows:
+    """The rows of a slice as they are now: all keys at once, or, if the logs are too large for that, one part of the keys after the other.
+
+    Attributes:
+        parts: read one after the other; each is complete before the next is asked for.
+        entries: how many entries the logs have; of several parts an estimate.
+    """
+
+    parts: Iterator[PartRows]
+    entries: int
+
+
 def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.Schema, schema: pa.Schema) -> SliceRows:
     """The rows of a slice in (at least) the wanted columns; the logs are read now, the base file as the rows are taken.
 
@@ -103,26 +123,53 @@ def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.
     columns = merging.columns(wanted, schema)
     law = merging.law()
     scan = LogScan(storage, piece.logs, piece.requested_times.__contains__)
-    entries = scan.entries(LogColumns(columns, merging.ordering, merging.keys_of, merging.names_at))
-    if merging.is_custom and entries is not None and entries.present is not None:
-        raise UnsupportedTableError(
-            "The logs hold partial updates of a table whose rows are merged by a merger, which no release of Hudi reads",
-            path=piece.logs[-1].path,
-            hint="Compact the table with the code that wrote them.",
-        )
-    base = _base_batches(storage, piece, columns, merging)
-    if entries is None:
-        return SliceRows(base, None, 0)
-    return SliceRows(base, SliceMerge(fold(entries, law), law, merging.keys_of), len(entries))
+    found = LogColumns(columns, merging.ordering, merging.keys_of, merging.names_at)
+
+    def read(part: KeyPart) -> Iterator[tuple[KeyPart, PartRows]]:
+        parts, entries = 0, None
+        try:
+            entries = scan.entries(found, part, merging.most_log_bytes)
+        except LogsTooLargeError as error:
+            parts = error.parts
+        if parts:  # not in the handler, where the error still holds what was read
+            for smaller in part.cut(parts):
+                yield from read(smaller)
+            return
+        if merging.is_custom and entries is not None and entries.present is not None:
+            raise UnsupportedTableError(
+                "The logs hold partial updates of a table whose rows are merged by a merger, which no release of Hudi reads",
+                path=piece.logs[-1].path,
+                hint="Compact the table with the code that wrote them.",
+            )
+        base = _of_part(_base_batches(storage, piece, columns, merging), part, merging)
+        rows = PartRows(base, None, 0)
+        if entries is not None:
+            rows = PartRows(base, SliceMerge(fold(entries, law), law, merging.keys_of), len(entries))
+            entries = None
+        yield part, rows
+        rows.merge = None  # the reader still has the part while the next one is read
+
+    parts = read(KeyPart())
+    part, first = next(parts)
+    return SliceRows(chain((first,), (rows for _, rows in parts)), first.entries * part.of)
 
 
 def merged_batches(
     storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.Schema, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a slice as they are now, in (at least) the wanted columns. Raises as `slice_rows`."""
-    rows = slice_rows(storage, piece, merging, wanted, schema)
-    yield from rows.kept()
-    yield from rows.added()
+    for part in slice_rows(storage, piece, merging, wanted, schema).parts:
+        yield from part.kept()
+        yield from part.added()
+
+
+def _of_part(batches: Iterator[pa.RecordBatch], part: KeyPart, merging: Merging) -> Iterator[pa.RecordBatch]:
+    """The rows whose keys are in a part."""
+    if part.of == 1:
+        yield from batches
+        return
+    for batch in batches:
+        yield batch.filter(pa.array(part.holds(merging.keys_of(batch))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,9 @@ UPKEEP_OPTIONS = (
     Option("hoodie.log.compaction.blocks.threshold", "compaction.log_threshold", int, 5,
            "Number of log files from which on the logs of a file group are merged into one log file. Hudi counts blocks; a log file has one or more.",
            minimum=2),
+    Option("hoodie.memory.merge.max.size", "compaction.merge_memory", int, 1 << 30,
+           "Bytes of log entries that a task of a compaction or clustering holds at once. Larger logs of a file group are merged by parts of the "
+           "keys, and read again for each part.", minimum=1 << 20),
     Option("pyhudi.sweep.min.age.minutes", "upkeep.sweep_age_minutes", int, 1440,
            "Minutes since its last change after which `table.sweep` deletes a file that no commit, no plan and no running writer names.", minimum=0),
     Option("hoodie.partition.ttl.inline", "upkeep.ttl_inline", bool, False, "Every commit also deletes partitions that have expired."),
@@ -70,6 +73,7 @@ class CompactionOptions:
     day_partitions: int
     log_inline: bool
     log_threshold: int
+    merge_memory: int
 
 
 @dataclass(frozen=True, slots=True)

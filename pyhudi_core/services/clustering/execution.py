@@ -158,7 +158,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         alone = len(wave) == 1 and _is_cut_by_rows(wave[0], order)
         new = new_groups(wave, self.hashing, self.rings, alone=alone)
         tasks = max(1, min(len(new.files), engine.cores))
-        merging = Merging(self.snapshot.config, self.snapshot.evolution)
+        merging = self._merging
         reading = Reading(open_runtime, settings, merging, order, tasks)
         shares = shared_out(new.pieces, lambda piece: piece.size, engine.cores)
         bounds = self._bounds(reading, [piece.slice for piece in new.pieces])
@@ -181,6 +181,11 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
             rows.release()
 
     @property
+    def _merging(self) -> Merging:
+        memory = self.transaction.context.options.compaction.merge_memory
+        return Merging(self.snapshot.config, self.snapshot.evolution, memory)
+
+    @property
     def _memory(self) -> int:
         return self.transaction.context.options.clustering.memory
 
@@ -199,7 +204,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         open_runtime = runtime_opener(engine, context.storage, context.runtime)
         units = [unit for number, group in enumerate(groups) for unit in self._units(group, str(number))]
         shares = shared_out(units, lambda unit: unit.size, engine.cores)
-        reading = Reading(open_runtime, settings, Merging(self.snapshot.config, self.snapshot.evolution), order)
+        reading = Reading(open_runtime, settings, self._merging, order)
         reading = replace(reading, bounds=self._bounds(reading, [piece for group in groups for piece in group.slices]))
         scratch = f"{layout.markers(transaction.requested_time)}/sort-{transaction.nonce}"
         task = UnitTask(reading, _sort_columns(order), scratch, self._memory // (2 * len(shares)))

@@ -69,7 +69,7 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
         settings = self._settings()
         if not slices:
             return Written.nothing(settings.schema)
-        merging = Merging(config, self.snapshot.evolution)
+        merging = Merging(config, self.snapshot.evolution, context.options.compaction.merge_memory)
         task = self._task(runtime_opener(engine, context.storage, context.runtime), settings, merging)
         output = engine.run(task, WRITTEN, shared_out(slices, lambda piece: piece.size, engine.cores))
         try:

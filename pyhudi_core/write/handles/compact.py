@@ -1,7 +1,8 @@
 """Rewrite one file slice with logs as a base file of the same file group (Hudi's ``HoodieMergeHandle`` in a compaction).
 
 Rows keep their meta columns, so they keep the commit that changed them; only the name of the file is new. The merge is the one that readers do
-(``merge/merged_slice.py``). Memory is bounded by the slice's logs, a row group of the base file and the file being written.
+(``merge/merged_slice.py``). Memory is bounded by the slice's logs (or ``hoodie.memory.merge.max.size``, if
+they are larger; then rows are in the order of parts of the keys), a row group of the base file and the file being written.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileFooter, BaseFileReader
-from pyhudi_core.merge.merged_slice import Merging, SliceRows, slice_rows
+from pyhudi_core.merge.merged_slice import Merging, PartRows, slice_rows
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.write.handles.base import HandleContext, WrittenFile
 from pyhudi_core.write.handles.new_file import NewFile
@@ -24,7 +25,7 @@ def compact(context: HandleContext, piece: FileSlice, merging: Merging) -> Writt
     rows = slice_rows(storage, piece, merging, schema, schema)
     file = NewFile.open(context, piece.partition, piece.file_id, _footer(storage, piece), rows.entries)
     try:
-        _write(file, rows, schema)
+        entries = sum(_write(file, part, schema) for part in rows.parts)
         previous = None if piece.base is None else (piece.base.name.requested_time, str(piece.base.name))
         written = file.close(previous)
     except BaseException:
@@ -34,12 +35,13 @@ def compact(context: HandleContext, piece: FileSlice, merging: Merging) -> Writt
         written.stat,
         merged_logs=len(piece.logs),
         merged_bytes=sum(log.size for log in piece.logs),
-        merged_entries=rows.entries,
+        merged_entries=entries,
     )
     return WrittenFile(stat, written.ranges)
 
 
-def _write(file: NewFile, rows: SliceRows, schema: pa.Schema) -> None:
+def _write(file: NewFile, rows: PartRows, schema: pa.Schema) -> int:
+    """Write a part; returns how many entries its logs have."""
     for batch in rows.kept():
         file.keep(batch.select(schema.names).cast(schema))
     for batch in rows.added():
@@ -48,6 +50,7 @@ def _write(file: NewFile, rows: SliceRows, schema: pa.Schema) -> None:
     if rows.merge is not None:
         file.counts["updates"] += rows.merge.updates
         file.counts["deletes"] += rows.merge.deletes
+    return rows.entries
 
 
 def _footer(storage: Storage, piece: FileSlice) -> BaseFileFooter | None:

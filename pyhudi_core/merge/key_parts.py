@@ -1,0 +1,57 @@
+"""Parts of the keys of a file group, by a hash: what is merged at once if the logs of a slice are larger than the memory for them.
+
+Every entry of a key and its base row are in one part, so each part is merged alone, and all parts together are the slice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi_core.formats.key_hash import hash_keys
+from pyhudi_core.merge.law import Mask
+
+MOST_PARTS = 1 << 12
+"""A slice is not cut into more parts: then a key, or a few of them, have very many entries, which are held in memory."""
+_AT_ONCE = 64
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class LogsTooLargeError(Exception):
+    """The entries of a part are larger than the memory for them. ``parts``: into how many it is to be cut. Never leaves ``merge``."""
+
+    def __init__(self, parts: int) -> None:
+        super().__init__(parts)
+        self.parts = parts
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """The keys whose hash gives ``number`` modulo ``of``; all keys by default."""
+
+    number: int = 0
+    of: int = 1
+
+    def holds(self, keys: pa.Array | pa.ChunkedArray) -> Mask:
+        """Which of the keys are in it; the keys are not null."""
+        if self.of == 1:
+            return np.ones(len(keys), bool)
+        # File groups of consistent hashing hold keys of one range of hashes, so the bits are mixed once more.
+        mixed = (hash_keys(keys.cast(pa.string())).astype(np.uint64) * _SPREAD) >> np.uint64(40)
+        return np.asarray(mixed % np.uint64(self.of) == np.uint64(self.number), bool)
+
+    def cut(self, parts: int) -> list[Self]:
+        """The same keys in so many parts."""
+        return [type(self)(self.number + self.of * place, self.of * parts) for place in range(parts)]
+
+
+def parts_for(held: int, read: int, whole: int, most: int) -> int:
+    """Into how many parts a part is cut of which ``held`` bytes of entries came from ``read`` of ``whole`` bytes of logs: a power of two."""
+    expected = held * max(1.0, whole / max(1, read))
+    parts = 2
+    while parts < _AT_ONCE and expected > parts * most * 0.75:
+        parts *= 2
+    return parts
