@@ -10,7 +10,8 @@
   planes.
 
 Dagster compacts, clusters and cleans ``flights`` and builds its indexes, each on a schedule; a sensor rolls back what dead writers left and executes
-plans that nobody executes. Another sensor reports commits of other programs. Checks say whether a table is healthy.
+plans that nobody executes. Another sensor reports commits of other programs. Checks say whether a table is healthy, every hour and after each
+materialization.
 """
 
 import os
@@ -185,6 +186,6 @@ defs = checked_definitions(
         ),
         build_hudi_timeline_sensor(lake, TABLES, minimum_interval_seconds=30),
         build_hudi_services(lake, TABLES, policy=ServicePolicy(max_minutes=50)),
-        build_hudi_checks([flights], ["no_stuck_instants", "compaction_lag", "commit_retries"]),
+        build_hudi_checks([flights], ["no_stuck_instants", "compaction_lag", "commit_retries"], cron="0 * * * *"),
     )
 )

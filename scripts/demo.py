@@ -91,7 +91,8 @@ def _run(instance: dg.DagsterInstance, asset: str, day: str | None = None, stage
 
 
 def _look_after(instance: dg.DagsterInstance) -> None:
-    """The table services of the flights, as their schedules and the sensor start them: plans, then runs, each with its outcome or its reason."""
+    """The table services of the flights, as their schedules and the sensor start them: plans, then runs, each with its outcome or its reason; then
+    the health checks, as their schedule starts them."""
     job = definitions.defs.resolve_job_def("hudi__flights__services")
     for dry_run in (True, False):
         services = ("failed_writes", "compaction", "cleaning", "clustering", "indexing")
@@ -110,6 +111,8 @@ def _look_after(instance: dg.DagsterInstance) -> None:
                     event.step_key, str(told["hudi/plan"].value) if dry_run and "hudi/plan" in told else str(found[0])
                 )
         console.print(view)
+    # The last check of `flights` ran with its last day, before the compaction.
+    definitions.defs.resolve_job_def("hudi__checks").execute_in_process(instance=instance, run_config=QUIET)
 
 
 def show(table: hudi.HudiTable) -> None:

@@ -21,10 +21,19 @@ PARTS = [
     "Testing an asset",
     "What the UI shows",
 ]
+ELSEWHERE = {
+    "dagster.md",
+    "dagster-incremental.md",
+    "dagster-pipes.md",  # of two processes: tests/dagster/test_pipes.py
+    "dagster-component.md",  # a command: tests/e2e/test_component_commands.py
+}
 
 
-def snippets(text):
-    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+def snippets(text, language="python"):
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+OTHERS = [page.name for page in sorted(PAGE.parent.glob("dagster*.md")) if snippets(page.read_text(), r"\w*")]
 
 
 def test_the_snippets_of_the_guide_run_and_what_they_assert_holds(tmp_path, monkeypatch):
@@ -44,15 +53,25 @@ def test_the_snippets_on_incremental_assets_run(monkeypatch):
     assert {"totals", "cleaned"} <= set(module.__dict__)
 
 
-@pytest.mark.parametrize(
-    "name", ["dagster-lake.md", "dagster-services.md", "dagster-timeline.md", "dagster-migration.md"]
-)
+@pytest.mark.parametrize("name", [name for name in OTHERS if name not in ELSEWHERE])
 def test_the_snippets_of_the_other_pages_run_and_what_they_assert_holds(name, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     module = types.ModuleType(name.partition(".")[0].replace("-", "_"))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     for number, code in enumerate(snippets(PAGE.with_name(name).read_text())):
         exec(compile(code, f"{name}, snippet {number + 1}", "exec"), module.__dict__)
+
+
+def test_every_fence_of_a_page_is_a_snippet_that_a_test_runs():
+    assert set(OTHERS) >= ELSEWHERE | {
+        "dagster-lake.md",
+        "dagster-services.md",
+        "dagster-timeline.md",
+        "dagster-migration.md",
+    }
+    for name in OTHERS:
+        fences = re.findall(r"^```(\w*)$", PAGE.with_name(name).read_text(), re.MULTILINE)[::2]
+        assert set(fences) == ({""} if name == "dagster-component.md" else {"python"})
 
 
 def test_every_part_of_the_guide_has_a_snippet():

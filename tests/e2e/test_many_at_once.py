@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import dagster as dg
@@ -30,10 +29,13 @@ def orders(context: dg.AssetExecutionContext):
     number = int(context.run.tags.get("number", 0))
 
     def rows():
+        sleep = float(context.run.tags.get("sleep", 0))
         for part in range(4):
             ids = range(part * 25, part * 25 + 25)
             yield pa.record_batch({"id": list(ids), "ts": [number] * 25, "number": [number] * 25})
-            time.sleep(float(context.run.tags.get("sleep", 0)))
+            if sleep:
+                (HERE / f"part {part}").touch()
+                time.sleep(sleep)
 
     return rows()
 
@@ -67,16 +69,16 @@ def test_all_five_schedules_tick_while_a_materialization_writes_and_nothing_is_l
     with dev.running():
         for number in (1, 2):
             assert dev.ended(dev.launch("orders", number=str(number))) == "SUCCESS"
-        began = time.time()
-        slow = dev.launch("orders", number="3000000000", sleep="25")
-        until(lambda: dev.status(slow) == "STARTED", 900)
+        slow = dev.launch("orders", number="3000000000", sleep="30")
         assert dev.ended(slow, 900) == "SUCCESS"
-        ended = time.time()
+        began, ended = ((tmp_path / f"part {part}").stat().st_mtime for part in (0, 3))
         seen = {
             name: [tick for tick in found if began <= tick["timestamp"] <= ended] for name, found in ticks(dev).items()
         }
         assert set(seen) == SCHEDULES
-        assert all(found for found in seen.values()), "every schedule ticked while the materialization wrote"
+        assert all(found for found in seen.values()), (
+            "every schedule ticked between the first and the last part of the rows"
+        )
         assert {tick["status"] for found in seen.values() for tick in found} <= {"SUCCESS", "SKIPPED", "STARTED"}
         written = until(
             lambda: all(run["status"] in ("SUCCESS", "FAILURE", "CANCELED") for run in dev.runs()) and dev.runs(), 600
@@ -88,6 +90,9 @@ def test_all_five_schedules_tick_while_a_materialization_writes_and_nothing_is_l
         assert {row["number"] for row in rows} == {3_000_000_000}, (
             "the rows of the slow write, which has the highest ordering, are all there"
         )
+        writes = {run["runId"] for run in written if run["jobName"] in ("write", "__ASSET_JOB")}
+        by = [table.commit_metadata(commit).extra.get("dagster.run_id") for commit in table.timeline.commits]
+        assert writes <= set(by), "each successful write has its commit"
         assert table.check().ok
         with dev.instance() as instance:
             services = {
@@ -95,7 +100,8 @@ def test_all_five_schedules_tick_while_a_materialization_writes_and_nothing_is_l
                 for record in instance.fetch_observations(dg.AssetKey("orders"), limit=100).records
                 if record.asset_observation and "hudi/service" in record.asset_observation.metadata
             }
-        assert "compaction" in services
+        # Whichever of the two comes first merges the log files, and then the other one has nothing to do.
+        assert services & {"compaction", "clustering"}
 
 
 YEAR = """
@@ -220,7 +226,9 @@ def test_an_idle_tick_over_200_tables_takes_less_than_two_seconds_and_starts_no_
 
         found = until(lambda: seen if len(seen := idle()) >= 4 else None, 600, "four idle ticks")
         assert not [each for each in dev.children() if "java" in each.name()]
-    wall, cpu = min(found)
-    print(f"idle ticks over 200 tables: {wall:.2f} s, {cpu:.2f} s of a processor")
-    assert wall < 2
-    assert cpu < 2
+    walls, cpus = (sorted(figures) for figures in zip(*found, strict=True))
+    print(
+        f"idle ticks over 200 tables: {walls[0]:.2f} to {walls[-1]:.2f} s, {cpus[0]:.2f} to {cpus[-1]:.2f} s of a processor"
+    )
+    assert walls[len(walls) // 2] < 2
+    assert cpus[-1] < 2
