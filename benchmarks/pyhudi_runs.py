@@ -39,6 +39,7 @@ def create(command: dict[str, Any]) -> hudi.HudiTable:
         partition_by=[workload.PARTITION],
         ordering=workload.ORDERING,
         storage_options=command.get("storage"),
+        options=command.get("options"),
     )
 
 
@@ -125,14 +126,19 @@ def start_local() -> dict[str, Verb]:
         where = f"{workload.KEY} = '{command['key']}'"
         return one_row(lambda: hudi.open_table(command["table"]).scan(where=where).to_arrow())
 
+    def filtered(command: dict[str, Any]) -> dict[str, Any]:
+        where = f"{command['column']} < {command['below']}"
+        return measured(lambda: hudi.open_table(command["table"]).scan(where=where).to_arrow())
+
     return {
         "load": load,
         "upsert": upsert,
         "delete": delete,
+        "filtered": filtered,
         "commits": lambda command: small_commits(create(command).insert, command),
         "key": key,
         "counted": lambda command: measured(lambda: hudi.open_table(command["table"]).scan().count()),
-        "import": lambda command: import_of("from pyhudi_core import open_table"),
+        "import": lambda command: import_of(f"from pyhudi_core import open_table; open_table({command['table']!r})"),
         "copy": _arrow_copy,
         "record_lookup": _arrow_record_lookup,
         "arrow_copy_scan": lambda command: measured(lambda: ds.dataset(command["table"]).to_table()),

@@ -164,7 +164,7 @@ def test_every_result_of_a_promise_is_on_the_list_of_promised_figures() -> None:
 
 def test_the_page_shows_sizes_on_the_disk_beside_the_times_of_the_local_engine_and_its_peers() -> None:
     names, verbs = (local_peers.OURS, "deltalake"), tuple(local_peers.VERBS)
-    assert verbs == ("load", "upsert", "delete", "scan", "key", "counted", "import", "commits")
+    assert verbs == ("load", "upsert", "delete", "scan", "filtered", "key", "counted", "import", "commits")
     seconds = {verb: {name: [1.0 + place, 2.0 + 2 * place] for place, name in enumerate(names)} for verb in verbs}
     seconds["commits"] = {name: [3.0] for name in (*names, local_peers.UNSAFE)}
     sizes = {
@@ -174,8 +174,8 @@ def test_the_page_shows_sizes_on_the_disk_beside_the_times_of_the_local_engine_a
     growth = dict.fromkeys(seconds["commits"], 1.25)
     kept = {"size": 1000, "batch": 10, "commits": 500, "seconds": seconds, "bytes": sizes, "growth": growth}
     text = local_peers.section({"local_peers": kept})
-    assert f"| deltalake |{' 2 (2 to 2) |' * 7} 1 | 1.25 |" in text
-    assert f"| {local_peers.UNSAFE} |{'  |' * 7} 1 | 1.25 |" in text
+    assert f"| deltalake |{' 2 (2 to 2) |' * 8} 1 | 1.25 |" in text
+    assert f"| {local_peers.UNSAFE} |{'  |' * 8} 1 | 1.25 |" in text
     assert "| deltalake | 5.0 | 6.0 |" in text
     assert local_peers.section({}) == ""
 
