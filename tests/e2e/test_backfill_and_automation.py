@@ -18,7 +18,7 @@ import pytest
 from support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 300
+LIMIT = 900
 DEFINITIONS = '''
 import dagster as dg
 import pyarrow as pa
