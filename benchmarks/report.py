@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks import indexed_writes, local_peers, spark_loads
@@ -121,7 +122,18 @@ def _goals_of_reading(kept: dict[str, Result]) -> list[Goal]:
         found.append(
             Goal(f"Planning a scan over {files:,} files of the metadata table", figure, 1, "planning", unit=" s")
         )
-    return found + _goals_of_many_groups(kept) + _goals_of_services(kept)
+    return found + _goals_of_many_groups(kept) + _goals_of_services(kept) + _goals_of_ingest(kept)
+
+
+def _goals_of_ingest(kept: dict[str, Result]) -> list[Goal]:
+    if "ingest" not in kept:
+        return []
+    each, seconds = kept["ingest"]["each"], kept["ingest"]["seconds"]
+    words = (
+        f"Upsert of {each:,} rows, with table services in another process on another core: times that without services"
+    )
+    medians = {kind: [median(times) for times in rounds] for kind, rounds in seconds.items()}
+    return [Goal(words, ratio(medians["on"], medians["off"]), 1.2, "ingest")]
 
 
 def _goals_of_services(kept: dict[str, Result]) -> list[Goal]:

@@ -25,6 +25,7 @@ import psutil
 from benchmarks import (
     contestants,
     indexed_writes,
+    ingest,
     local_peers,
     many_groups,
     merge_on_read,
@@ -52,6 +53,7 @@ SECTIONS = [
     "planning",
     "many_groups",
     "services",
+    "ingest",
     "memory",
 ]
 WRITES = {"load", "upsert", "delete"}
@@ -122,6 +124,9 @@ def _plan(chosen: list[str], quick: bool, sizes: list[str]) -> list[Measure]:
         plan.append(lambda: {"many_groups": many_groups.many_groups(groups, 3 if quick else 30, _say)})
     if "services" in chosen:
         plan.append(lambda: {"services": services.services(small.size, 1 if quick else 5, _say)})
+    if "ingest" in chosen:
+        loaded, each, commits, few = (2_000, 100, 10, 1) if quick else (100_000, 1_000, 60, 4)
+        plan.append(lambda: {"ingest": ingest.ingest(loaded, each, commits, few, _say)})
     if "memory" in chosen:
         few = 1 if quick else 3
         plan.append(lambda: {"memory": sections.memory(_with_rounds(small, few), _with_rounds(large, few), _say)})

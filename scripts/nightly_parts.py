@@ -159,7 +159,7 @@ PARTS: dict[str, Part] = {
     "bench-logs": _bench("merge-on-read, record index, planning, small upserts", "merge_on_read", "indexed_writes", "planning", "many_groups"),
     "bench-memory": _bench("memory", "memory"),
     "bench-loads": _bench("loads through PySpark beside Spark's own write and Iceberg", "spark_loads"),
-    "bench-local": _bench("the local engine beside deltalake and PyIceberg, and table services", "local_peers", "services"),
+    "bench-local": _bench("the local engine beside deltalake and PyIceberg, and table services", "local_peers", "services", "ingest"),
 }  # fmt: skip
 
 
