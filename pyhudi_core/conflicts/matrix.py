@@ -1,4 +1,4 @@
-"""Which of the sixteen operations may run concurrently: one line for each pair, with its conflict conditions and its verdict on a conflict.
+"""Which of the seventeen operations may run concurrently: one line for each pair, with its conflict conditions and its verdict on a conflict.
 
 Specification, "Writer Expectations" 3 and "Table Service/Writer Concurrency". ``conflict.find_conflict`` looks up every pair here, and
 docs/conflicts.md is generated from this table.
@@ -6,6 +6,9 @@ docs/conflicts.md is generated from this table.
 A line names the conditions under which the two operations conflict, and the verdict for the operation that commits later. It is planned again
 (a write at once, from the new state; a table service when it is scheduled next) or aborted. A losing attempt is always aborted, as the
 specification requires; planning again saves the caller a manual retry. The note of a line explains a difference from the specification.
+
+A change of columns (alter_schema, which the specification does not know) runs beside no writer and no plan: readers tell by a file's requested time
+which columns it has.
 
 Invariant: every pair of operations has one line; a pair of equal operations has one verdict for both; an unknown operation always conflicts.
 """
@@ -60,6 +63,7 @@ NOTES: Mapping[str, str] = {
     "restored": "A restore aborts every service, because it removes the files that the service was planned from.",
     "undone": "An index build ends when its own instant is rolled back.",
     "one_index": "Two builds of one part of the metadata table would write it twice.",
+    "columns": "Added to the specification: an index that is being built has the columns of the time when its build began.",
     "kept": "Cleaning yields to a savepoint: files of a savepoint must not be deleted, and a savepoint must not name files that a clean is deleting.",
 }
 """Why a line departs from the specification."""
@@ -117,6 +121,7 @@ insert                 index                  commutes  commutes  -             
 insert                 rollback               abort     replan    plan                      -
 insert                 savepoint              commutes  commutes  -                         -
 insert                 restore                abort     replan    always                    -
+insert                 alter_schema           replan    replan    always                    -
 bulk_insert            bulk_insert            replan    replan    group + key               -
 bulk_insert            upsert                 replan    replan    group + key               -
 bulk_insert            delete                 replan    replan    group                     no_new_key
@@ -132,6 +137,7 @@ bulk_insert            index                  commutes  commutes  -             
 bulk_insert            rollback               abort     replan    plan                      -
 bulk_insert            savepoint              commutes  commutes  -                         -
 bulk_insert            restore                abort     replan    always                    -
+bulk_insert            alter_schema           replan    replan    always                    -
 upsert                 upsert                 replan    replan    group + key               -
 upsert                 delete                 replan    replan    group                     no_new_key
 upsert                 insert_overwrite       replan    replan    group + key + partition   replaced
@@ -146,6 +152,7 @@ upsert                 index                  commutes  commutes  -             
 upsert                 rollback               abort     replan    plan                      -
 upsert                 savepoint              commutes  commutes  -                         -
 upsert                 restore                abort     replan    always                    -
+upsert                 alter_schema           replan    replan    always                    -
 delete                 delete                 replan    replan    group                     no_new_key
 delete                 insert_overwrite       replan    replan    group + partition         no_new_key replaced
 delete                 insert_overwrite_table replan    replan    group + partition         no_new_key replaced
@@ -159,6 +166,7 @@ delete                 index                  commutes  commutes  -             
 delete                 rollback               abort     replan    plan                      -
 delete                 savepoint              commutes  commutes  -                         -
 delete                 restore                abort     replan    always                    -
+delete                 alter_schema           replan    replan    always                    -
 insert_overwrite       insert_overwrite       replan    replan    group + key + partition   replaced
 insert_overwrite       insert_overwrite_table replan    replan    group + key + partition   replaced
 insert_overwrite       delete_partition       replan    replan    group + partition         no_new_key replaced
@@ -171,6 +179,7 @@ insert_overwrite       index                  commutes  commutes  -             
 insert_overwrite       rollback               abort     replan    plan                      -
 insert_overwrite       savepoint              commutes  commutes  -                         -
 insert_overwrite       restore                abort     replan    always                    -
+insert_overwrite       alter_schema           replan    replan    always                    -
 insert_overwrite_table insert_overwrite_table replan    replan    group + key + partition   replaced
 insert_overwrite_table delete_partition       replan    replan    group + partition         no_new_key replaced
 insert_overwrite_table compact                commutes  commutes  -                         whole_groups
@@ -182,6 +191,7 @@ insert_overwrite_table index                  commutes  commutes  -             
 insert_overwrite_table rollback               abort     replan    plan                      -
 insert_overwrite_table savepoint              commutes  commutes  -                         -
 insert_overwrite_table restore                abort     replan    always                    -
+insert_overwrite_table alter_schema           replan    replan    always                    -
 delete_partition       delete_partition       replan    replan    group + partition         no_new_key replaced
 delete_partition       compact                commutes  commutes  -                         whole_groups
 delete_partition       log_compact            commutes  commutes  -                         whole_groups
@@ -192,6 +202,7 @@ delete_partition       index                  commutes  commutes  -             
 delete_partition       rollback               abort     replan    plan                      -
 delete_partition       savepoint              commutes  commutes  -                         -
 delete_partition       restore                abort     replan    always                    -
+delete_partition       alter_schema           replan    replan    always                    -
 compact                compact                abort     abort     plan                      -
 compact                log_compact            abort     abort     plan                      -
 compact                cluster                abort     abort     plan                      -
@@ -201,6 +212,7 @@ compact                index                  commutes  commutes  -             
 compact                rollback               abort     replan    plan                      -
 compact                savepoint              commutes  commutes  -                         -
 compact                restore                abort     replan    always                    -
+compact                alter_schema           abort     replan    always                    -
 log_compact            log_compact            abort     abort     plan                      -
 log_compact            cluster                abort     abort     plan                      -
 log_compact            clean                  commutes  commutes  -                         -
@@ -209,6 +221,7 @@ log_compact            index                  commutes  commutes  -             
 log_compact            rollback               abort     replan    plan                      -
 log_compact            savepoint              commutes  commutes  -                         -
 log_compact            restore                abort     replan    always                    -
+log_compact            alter_schema           abort     replan    always                    -
 cluster                cluster                abort     abort     plan                      -
 cluster                clean                  commutes  commutes  -                         -
 cluster                archive                commutes  commutes  -                         -
@@ -216,27 +229,35 @@ cluster                index                  commutes  commutes  -             
 cluster                rollback               abort     replan    plan                      -
 cluster                savepoint              commutes  commutes  -                         -
 cluster                restore                abort     replan    always                    -
+cluster                alter_schema           abort     replan    always                    -
 clean                  clean                  commutes  commutes  -                         -
 clean                  archive                commutes  commutes  -                         -
 clean                  index                  commutes  commutes  -                         -
 clean                  rollback               commutes  commutes  -                         -
 clean                  savepoint              replan    replan    plan                      kept
 clean                  restore                abort     replan    always                    restored
+clean                  alter_schema           commutes  commutes  -                         -
 archive                archive                replan    replan    always                    -
 archive                index                  commutes  commutes  -                         -
 archive                rollback               commutes  commutes  -                         -
 archive                savepoint              commutes  commutes  -                         -
 archive                restore                abort     replan    always                    -
+archive                alter_schema           commutes  commutes  -                         -
 index                  index                  abort     abort     plan                      one_index
 index                  rollback               abort     replan    plan                      undone
 index                  savepoint              commutes  commutes  -                         -
 index                  restore                abort     replan    always                    restored
+index                  alter_schema           abort     replan    always                    columns
 rollback               rollback               replan    replan    plan                      -
 rollback               savepoint              commutes  commutes  -                         -
 rollback               restore                abort     replan    always                    -
+rollback               alter_schema           replan    abort     plan                      -
 savepoint              savepoint              commutes  commutes  -                         -
 savepoint              restore                abort     replan    always                    -
+savepoint              alter_schema           commutes  commutes  -                         -
 restore                restore                abort     abort     always                    -
+restore                alter_schema           replan    abort     always                    -
+alter_schema           alter_schema           replan    replan    always                    -
 """
 """First operation, second operation, what becomes of the first if it is later, of the second if it is later, conditions, notes."""
 
@@ -255,6 +276,6 @@ _BY_PAIR = {pair: line for line in MATRIX for pair in ((line.first, line.second)
 
 
 def line_of(one: OperationType, other: OperationType) -> Line:
-    """The line of a pair. An operation outside the sixteen conflicts with every operation; the later one of the two is planned again."""
+    """The line of a pair. An operation outside the seventeen conflicts with every operation; the later one of the two is planned again."""
     known = _BY_PAIR.get((one, other))
     return known or Line(one, other, Verdict.REPLAN, Verdict.REPLAN, (Condition.ALWAYS,))

@@ -14,6 +14,8 @@ from pyhudi_core.file_groups.skeletons import INDEX_BY_FILE, INDEX_BY_PARTITION,
 from pyhudi_core.index.hashing_metadata import FOLDER, META
 from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_file_name
 from pyhudi_core.model.safe_path import is_safe
+from pyhudi_core.snapshot.evolution import FOLDER as HISTORY
+from pyhudi_core.snapshot.evolution import history_name
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction import heartbeat, layout
 from pyhudi_core.transaction.context import TableContext
@@ -177,6 +179,8 @@ def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
     requested_time = intent.requested_time
     parent, _, name = path.rpartition("/")
     instant = parse_file_name(name)
+    if parent == HISTORY and name == history_name(requested_time):
+        return True  # the columns with their numbers
     if intent.action == str(Action.SAVEPOINT):
         return parent == folder and instant is not None and instant.action is Action.SAVEPOINT
     if (

@@ -20,9 +20,12 @@ from pyhudi_core.metadata_table.changes import CommitChanges
 from pyhudi_core.metadata_table.column_statistics import indexed_columns, with_unknown
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
+from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import ObjectInfo, Storage
+
+_BYTES = (pa.string(), pa.binary())
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class ExistingTable:
         visibility: which files completed commits name.
         schema: its columns, without meta columns.
         executor: reads footers.
+        evolution: what columns are called in older files, if they have numbers.
     """
 
     storage: Storage
@@ -42,6 +46,7 @@ class ExistingTable:
     visibility: Visibility
     schema: pa.Schema
     executor: Executor
+    evolution: Evolution | None = None
 
     def files(self) -> list[WriteStat]:
         """All files of the table, as if one commit had written them. No file is read."""
@@ -73,16 +78,27 @@ class ExistingTable:
 
     def _ranges(self, path: str, columns: Sequence[str]) -> tuple[int, Mapping[str, ColumnRange]]:
         """The rows of a base file, and the ranges of its columns."""
+        called = self._called(path, columns)
         with open_base(self.storage, path) as reader:
-            groups = reader.row_group_statistics(columns)
+            groups = reader.row_group_statistics(sorted(set(called.values())))
             counts = reader.row_group_rows
             kinds = {field.name: field.type for field in reader.schema}
         ranges = {
-            name: _together([group.get(name) for group in groups], counts, kinds[name])
-            for name in columns
-            if name in kinds
+            name: _as_type(_together([group.get(old) for group in groups], counts, kinds[old]), kinds[old], kind)
+            for name, old, kind in ((name, old, self._type(name)) for name, old in called.items())
+            if old in kinds
         }
         return sum(counts), ranges
+
+    def _called(self, path: str, columns: Sequence[str]) -> dict[str, str]:
+        """What columns are called in a file; those that it does not have are not among them."""
+        name = parse_data_file(split(path)[1])
+        names = None if self.evolution is None or name is None else self.evolution.names_at(name.requested_time)
+        found = ((column, column if names is None else names.of(column)) for column in columns)
+        return {column: old for column, old in found if old is not None}
+
+    def _type(self, column: str) -> pa.DataType:
+        return self.schema.field(column).type if column in self.schema.names else pa.string()
 
 
 def _has_ranges(path: str) -> bool:
@@ -104,6 +120,16 @@ def _together(groups: Sequence[ColumnRange | None], rows: Sequence[int], kind: p
     low = _extreme([group.min for group in filled], min)
     high = None if pa.types.is_floating(kind) else _extreme([group.max for group in filled], max)
     return ColumnRange(low, high, nulls)
+
+
+def _as_type(found: ColumnRange, before: pa.DataType, after: pa.DataType) -> ColumnRange:
+    """The range of a column whose type was changed since: its bounds are known if both are integers; texts of numbers have another order."""
+    types = pa.types
+    same = before == after or (types.is_integer(before) and types.is_integer(after))
+    comparable = (
+        same or (before in _BYTES and after in _BYTES) or (types.is_timestamp(before) and types.is_timestamp(after))
+    )
+    return found if comparable else ColumnRange(None, None, found.null_count)
 
 
 def _extreme(bounds: Sequence[object], choose: Callable[..., object]) -> object:

@@ -14,7 +14,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyhudi_core.errors import CorruptTimelineError
 
@@ -23,15 +23,27 @@ _MAX_DEPTH = 32
 
 @dataclass(frozen=True, slots=True)
 class NumberedColumn:
-    """A column: number, name, and nested columns (an array has ``element``, a map ``key`` and ``value``)."""
+    """A column: number, name, and nested columns (an array has ``element``, a map ``key`` and ``value``).
+
+    ``kind`` is Hudi's word for its type: ``record``, ``array``, ``map``, or that of a plain type, such as ``decimal(10, 2)``.
+    """
 
     number: int
     name: str
     inside: tuple[NumberedColumn, ...] = ()
+    kind: str = ""
+    optional: bool = True
+    doc: str | None = None
 
 
-Version = tuple[int, tuple[NumberedColumn, ...]]
-"""A version of the schema: the requested time of its commit as a number, and the columns."""
+class Version(NamedTuple):
+    """A version of the schema: the requested time of its commit as a number (0: before the first change), the columns, and the greatest number
+    that a column ever had.
+    """
+
+    number: int
+    columns: tuple[NumberedColumn, ...]
+    greatest: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +66,34 @@ class FileNames:
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """The table's current columns, and the versions of its schema, oldest first."""
+    """The table's current columns, and the versions of its schema, oldest first.
+
+    Attributes:
+        versions: by the requested times of the commits that have them.
+        history: by the requested times of the commits that made them; the last one is the current version.
+        kept_at: the requested time of the newest file of ``.hoodie/.schema``; empty if there is none.
+    """
 
     columns: tuple[NumberedColumn, ...]
     versions: tuple[Version, ...]
+    history: tuple[Version, ...] = ()
+    kept_at: str = ""
 
     @property
     def renames(self) -> bool:
         """Whether a file can have other column names than the table."""
-        return any(_names(self.columns, columns) is not None for _, columns in self.versions)
+        return any(_names(self.columns, version.columns) is not None for version in self.versions)
+
+    @property
+    def greatest(self) -> int:
+        """The greatest number that a column ever had."""
+        known = (max(version.greatest, _greatest(version.columns)) for version in self.history)
+        return max((_greatest(self.columns), *known))
 
     def names_at(self, requested_time: str) -> FileNames | None:
         """Return the column names in files written by the commit of this time; None if they are the current ones."""
-        place = bisect_right(self.versions, int(requested_time), key=lambda version: version[0])
-        return None if place == 0 else _names(self.columns, self.versions[place - 1][1])
+        place = bisect_right(self.versions, int(requested_time), key=lambda version: version.number)
+        return None if place == 0 else _names(self.columns, self.versions[place - 1].columns)
 
 
 def in_file(names: FileNames | None, columns: Iterable[str]) -> list[str]:
@@ -79,33 +105,106 @@ def in_file(names: FileNames | None, columns: Iterable[str]) -> list[str]:
 def parse_versions(text: str, path: str) -> tuple[Version, ...]:
     """Parse the versions in a file of ``.hoodie/.schema``, oldest first. Raises `CorruptTimelineError`."""
     try:
-        found = [(int(raw["version_id"]), _fields(raw, 0)) for raw in json.loads(text)["schemas"]]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        found = [_version(raw) for raw in json.loads(text)["schemas"]]
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise _damaged(error, path) from error
-    return tuple(sorted(found, key=lambda version: version[0]))
+    return tuple(sorted(found, key=lambda version: version.number))
 
 
 def parse_version(text: str, path: str) -> Version:
     """Parse the version that a commit stores under ``latest_schema``. Raises `CorruptTimelineError`."""
     try:
-        raw = json.loads(text)
-        return int(raw["version_id"]), _fields(raw, 0)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        return _version(json.loads(text))
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise _damaged(error, path) from error
+
+
+def version_text(version: Version) -> str:
+    """A version as commits store it: the text that Hudi writes."""
+    return json.dumps(_version_json(version), separators=(",", ":"), ensure_ascii=False)
+
+
+def versions_text(versions: Iterable[Version]) -> str:
+    """The content of a file of ``.hoodie/.schema``, for versions in any order; the newest comes first."""
+    ordered = sorted(versions, key=lambda version: version.number, reverse=True)
+    return json.dumps({"schemas": [*map(_version_json, ordered)]}, separators=(",", ":"), ensure_ascii=False)
+
+
+def _version(raw: Any) -> Version:
+    columns = _fields(raw, 0)
+    return Version(int(raw["version_id"]), columns, int(raw.get("max_column_id", _greatest(columns))))
+
+
+def _version_json(version: Version) -> dict[str, Any]:
+    return {
+        "max_column_id": version.greatest,
+        "version_id": version.number,
+        "type": "record",
+        "fields": [*map(_field_json, version.columns)],
+    }
+
+
+def _field_json(column: NumberedColumn) -> dict[str, Any]:
+    doc = {} if column.doc is None else {"doc": column.doc}
+    kind = {"id": column.number, "name": column.name, "optional": column.optional, "type": _kind_json(column)}
+    return {**kind, **doc}
+
+
+def _kind_json(column: NumberedColumn) -> Any:
+    if column.kind == "record":
+        return {"type": "record", "fields": [*map(_field_json, column.inside)]}
+    if column.kind == "array":
+        (element,) = column.inside
+        values = {"element_id": element.number, "element": _kind_json(element), "element_optional": element.optional}
+        return {"type": "array", **values}
+    if column.kind == "map":
+        key, value = column.inside
+        keys = {"key_id": key.number, "key": _kind_json(key)}
+        values = {"value_id": value.number, "value": _kind_json(value), "value_optional": value.optional}
+        return {"type": "map", **keys, **values}
+    return column.kind
+
+
+def _kind(raw: Any) -> str:
+    """The word for a type. Raises for what is no type."""
+    found = raw["type"] if isinstance(raw, dict) else raw
+    if not isinstance(found, str) or (isinstance(raw, dict) and found not in ("record", "array", "map")):
+        raise TypeError(f"{found!r:.80} is no type of a column")
+    return found
 
 
 def _fields(raw: Any, depth: int) -> tuple[NumberedColumn, ...]:
     """Return the columns inside a type; none for a plain type, which is a text."""
     if depth > _MAX_DEPTH:
         raise ValueError("it is nested too deeply")
-    kind = raw["type"] if isinstance(raw, dict) else None
+    kind = _kind(raw)
+    if not isinstance(raw, dict):
+        return ()
     if kind == "record":
-        return tuple(
-            NumberedColumn(int(field["id"]), str(field["name"]), _fields(field["type"], depth + 1))
-            for field in raw["fields"]
+        return tuple(_column(field, depth) for field in raw["fields"])
+    return tuple(
+        NumberedColumn(
+            int(raw[f"{part}_id"]),
+            part,
+            _fields(raw[part], depth + 1),
+            _kind(raw[part]),
+            bool(raw.get(f"{part}_optional", False)),
         )
-    parts = {"array": ("element",), "map": ("key", "value")}.get(str(kind), ())
-    return tuple(NumberedColumn(int(raw[f"{part}_id"]), part, _fields(raw[part], depth + 1)) for part in parts)
+        for part in (("element",) if kind == "array" else ("key", "value"))
+    )
+
+
+def _column(field: Any, depth: int) -> NumberedColumn:
+    kind, doc = field["type"], field.get("doc")
+    inside = _fields(kind, depth + 1)
+    optional = bool(field.get("optional", True))
+    return NumberedColumn(
+        int(field["id"]), str(field["name"]), inside, _kind(kind), optional, None if doc is None else str(doc)
+    )
+
+
+def _greatest(columns: Iterable[NumberedColumn]) -> int:
+    return max((max(column.number, _greatest(column.inside)) for column in columns), default=-1)
 
 
 def _names(now: tuple[NumberedColumn, ...], then: tuple[NumberedColumn, ...]) -> FileNames | None:

@@ -32,6 +32,7 @@ class OperationType(StrEnum):
     ROLLBACK = "ROLLBACK"
     SAVEPOINT = "SAVEPOINT"
     RESTORE = "RESTORE"
+    ALTER_SCHEMA = "ALTER_SCHEMA"
     UNKNOWN = "UNKNOWN"
     """Any other operation, for example one of a newer writer."""
 
@@ -48,7 +49,7 @@ class OperationType(StrEnum):
 
     @property
     def is_writer(self) -> bool:
-        """Whether it changes rows; the others are table services."""
+        """Whether it changes rows; the others are table services, and the change of columns."""
         return self in WRITERS
 
     def action_on(self, table_type: TableType) -> Action:
@@ -58,7 +59,7 @@ class OperationType(StrEnum):
         """
         if self in REPLACING:
             return Action.REPLACECOMMIT
-        if self in WRITERS:
+        if self in WRITERS or self is OperationType.ALTER_SCHEMA:
             return Action.DELTACOMMIT if table_type is TableType.MERGE_ON_READ else Action.COMMIT
         try:
             return _SERVICE_ACTIONS[self]

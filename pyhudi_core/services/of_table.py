@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyhudi_core.late import late_call
+from pyhudi_core.late import late, late_call
 from pyhudi_core.transaction.home import TableHome
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pyhudi_core import validators
+    from pyhudi_core.model import alteration
     from pyhudi_core.model.instant import Instant
+    from pyhudi_core.services import auto
     from pyhudi_core.services.archival.archival import Archival
     from pyhudi_core.services.cleaning.cleaning import Cleaning
     from pyhudi_core.services.clustering.clustering import Clustering
@@ -35,7 +38,12 @@ if TYPE_CHECKING:
     from pyhudi_core.services.sweep.sweep import Sweep
     from pyhudi_core.timeline.savepoints import Savepoint
     from pyhudi_core.transaction.requested_rollbacks import Rollback
+    from pyhudi_core.validators import Validator
+    from pyhudi_core.write import operations
+    from pyhudi_core.write.result import Commit
 else:
+    auto, operations = late("pyhudi_core.services.auto"), late("pyhudi_core.write.operations")
+    alteration, validators = late("pyhudi_core.model.alteration"), late("pyhudi_core.validators")
     Archival = late_call("pyhudi_core.services.archival.archival", "Archival")
     Cleaning = late_call("pyhudi_core.services.cleaning.cleaning", "Cleaning")
     Clustering = late_call("pyhudi_core.services.clustering.clustering", "Clustering")
@@ -62,6 +70,27 @@ class TableServices:
     """What looks after a table: services with ``plan()``, ``schedule()``, ``execute()`` and ``run()``, and calls that make or remove something."""
 
     _home: TableHome
+
+    def alter(
+        self,
+        add: Mapping[str, pa.DataType] | None = None,
+        drop: Sequence[str] = (),
+        rename: Mapping[str, str] | None = None,
+        retype: Mapping[str, pa.DataType] | None = None,
+        order: Sequence[str] = (),
+        extra_metadata: Mapping[str, str] | None = None,
+        pre_commit: Sequence[Validator] = (),
+    ) -> Commit:
+        """Change the columns in one commit; no file is rewritten. Hudi reads the table with ``hoodie.schema.on.read.enable=true`` from then on.
+
+        ``drop``, ``rename`` and ``retype`` name columns as they are now, ``add`` and ``order`` as they are afterwards; columns that ``order``
+        does not name follow. Nested columns have dotted paths. Raises `SchemaMismatchError` for columns of key, ordering and partition, and
+        for types that lose values; then nothing was written.
+        """
+        changes = alteration.ColumnChanges.of(add, drop, rename, retype, order)
+        with self._home.verb() as context:
+            asked = validators.Validators.of(pre_commit)
+            return auto.followed(context, operations.alter(context, changes, extra_metadata or {}, pre_commit=asked))
 
     @property
     def services(self) -> Mapping[str, TableService[Any]]:

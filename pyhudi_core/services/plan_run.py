@@ -143,7 +143,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
     def _fit(self, context: TableContext) -> Snapshot:
         """The table's state now. Raises `UnsupportedTableError` if this release cannot rewrite its files."""
         snapshot = load(context)
-        unfit = unfit_because(context, snapshot)
+        unfit = unfit_because(context, snapshot) or self._altered_since(snapshot)
         if unfit is None:
             return snapshot
         raise UnsupportedTableError(
@@ -152,6 +152,14 @@ class RewriteRun(PlanRun[W, Rewritten]):
             instant=self.transaction.requested_time,
             hint="Execute it with the program that planned it.",
         )
+
+    def _altered_since(self, snapshot: Snapshot) -> str | None:
+        """Why the plan's time does not fit the columns. `table.alter` is refused beside a plan; Hudi's ``ALTER TABLE`` is not."""
+        time, evolution = self.transaction.requested_time, snapshot.evolution
+        if evolution is not None and not self.how.engine.in_process:
+            return "the columns of the table were altered, and this release rewrites such a table in this process, not on Spark"
+        renamed = evolution is not None and evolution.names_at(time) is not None
+        return "the columns of the table were altered after it was planned" if renamed else None
 
     def _settings(self) -> HandleSettings:
         """How the files are written."""

@@ -28,8 +28,6 @@ def unfit_because(context: TableContext, snapshot: Snapshot) -> str | None:
         return "its base files are not all Parquet files, and this release writes no others"
     if not config.populate_meta_fields:
         return "it has no meta columns (hoodie.populate.meta.fields=false)"
-    if snapshot.evolution is not None:
-        return "its columns are told apart by number (hoodie.schema.on.read.enable)"
     try:
         metadata_update.refuse_unkept(context)
         metadata_update.refuse_undefined(context, snapshot.schema)

@@ -13,9 +13,15 @@ from pyhudi_core.model.internal_schema import Evolution, Version, parse_version,
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.storage.base import Storage
 
-_KEY = "latest_schema"
-_FOLDER = ".hoodie/.schema"
+LATEST_SCHEMA = "latest_schema"
+"""Where a commit keeps the version of the columns, in its extra metadata."""
+FOLDER = ".hoodie/.schema"
 _COMPLETED = re.compile(r"(\d+)(?:_\d+)?\.schemacommit")
+
+
+def history_name(requested_time: str) -> str:
+    """The name of the history that a commit publishes. Hudi finds the commit by the first time; the second one is that of the completion."""
+    return f"{requested_time}_{requested_time}.schemacommit"
 
 
 def find_evolution(storage: Storage, visibility: Visibility) -> Evolution | None:
@@ -23,34 +29,48 @@ def find_evolution(storage: Storage, visibility: Visibility) -> Evolution | None
     now = _numbered_now(visibility)
     if now is None:
         return None
-    versions = {version[0]: version for version in _history(storage) if _counts(version, visibility)}
+    kept_at, known = _history(storage)
+    history = {version.number: version for version in known if _counts(version, visibility)}
+    versions = dict(history)
     for instant in visibility.commits:
-        text = visibility.read_commit(instant).extra.get(_KEY)
+        text = visibility.read_commit(instant).extra.get(LATEST_SCHEMA)
         if text:
-            versions[int(instant.requested_time)] = int(instant.requested_time), parse_version(text, _KEY)[1]
-    return Evolution(now[1], tuple(versions[time] for time in sorted(versions)))
+            found, time = parse_version(text, LATEST_SCHEMA), int(instant.requested_time)
+            versions[time] = found._replace(number=time)
+            history.setdefault(found.number, found)
+    history[now.number] = now
+    made = tuple(version for _, version in sorted(history.items()) if version.number <= now.number)
+    return Evolution(now.columns, tuple(versions[time] for time in sorted(versions)), made, kept_at)
+
+
+def has_other_numbers(storage: Storage, visibility: Visibility) -> bool:
+    """Whether a table whose columns have no numbers now had some, which are still in its commits or in its history."""
+    kept = any(version.number and _counts(version, visibility) for version in _history(storage)[1])
+    return kept or any(LATEST_SCHEMA in visibility.read_commit(instant).extra for instant in visibility.commits)
 
 
 def _numbered_now(visibility: Visibility) -> Version | None:
     for instant in sorted(visibility.commits, reverse=True):
         commit = visibility.read_commit(instant)
         if commit.schema and commit.operation not in SERVICE_OPERATIONS:
-            text = commit.extra.get(_KEY)
+            text = commit.extra.get(LATEST_SCHEMA)
             return parse_version(text, instant.file_name()) if text else None
     return None
 
 
-def _history(storage: Storage) -> tuple[Version, ...]:
-    """Return all versions: the newest completed file contains those of older files."""
-    paths = [info.path for info in storage.list_folder(_FOLDER).objects]
+def _history(storage: Storage) -> tuple[str, tuple[Version, ...]]:
+    """Return the time of the newest completed file and all versions: it contains those of older files."""
+    paths = [info.path for info in storage.list_folder(FOLDER).objects]
     completed = [path for path in paths if _COMPLETED.fullmatch(path.rpartition("/")[2])]
     if not completed:
-        return ()
+        return "", ()
     newest = max(completed, key=lambda path: path.rpartition("/")[2])
-    return parse_versions(storage.get(newest).decode(errors="replace"), newest)
+    found = _COMPLETED.fullmatch(newest.rpartition("/")[2])
+    time = found[1] if found is not None else ""
+    return time, parse_versions(storage.get(newest).decode(errors="replace"), newest)
 
 
 def _counts(version: Version, visibility: Visibility) -> bool:
     """Whether a version belongs to the table. The first version has no commit; versions of failed or rolled-back writes do not count."""
-    time = str(version[0])
-    return version[0] == 0 or visibility.is_active(time) or visibility.is_archived(time)
+    time = str(version.number)
+    return version.number == 0 or visibility.is_active(time) or visibility.is_archived(time)

@@ -38,6 +38,7 @@ from pyhudi_core.transaction.commit import Attachment, Finished, Gate, finish
 from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.context import PreCommit
 from pyhudi_core.transaction.decision import Check, PreparationNeeded
+from pyhudi_core.write.numbers import Numbers, numbers_after
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.validation import Validation
@@ -123,14 +124,23 @@ def extra_of(
     snapshot: Snapshot,
     replaced: Mapping[str, tuple[str, ...]],
     schema: pa.Schema,
+    numbers: Numbers | None = None,
 ) -> dict[str, str]:
-    """The extra metadata of the commit: what was given, the token, the schema, and the rows of removed file groups if their number is known."""
+    """The extra metadata of the commit: what was given, the token, the schema, the numbers of columns that have some, and the rows of removed file
+    groups if their number is known. ``numbers`` are those of altered columns.
+    """
     context = transaction.context
     removed = {partition: frozenset(file_ids) for partition, file_ids in replaced.items()}
     slices = [piece for path in removed for piece in snapshot.view.slices(path) if piece.file_id in removed[path]]
     rows = rows_of_slices(context, slices) if removed else None
     counted = {} if rows is None else {ROWS_REPLACED_KEY: str(rows)}
-    return {**given, **counted, TOKEN_KEY: transaction.token, SCHEMA_KEY: to_avro(schema, context.config.name)}
+    own = {TOKEN_KEY: transaction.token, SCHEMA_KEY: to_avro(schema, context.config.name)}
+    return {
+        **given,
+        **counted,
+        **own,
+        **(numbers or numbers_after(snapshot, schema, transaction.requested_time)).extra(),
+    }
 
 
 @dataclass(slots=True)

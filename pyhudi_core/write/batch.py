@@ -11,6 +11,7 @@ from pyhudi_core.conflicts.conflict import Group, Touched
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.model.operation import INSERTING, OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.write.altering import NewColumns
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.tasks import Written
 
@@ -49,6 +50,7 @@ class Batch:
     Attributes:
         find: finds the rows in the state from which an attempt starts; the batch of the attempt is what it returns.
         found: what is known of such rows.
+        altered: new columns of the table, without rows.
     """
 
     prepared: Prepared | None = None
@@ -56,6 +58,7 @@ class Batch:
     partitions: tuple[str, ...] = ()
     find: Callable[[Snapshot], Batch] | None = None
     found: Found = field(default=Found())
+    altered: NewColumns | None = None
 
     @property
     def total(self) -> int:

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 import pyarrow as pa
 
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
+from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.index.choice import INDEX_KEY, IndexType, refuse_index_options
@@ -23,6 +24,7 @@ from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.properties import KeyGenerator, MergeMode, TableConfig, TableType
 from pyhudi_core.model.safe_path import is_safe
 from pyhudi_core.model.schema import reconcile
+from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.context import TableContext
@@ -31,7 +33,7 @@ from pyhudi_core.write.metadata_update import needs_keys
 from pyhudi_core.write.prepare import Prepared
 
 _NAMED = 5
-_OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY, INDEX_KEY, BUCKETS_KEY, MERGES_KEY)
+_OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY, INDEX_KEY, BUCKETS_KEY, MERGES_KEY, LATEST_SCHEMA)
 
 
 def nothing_written(table: str) -> InvalidOptionError:
@@ -98,8 +100,16 @@ def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
         _refuse(context, f"base files of format {config.base_file_format} (hoodie.table.base.file.format)")
     if config.raw.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true":
         _refuse(context, "several base file formats (hoodie.table.multiple.base.file.formats.enable)")
-    if snapshot.evolution is not None:
-        _refuse(context, "columns that are told apart by number (hoodie.schema.on.read.enable)")
+
+
+def refuse_numbers_on(engine: Engine, snapshot: Snapshot, table: str) -> None:
+    """Raise `UnsupportedTableError` for writes of executors to a table whose columns have numbers."""
+    if snapshot.evolution is not None and not engine.in_process:
+        raise UnsupportedTableError(
+            "The columns of the table were altered, and this release does not write such a table on Spark",
+            table=table,
+            hint="Give the rows as Arrow data (df.toArrow()), so that this process writes them. Nothing was changed.",
+        )
 
 
 def refuse_operation(context: TableContext, operation: OperationType) -> None:
@@ -133,7 +143,7 @@ def refuse_operation(context: TableContext, operation: OperationType) -> None:
         )
 
 
-_WITHOUT_KEYS = INSERTING | REPLACING
+_WITHOUT_KEYS = INSERTING | REPLACING | {OperationType.ALTER_SCHEMA}
 
 
 def refuse_logs(snapshot: Snapshot, partitions: Iterable[str], table: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -20,13 +21,14 @@ from pyhudi_core.conflicts.requirement import checked_requirements
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
+from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.operation import REPLACING, OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write import checks, states
+from pyhudi_core.write import altering, checks, metadata_update, staging, states
 from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import Batch
 from pyhudi_core.write.indexing import is_bucketed
@@ -155,6 +157,7 @@ class Write:
         """Write the rows that ``find`` returns for the state from which the attempt starts. Each attempt finds them again."""
         draft = self._state.draft()
         snapshot = self._loaded(draft)
+        checks.refuse_numbers_on(engine, snapshot, draft.request.table)
         self._state = replace(draft, batch=Batch(engine=engine, find=find))
         return self._attempt(snapshot.timeline)
 
@@ -171,6 +174,18 @@ class Write:
             return self._attempt(snapshot.timeline)
         self._state = states.nothing_to_change(draft, snapshot)
         return self
+
+    def alter(self, changes: ColumnChanges) -> Self:
+        """Change the columns of the table; each attempt finds them again. Raises `SchemaMismatchError` before anything is written."""
+        draft = self._state.draft()
+        snapshot = self._loaded(draft)
+        altering.refuse_plans(draft.context, snapshot.timeline)
+        find = partial(_altered, draft.context, changes)
+        found = find(snapshot).altered
+        if found is not None and found.new_statistics:
+            draft = states.in_context(draft, metadata_update.removing)
+        self._state = replace(draft, batch=Batch(find=find))
+        return self._attempt(snapshot.timeline)
 
     def scan(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
         """Read the table for this write, before `write`: all reads see the state of the first one.
@@ -282,7 +297,7 @@ class Write:
         self._state = draft = states.locked(draft)
         self.retries.began()
         self._state = begun = states.begin(draft, seen)
-        self._state = states.stage(begun)
+        self._state = staging.stage(begun)
         return self
 
     def _refuse_committed(self) -> None:
@@ -298,3 +313,7 @@ class Write:
         batch = self._state.batch
         if batch is not None and batch.prepared is not None:
             batch.prepared.rows.release()
+
+
+def _altered(context: TableContext, changes: ColumnChanges, snapshot: Snapshot) -> Batch:
+    return Batch(altered=altering.new_columns(context, changes, snapshot))

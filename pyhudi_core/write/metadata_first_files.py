@@ -83,7 +83,9 @@ class FirstFiles:
         context, snapshot = self.transaction.context, self.snapshot
         executor = context.runtime.executor
         listing = StorageListing(context.storage, context.config.is_partitioned, executor)
-        return ExistingTable(context.storage, listing, snapshot.visibility, snapshot.schema, executor)
+        return ExistingTable(
+            context.storage, listing, snapshot.visibility, snapshot.schema, executor, snapshot.evolution
+        )
 
 
 def staged_groups(staging: Staging, first: FirstBuild) -> StagedBuild:

@@ -8,6 +8,7 @@ from itertools import chain, repeat
 from typing import Any
 
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
+from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.operation import OPERATIONS, OperationType
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import PreCommit, TableContext
@@ -98,6 +99,19 @@ def delete_partitions(
     """Remove partitions in one replacecommit. Raises `PartitionNotFoundError` for one that does not exist, unless ``missing_ok``."""
     with Write(WriteRequest(context, OperationType.DELETE_PARTITION, extra, pre_commit=pre_commit)) as write:
         return commit_with_retries(write, partial(write.drop, partitions, missing_ok))
+
+
+def alter(
+    context: TableContext,
+    changes: ColumnChanges,
+    extra: Mapping[str, str],
+    *,
+    pre_commit: PreCommit | None = None,
+) -> Commit:
+    """Change the columns of the table in one commit without files."""
+    request = WriteRequest(context, OperationType.ALTER_SCHEMA, extra, allow_empty=True, pre_commit=pre_commit)
+    with Write(request) as write:
+        return commit_with_retries(write, partial(write.alter, changes))
 
 
 def operation_type(name: str) -> OperationType:

@@ -254,6 +254,7 @@ class WriteJob:
             partial=self._partial_rows(),
             known=self._known if index is IndexType.BUCKET else KnownKeys.UPDATE,
             changes=self._change_form(),
+            evolution=self.snapshot.evolution,
             early=early_check(context, transaction.start, transaction.requested_time),
         )
 

@@ -30,14 +30,13 @@ import pyarrow as pa
 from pyhudi_core.conflicts.explain import SideAndCommit
 from pyhudi_core.conflicts.requirement import CommitRequirement
 from pyhudi_core.engine import engine_for
-from pyhudi_core.errors import UnsupportedTableError, at_table
-from pyhudi_core.index.choice import IndexType
+from pyhudi_core.errors import at_table
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.model.operation import INSERTING, OperationType
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
+from pyhudi_core.transaction.begin import Transaction, begin_write
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import PreCommit, TableContext
 from pyhudi_core.transaction.home import reopened
@@ -45,15 +44,12 @@ from pyhudi_core.transaction.locking import WholeWrite, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
 from pyhudi_core.write import checks, metadata_update
 from pyhudi_core.write.asked_metadata_table import make_if_due
-from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, extra_of, publish, replaced_by, touched_by
+from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, publish
 from pyhudi_core.write.batch import Batch
-from pyhudi_core.write.indexing import index_notes
-from pyhudi_core.write.non_blocking import leaves_to_merge, refuse_unfit_table
-from pyhudi_core.write.pipeline import WriteJob
-from pyhudi_core.write.prepare import Prepared, prepare, prepare_keys
+from pyhudi_core.write.non_blocking import refuse_unfit_table
+from pyhudi_core.write.prepare import prepare, prepare_keys
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.retrying import Retries
-from pyhudi_core.write.tasks import Written
 
 _NEVER = Instant("0", Action.COMMIT, State.REQUESTED)  # of a write that has nothing to change
 
@@ -247,13 +243,14 @@ def load(context: TableContext, timeline: Timeline | None = None) -> Snapshot:
 
 def renewed(draft: Draft) -> Draft:
     """The draft for another attempt, with the table's properties read again: a partition of the metadata table may have come or gone."""
-    return _in_context(draft, reopened)
+    return in_context(draft, reopened)
 
 
 def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
     """Check rows and give each its key and partition. Raises `DataError`."""
     request, context = draft.request, draft.context
     engine = engine_for(data, context.runtime.executor, request.spark)
+    checks.refuse_numbers_on(engine, snapshot, context.table)
     allow_lossy = context.options.rows.allow_lossy_widening
     deletes = request.operation is OperationType.DELETE
     with at_table(context.table):
@@ -267,11 +264,12 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
                 validators.refuse_unfit(snapshot.schema if deletes else prepared.schema)
     filled = replace(draft, batch=Batch(prepared, engine))
     if not deletes and metadata_update.replaces_statistics(context.config, snapshot.schema, prepared.schema):
-        return _in_context(filled, metadata_update.removing)
+        return in_context(filled, metadata_update.removing)
     return filled
 
 
-def _in_context(draft: Draft, changed: Callable[[TableContext], TableContext]) -> Draft:
+def in_context(draft: Draft, changed: Callable[[TableContext], TableContext]) -> Draft:
+    """The draft with another context."""
     lock = draft.lock and replace(draft.lock, context=changed(draft.lock.context))
     return replace(draft, lock=lock, request=replace(draft.request, context=changed(draft.request.context)))
 
@@ -289,53 +287,6 @@ def begin(draft: Draft, seen: Timeline | None = None) -> Begun:
         metadata_update.refuse_undefined(context, batch.prepared.schema)
     transaction = begin_write(context, operation.action_on(context.config.table_type), str(operation), seen)
     return Begun(request=draft.request, batch=batch, basis=draft.basis, lock=draft.lock, transaction=transaction)
-
-
-def stage(begun: Begun) -> Staged | Unchanged:
-    """Write the files of an attempt from the state that it began with. If there is nothing to change, the instant is taken back."""
-    request, context, transaction = begun.request, begun.context, begun.transaction
-    snapshot = load(context, transaction.start)
-    batch = (begun.batch or Batch()).of(snapshot)
-    deletes = request.operation is OperationType.DELETE
-    after = snapshot.schema if deletes or batch.prepared is None else batch.prepared.schema
-    try:
-        kept = metadata_update.slices_to_keep(context, snapshot, after)
-    except UnsupportedTableError:
-        withdraw(transaction)
-        metadata_update.refuse_changed(context)
-        raise
-    prepared, written = _written(begun, batch, snapshot)
-    stats = written.stats if written is not None else ()
-    replaced = replaced_by(request.operation, snapshot, prepared, batch.partitions)
-    empty = not stats and not replaced
-    if empty and not request.allow_empty:
-        withdraw(transaction)
-        return nothing_to_change(replace(begun, batch=batch), snapshot)
-    schema = snapshot.schema if empty or prepared is None else prepared.schema
-    index = written.index if written is not None else None
-    reads = begun.basis is not None or (begun.batch is not None and begun.batch.find is not None)
-    merges = leaves_to_merge(context.options, request.operation, reads=reads)
-    found_by = {} if index is None else index_notes(context, index, merges=merges)
-    extra = {**extra_of(transaction, request.extra, snapshot, replaced, schema), **found_by}
-    metadata = CommitMetadata(str(request.operation), stats, extra, replaced)
-    touched = touched_by(metadata, request.operation, prepared, batch.partitions)
-    keys_of_table = metadata_update.needs_keys(snapshot.config) or (index is not None and index.is_global)
-    hashed = index is not None and index.type is IndexType.BUCKET and not index.consistent
-    touched = batch.found.touched(replace(touched, keys_of_table=keys_of_table, hashed=hashed))
-    companions = metadata_update.stage(transaction, kept, snapshot, written, replaced, schema, batch.engine)
-    attempt = Attempt(
-        transaction,
-        snapshot,
-        metadata,
-        touched,
-        schema,
-        begun.basis,
-        request.requirements,
-        companions,
-        pre_commit=request.pre_commit,
-        engine=batch.engine,
-    )
-    return Staged(request=request, batch=batch, basis=begun.basis, lock=begun.lock, check=CommitCheck.of(attempt))
 
 
 def nothing_to_change(state: WriteState, snapshot: Snapshot) -> Unchanged:
@@ -377,18 +328,3 @@ def undo(context: TableContext, transaction: Transaction) -> None:
     if roll_back(context, transaction.requested_time) is None:
         sweep_late_files(context, transaction.requested)
     transaction.heartbeat.stop(context)
-
-
-def _written(begun: Begun, batch: Batch, snapshot: Snapshot) -> tuple[Prepared | None, Written | None]:
-    """Write the rows; returns them as they fit the table now, and the files."""
-    prepared, engine, operation = batch.prepared, batch.engine, begun.request.operation
-    if prepared is None or engine is None or not batch.total:
-        return prepared, None
-    table = begun.request.table
-    prepared = checks.fitted(prepared, operation, snapshot.schema, table)
-    if operation in INSERTING:
-        checks.refuse_logs(snapshot, prepared.volumes, table)
-    with at_table(table):
-        keys = metadata_update.needs_keys(snapshot.config)
-        written = WriteJob(operation, engine, prepared, snapshot, begun.transaction, keys).run()
-        return prepared, batch.found.written(written, engine)

@@ -6,6 +6,7 @@ What Hudi reads of them is in `test_fixtures`; here are the reads that Hudi has 
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from collections import Counter
@@ -17,7 +18,6 @@ import pytest
 from support.golden import unpack
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import UnsupportedTableError
 
 ALTERED = ["cow_altered", "mor_altered"]
 TABLES = [*ALTERED, "mor_widened", "mor_rows_that_stay", "mor_consistent_buckets", "cow_long_texts"]
@@ -75,12 +75,28 @@ def test_every_row_is_found_by_its_key(table: hudi.HudiTable) -> None:
     assert table.lookup(rows.select(["id"])).to_arrow().sort_by("id").equals(rows.sort_by("id"))
 
 
-@pytest.mark.parametrize("table", ["cow_altered"], indirect=True)
-def test_a_table_with_numbered_columns_is_not_written_to(table: hudi.HudiTable) -> None:
-    rows = table.scan(columns=table.schema.names).to_arrow()
-    with pytest.raises(UnsupportedTableError, match="by number"):
-        table.upsert(rows)
-    assert table.scan(columns=table.schema.names).to_arrow().equals(rows)
+@pytest.mark.row("D10")
+@pytest.mark.parametrize("table", ALTERED, indirect=True)
+def test_a_table_that_hudi_altered_keeps_its_rows_when_it_is_written_to(table: hudi.HudiTable) -> None:
+    rows = table.scan(meta=False).to_arrow().sort_by("id")
+    versions = [version_of(table, instant) for instant in table.timeline.commits]
+    table.upsert(rows.slice(0, 1))
+    table.alter(rename={"b": "renamed", "s.q": "in_struct"}, add={"more": pa.int64()})
+    table.upsert(table.scan(meta=False).to_arrow().sort_by("id").slice(1, 1))
+    found = table.scan(meta=False).to_arrow().sort_by("id")
+    assert found["renamed"].to_pylist() == rows["b"].to_pylist()
+    assert [row["in_struct"] for row in found["s"].to_pylist()] == [row["q"] for row in rows["s"].to_pylist()]
+    assert found["more"].null_count == len(rows)
+    assert table.check().findings == ()
+    numbers = [version_of(table, instant) for instant in table.timeline.commits][len(versions) :]
+    assert numbers[0] == versions[-1] < numbers[1] == numbers[2]
+
+
+def version_of(table: hudi.HudiTable, instant: hudi.Instant) -> int:
+    """The version of the columns that a commit names; -1 if none."""
+    return int(
+        json.loads(table.commit_metadata(instant).extra.get("latest_schema", '{"version_id": -1}'))["version_id"]
+    )
 
 
 def test_a_log_compaction_changes_no_row(tmp_path: Path) -> None:

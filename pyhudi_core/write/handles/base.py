@@ -26,6 +26,7 @@ from pyhudi_core.formats.log.changes import ChangeForm
 from pyhudi_core.formats.log.writer import BlockFormat
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import WriteStat
+from pyhudi_core.model.internal_schema import Evolution, FileNames
 from pyhudi_core.model.meta_fields import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -129,6 +130,7 @@ class HandleSettings:
         populate: rows get their meta columns; if not, these are null, and files have no bloom filter and no key range.
         generates_keys: rows get a generated key, which is their number in the commit.
         config: of the table; for the values of partition columns that base files lack.
+        evolution: what columns are called in older files, if they have numbers.
     """
 
     requested_time: str
@@ -151,6 +153,7 @@ class HandleSettings:
     populate: bool = True
     generates_keys: bool = False
     config: TableConfig | None = None
+    evolution: Evolution | None = None
 
     def constants_of(self, partition: str) -> Constants:
         """The values of the partition columns in a partition, for files that do not have them."""
@@ -173,6 +176,10 @@ class HandleSettings:
             generates_keys=config.generates_keys,
             config=config,
         )
+
+    def names_at(self, requested_time: str) -> FileNames | None:
+        """What columns are called in the files of a commit; None if that is as they are called now."""
+        return None if self.evolution is None else self.evolution.names_at(requested_time)
 
 
 @dataclass(frozen=True, slots=True)

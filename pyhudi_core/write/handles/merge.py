@@ -18,6 +18,7 @@ from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base
 from pyhudi_core.file_groups.slice import BaseFile
 from pyhudi_core.index.base import leaving
 from pyhudi_core.merge.law import Mask, MergeLaw, Versions
+from pyhudi_core.model.internal_schema import in_file
 from pyhudi_core.model.meta_fields import FILE_NAME, RECORD_KEY
 from pyhudi_core.model.schema import conform
 from pyhudi_core.write.handles.base import HandleContext, KnownKeys, WrittenFile, filled, known_keys, refuse_new_partial
@@ -43,14 +44,15 @@ class MergeHandle:
         """As `WriteHandle.write`; called once, for all rows of the bucket."""
         incoming = Incoming(rows, MergeLaw(self._context.settings.ordering))
         settings, base, bucket = self._context.settings, self._base, self._bucket
+        called = settings.names_at(base.name.requested_time)
         # The rows get the name of the new file, so the old one is not read.
         columns = [name for name in settings.schema.names if name != FILE_NAME]
         constants = settings.constants_of(bucket.partition) if may_be_skeleton(base.path) else {}
-        with open_base(self._context.runtime.storage, base.path, columns) as reader:
+        with open_base(self._context.runtime.storage, base.path, in_file(called, columns)) as reader:
             self._open = NewFile.open(self._context, bucket.partition, bucket.file_id, reader.footer(), len(rows))
             self._changes = ChangeLog.beside(self._context, self._open)
             for batch in reader.iter_batches():
-                self._merge(self._open, incoming, with_constants(conform(batch, settings.schema), constants))
+                self._merge(self._open, incoming, with_constants(conform(batch, settings.schema, called), constants))
             left = incoming.rows.slice(0, 0) if settings.deletes else incoming.unmatched()
             refuse_new_partial(self._context, len(left), base.path)
             fitting = self._fitting(self._open, left)

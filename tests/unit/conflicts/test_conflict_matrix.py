@@ -22,10 +22,10 @@ INSERTING = WRITERS - {OperationType.DELETE, OperationType.DELETE_PARTITION}
 REPLACING = {OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE, OperationType.DELETE_PARTITION}
 
 
-def test_every_pair_of_the_sixteen_operations_has_one_line() -> None:
-    assert len(OPERATIONS) == 16
+def test_every_pair_of_the_seventeen_operations_has_one_line() -> None:
+    assert len(OPERATIONS) == 17
     pairs = {(line.first, line.second) for line in MATRIX}
-    assert len(MATRIX) == len(pairs) == 136
+    assert len(MATRIX) == len(pairs) == 153
     assert pairs == set(combinations_with_replacement(OPERATIONS, 2))
 
 
@@ -43,7 +43,7 @@ def test_a_line_has_conditions_exactly_when_somebody_loses() -> None:
         assert len(set(line.conditions)) == len(line.conditions)
 
 
-def test_what_is_not_one_of_the_sixteen_conflicts_with_everything() -> None:
+def test_what_is_not_one_of_the_seventeen_conflicts_with_everything() -> None:
     for operation in (*OPERATIONS, OperationType.UNKNOWN):
         line = line_of(operation, OperationType.UNKNOWN)
         assert line.conditions == (Condition.ALWAYS,)

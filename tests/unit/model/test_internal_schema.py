@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.fuzzing import CASES, damaged
+from support.golden import unpack
 
+import pyhudi_core as hudi
 from pyhudi_core.errors import CorruptTimelineError
-from pyhudi_core.model.internal_schema import Evolution, in_file, parse_version, parse_versions
+from pyhudi_core.model.internal_schema import (
+    Evolution,
+    in_file,
+    parse_version,
+    parse_versions,
+    version_text,
+    versions_text,
+)
+from pyhudi_core.model.numbering import first_version, renumbered
 from pyhudi_core.model.schema import conform
 
 NESTED = {
@@ -93,3 +106,53 @@ def test_fields_inside_of_columns_are_told_apart_by_number_too(nest: str) -> Non
 def test_damaged_numbers_are_an_error_and_not_names(text: str) -> None:
     with pytest.raises(CorruptTimelineError):
         parse_versions(text, "history")
+
+
+def golden_texts(name: str, folder: Path) -> tuple[list[str], str]:
+    """The version of each commit, and the newest file of the history, of a table that Hudi 1.0.2 altered."""
+    unpack(f"hudi-1.0.2/{name}", folder)
+    table = hudi.open_table(folder)
+    commits = [table.commit_metadata(instant).extra.get("latest_schema") for instant in table.timeline.commits]
+    [history] = (folder / ".hoodie" / ".schema").glob("*.schemacommit")
+    return [text for text in commits if text], history.read_text()
+
+
+@pytest.mark.row("D10")
+@pytest.mark.parametrize("name", ["cow_altered", "mor_altered"])
+def test_what_hudi_wrote_is_written_again_byte_for_byte(name: str, tmp_path: Path) -> None:
+    commits, history = golden_texts(name, tmp_path)
+    assert len(commits) > 5
+    for text in commits:
+        assert version_text(parse_version(text, "commit")) == text
+    assert versions_text(parse_versions(history, "history")) == history
+
+
+@pytest.mark.row("D10")
+@pytest.mark.parametrize("name", ["cow_altered", "mor_altered"])
+def test_first_numbers_are_those_that_hudi_gives(name: str, tmp_path: Path) -> None:
+    _, history = golden_texts(name, tmp_path)
+    table = hudi.open_table(tmp_path)
+    before = table.snapshot(table.timeline.commits[0]).schema
+    assert first_version(before, meta_fields=True, operation=False) == parse_versions(history, "history")[0]
+
+
+@pytest.mark.row("D10")
+def test_damaged_versions_are_read_rightly_or_refused(tmp_path: Path) -> None:
+    _, history = golden_texts("cow_altered", tmp_path)
+    text = history[-2500:]
+    seed = '{"schemas":[' + text[text.index('{"max_column_id"') :]
+
+    for number in range(CASES):
+        with contextlib.suppress(CorruptTimelineError):
+            versions = parse_versions(damaged([seed.encode()], number).decode(errors="replace"), "history")
+            assert parse_versions(versions_text(versions), "history") == versions
+
+
+def test_a_number_is_never_used_again() -> None:
+    schema = pa.schema([("id", pa.string()), ("a", pa.string())])
+    first = first_version(schema, meta_fields=True, operation=False)
+    dropped = renumbered(first, first.greatest, schema, schema.remove(1), 10, {"id": "id"})
+    assert dropped.greatest == first.greatest == 6
+    again = renumbered(dropped, dropped.greatest, schema.remove(1), schema, 20, {"id": "id"})
+    assert [column.number for column in again.columns if column.name == "a"] == [7]
+    assert renumbered(again, again.greatest, schema, schema, 30) is again

@@ -1,0 +1,282 @@
+"""Change the columns of a table by explicit verbs: drop, rename, retype, add and reorder.
+
+All verbs of one change apply at once: the names in ``drop``, ``rename`` and ``retype`` are those before it, so two columns can swap their names;
+those in ``add`` and ``order`` are names after it. Nested columns have dotted paths; ``element`` stands for what is in an array, ``value`` for what is
+in a map. The rules for types are those of Hudi's ``ALTER TABLE``, without those that can fail or that lose digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import TypeVar
+
+import pyarrow as pa
+
+from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
+from pyhudi_core.model.meta_fields import IS_DELETED, META_FIELDS, OPERATION
+from pyhudi_core.model.numbering import Origins, parts_of, with_parts
+from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, joined, logical_fields, logical_type
+
+T = TypeVar("T")
+_DIGITS = {pa.int32(): 10, pa.int64(): 19}
+_LOSSY = {(pa.int32(), pa.float32()), (pa.int64(), pa.float32()), (pa.int64(), pa.float64())}
+_EXACT = {
+    (pa.int32(), pa.int64()),
+    (pa.int32(), pa.float64()),
+    (pa.float32(), pa.float64()),
+    *((kind, pa.string()) for kind in (pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32())),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChanges:
+    """What `table.alter` was asked for. Raises `InvalidOptionError` for arguments of another form, or that contradict each other."""
+
+    add: Mapping[str, pa.DataType] = field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+    rename: Mapping[str, str] = field(default_factory=dict)
+    retype: Mapping[str, pa.DataType] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        add: Mapping[str, pa.DataType] | None,
+        drop: Sequence[str],
+        rename: Mapping[str, str] | None,
+        retype: Mapping[str, pa.DataType] | None,
+        order: Sequence[str],
+    ) -> ColumnChanges:
+        """The arguments of `table.alter`, checked."""
+        changes = cls(
+            _mapping("add", add, pa.DataType),
+            _names("drop", drop),
+            _mapping("rename", rename, str),
+            _mapping("retype", retype, pa.DataType),
+            _names("order", order),
+        )
+        _refuse_paths(changes.rename.values())
+        if changes == cls():
+            raise InvalidOptionError(
+                "alter changes nothing", hint='For example alter(rename={"a": "b"}, add={"c": pa.int64()}, drop=["d"]).'
+            )
+        both = sorted({*changes.drop} & {*changes.rename, *changes.retype})
+        if both:
+            raise InvalidOptionError(
+                f"alter cannot drop column {both[0]} and also rename or retype it", hint="Name it once."
+            )
+        return changes
+
+    @property
+    def touched(self) -> tuple[str, ...]:
+        """The columns of the table that are dropped, renamed or retyped, in dotted paths."""
+        return tuple(dict.fromkeys((*self.drop, *self.rename, *self.retype)))
+
+
+@dataclass(frozen=True, slots=True)
+class Altered:
+    """The columns after a change, and what each was called before."""
+
+    schema: pa.Schema
+    origins: Origins
+
+
+def altered(
+    schema: pa.Schema, changes: ColumnChanges, protected: Mapping[str, str], *, allow_lossy: bool = False
+) -> Altered:
+    """Change the columns of a table.
+
+    Args:
+        schema: the table's columns, without meta columns.
+        protected: columns that stay as they are, and what they are for.
+        allow_lossy: an integer column may become a floating-point one that does not hold all its values.
+
+    Raises `SchemaMismatchError` if a column is missing, is there already, is protected, or cannot get the type.
+    """
+    known = dict(_paths(schema, ""))
+    _refuse_unknown(changes, known)
+    _refuse_protected(changes, protected)
+    changes = replace(changes, retype={path: logical_type(kind, path) for path, kind in changes.retype.items()})
+    for path, kind in changes.retype.items():
+        _refuse_type(path, known[path], kind, allow_lossy=allow_lossy)
+    change = _Change(changes, {}, set(changes.add), set(changes.order))
+    fields = logical_fields(change.level(list(schema), "", ""))
+    if change.adds:
+        path = min(change.adds)
+        raise SchemaMismatchError(
+            f"There is no column that {path} could be inside of",
+            hint="Nested columns are added to structs: give the path after the change, such as address.street.",
+        )
+    if change.ordered:
+        raise SchemaMismatchError(
+            f"order names column {min(change.ordered)}, which is not there after the change",
+            hint="Give names as they are after the change; columns that are not named follow.",
+        )
+    return Altered(pa.schema(fields), change.origins)
+
+
+@dataclass(slots=True)
+class _Change:
+    """The state of one call: origins so far, and the paths in ``add`` and ``order`` that were not met yet."""
+
+    changes: ColumnChanges
+    origins: dict[str, str]
+    adds: set[str]
+    ordered: set[str]
+
+    def level(self, fields: list[pa.Field], old: str, new: str, *, named: bool = True) -> list[pa.Field]:
+        """The columns inside of ``old`` (its path before the change) as they are inside of ``new``. ``named``: they have names of their own."""
+        changes, found = self.changes, []
+        for item in fields:
+            before = joined(old, item.name)
+            if before in changes.drop:
+                continue
+            name = changes.rename.get(before, item.name)
+            after = joined(new, name)
+            self.origins[after] = before
+            found.append(pa.field(name, self._type(item.type, before, after)))
+        if not named:
+            return found
+        for path, kind in changes.add.items():
+            parent, _, name = path.rpartition(".")
+            if parent == new:
+                self.adds.discard(path)
+                self._refuse_taken(path, name, found)
+                found.append(pa.field(name, kind))
+        if not found:
+            raise SchemaMismatchError(
+                f"No column would be left in {old}" if old else "No column would be left",
+                hint="Drop the whole column." if old else "Keep at least the record key.",
+            )
+        return self._sorted(found, new)
+
+    def _type(self, kind: pa.DataType, before: str, after: str) -> pa.DataType:
+        if before in self.changes.retype:
+            return self.changes.retype[before]
+        named = pa.types.is_struct(kind)
+        return with_parts(kind, lambda fields: self.level(fields, before, after, named=named))
+
+    def _sorted(self, fields: list[pa.Field], parent: str) -> list[pa.Field]:
+        names = [field.name for field in fields]
+        first = []
+        for path in self.changes.order:
+            inside, _, name = path.rpartition(".")
+            if inside == parent and name in names:
+                self.ordered.discard(path)
+                first.append(name)
+        return sorted(fields, key=lambda item: first.index(item.name) if item.name in first else len(first))
+
+    def _refuse_taken(self, path: str, name: str, fields: Iterable[pa.Field]) -> None:
+        if any(item.name == name for item in fields):
+            raise SchemaMismatchError(
+                f"The table has a column {path} already", hint="Choose another name, or drop or rename that column."
+            )
+
+
+def _paths(fields: Iterable[pa.Field], parent: str) -> Iterator[tuple[str, pa.DataType]]:
+    for item in fields:
+        path = joined(parent, item.name)
+        yield path, item.type
+        yield from _paths(parts_of(item.type), path)
+
+
+def _refuse_unknown(changes: ColumnChanges, known: Collection[str]) -> None:
+    for path in changes.touched:
+        leaf = path.rpartition(".")[2]
+        if path not in known:
+            similar = get_close_matches(path, list(known), n=3)
+            raise SchemaMismatchError(
+                f"The table has no column {path}",
+                hint=f"There is {' and '.join(similar)}." if similar else "table.schema lists the columns.",
+            )
+        parent = path.rpartition(".")[0]
+        if leaf in ("element", "key", "value") and path not in changes.retype and _is_part(path, parent, known):
+            raise SchemaMismatchError(
+                f"{path} is what the column {parent} consists of, so it cannot be dropped or renamed",
+                hint=f"Drop or rename {parent}, or a column inside of {path}.",
+            )
+
+
+def _is_part(path: str, parent: str, known: Collection[str]) -> bool:
+    """Whether a path is the content of an array or a map, and no field of a struct."""
+    kinds = known if isinstance(known, Mapping) else {}
+    return parent in kinds and not pa.types.is_struct(kinds[parent])
+
+
+def _refuse_protected(changes: ColumnChanges, protected: Mapping[str, str]) -> None:
+    for path in changes.touched:
+        what = next((why for name, why in protected.items() if path == name or path.startswith(f"{name}.")), None)
+        if what is None:
+            what = next((why for name, why in protected.items() if name.startswith(f"{path}.")), None)
+        if what is not None:
+            raise SchemaMismatchError(
+                f"Column {path} is {what}, so it cannot be dropped, renamed or retyped",
+                hint="Make a new table with other columns, and copy the rows. Nothing was changed.",
+            )
+    reserved = {*META_FIELDS, OPERATION, IS_DELETED}
+    for path in (*changes.add, *changes.rename.values()):
+        if path in reserved:
+            raise SchemaMismatchError(
+                f"{path} is a name that Hudi gives a meaning", hint="Choose another name. Nothing was changed."
+            )
+
+
+def _refuse_type(path: str, before: pa.DataType, after: pa.DataType, *, allow_lossy: bool) -> None:
+    if before == after or (before, after) in _EXACT or _is_wider_decimal(before, after):
+        return
+    if (before, after) in _LOSSY:
+        if allow_lossy:
+            return
+        hint = "pyhudi.schema.allow.lossy.widening=true allows it; large integers then read as the nearest floating-point number."
+    else:
+        hint = "Add a column of that type, write it, then drop the old one. Types become wider: docs/writing.md lists what is allowed."
+    raise SchemaMismatchError(f"Column {path} is {before} and cannot become {after} without losing values", hint=hint)
+
+
+def _is_wider_decimal(before: pa.DataType, after: pa.DataType) -> bool:
+    types = pa.types
+    if not types.is_decimal(before):
+        digits = _DIGITS.get(before)
+        return digits is not None and types.is_decimal(after) and _holds(after, digits, 0)
+    if after == pa.string():
+        return True
+    return bool(types.is_decimal(after)) and _holds(after, before.precision - before.scale, before.scale)
+
+
+def _holds(kind: pa.DataType, digits: int, scale: int) -> bool:
+    """Whether a decimal has room for so many digits before the point, and for so many after it."""
+    enough = kind.precision - kind.scale >= digits and kind.scale >= scale
+    return bool(enough and kind.precision <= MAX_DECIMAL_PRECISION)
+
+
+def _mapping(name: str, given: Mapping[str, T] | None, kind: type) -> dict[str, T]:
+    if given is None:
+        return {}
+    if isinstance(given, Mapping) and all(isinstance(k, str) and isinstance(v, kind) for k, v in given.items()):
+        return dict(given)
+    what = "new names" if kind is str else "pyarrow types"
+    raise InvalidOptionError(
+        f"{name}= takes a mapping from columns to {what}, not {given!r:.80}",
+        hint='For example rename={"a": "b"}, add={"c": pa.int64()}.',
+    )
+
+
+def _refuse_paths(names: Iterable[str]) -> None:
+    wrong = [name for name in names if "." in name]
+    if wrong:
+        raise InvalidOptionError(
+            f"{wrong[0]!r} is no name that a column can get",
+            hint="Give the last part of a path alone: columns do not move.",
+        )
+
+
+def _names(name: str, given: object) -> tuple[str, ...]:
+    listed = isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(x, str) for x in given)
+    if not listed:
+        raise InvalidOptionError(
+            f"{name}= takes a list of columns, not {given!r:.80}", hint=f'For example {name}=["a"].'
+        )
+    assert isinstance(given, Sequence)
+    return tuple(dict.fromkeys(given))

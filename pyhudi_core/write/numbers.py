@@ -1,0 +1,81 @@
+"""The numbers of a table's columns in its commits, and their history (Hudi's documentation, "Schema Evolution").
+
+Every commit of a table that was altered has the version of the columns under ``latest_schema``, those of table services too: Hudi takes the columns
+from the newest commit, and reads by name if that has none. A commit that changes the columns publishes their history in ``.hoodie/.schema``. Hudi
+uses a file of the history only while its commit is on the active timeline, so the history is published again before that commit can be archived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.model.internal_schema import Evolution, Version, version_text, versions_text
+from pyhudi_core.model.numbering import Origins, first_version, renumbered
+from pyhudi_core.snapshot.evolution import FOLDER, LATEST_SCHEMA, has_other_numbers, history_name
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.commit import Attachment
+from pyhudi_core.transaction.context import TableContext
+
+_LATEST = 10
+"""The history is published again when its commit is not one of so many newest ones. Archival always keeps more by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What a commit says of the numbers: the versions so far, the newest last."""
+
+    history: tuple[Version, ...] = ()
+    changed: bool = False
+
+    def extra(self) -> dict[str, str]:
+        """For the extra metadata of the commit; empty if columns have no numbers."""
+        return {LATEST_SCHEMA: version_text(self.history[-1])} if self.history else {}
+
+
+def numbers_after(
+    snapshot: Snapshot, schema: pa.Schema, requested_time: str, origins: Origins | None = None
+) -> Numbers:
+    """The numbers after a commit that leaves these columns. ``origins``: what they were called before; None if columns were not altered.
+
+    A table without numbers gets some with its first alteration.
+    """
+    evolution = snapshot.evolution
+    if evolution is None and origins is None:
+        return Numbers()
+    number = int(requested_time)
+    if evolution is None:
+        config = snapshot.config
+        first = first_version(
+            snapshot.schema, meta_fields=config.populate_meta_fields, operation=bool(config.operation_field)
+        )
+        evolution = Evolution(first.columns, (), (first,))
+    last = evolution.history[-1]
+    now = renumbered(last, evolution.greatest, snapshot.schema, schema, number, origins)
+    return Numbers(evolution.history if now is last else (*evolution.history, now), now is not last)
+
+
+def history_files(transaction: Transaction, snapshot: Snapshot, numbers: Numbers) -> Sequence[Attachment]:
+    """The file of the history that is published with the commit; none if the newest one says the same and stays in use."""
+    if not numbers.history:
+        return ()
+    kept_at = snapshot.evolution.kept_at if snapshot.evolution is not None else ""
+    newest = [instant.requested_time for instant in snapshot.timeline.commits.instants[-_LATEST:]]
+    if not numbers.changed and kept_at in newest:
+        return ()
+    time = transaction.requested_time
+    return (Attachment(f"{FOLDER}/{history_name(time)}", versions_text(numbers.history).encode()),)
+
+
+def refuse_other_numbers(context: TableContext, snapshot: Snapshot) -> None:
+    """Raise `UnsupportedTableError` if columns had numbers that a later write left out: new ones would not fit the older files."""
+    if snapshot.evolution is None and has_other_numbers(context.storage, snapshot.visibility):
+        raise UnsupportedTableError(
+            "The columns of the table were altered, and then it was written to without hoodie.schema.on.read.enable",
+            table=context.table,
+            hint="Since then columns are read by name, in old files too. Copy the rows into a new table to alter its columns. Nothing was changed.",
+        )
