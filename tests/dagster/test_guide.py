@@ -1,5 +1,6 @@
 """docs/dagster.md, and the pages beside it, are guides that run: every snippet, in its order, in one process."""
 
+import importlib
 import re
 import sys
 import tempfile
@@ -7,6 +8,8 @@ import types
 from pathlib import Path
 
 import pytest
+
+import pyhudi_dagster
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "dagster.md"
@@ -78,3 +81,14 @@ def test_every_part_of_the_guide_has_a_snippet():
     parts = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL))
     assert list(parts) == PARTS
     assert all(snippets(text) for text in parts.values())
+
+
+def test_the_api_page_has_every_public_name_where_it_is_and_each_has_a_docstring():
+    named = dict(
+        reversed(each.rsplit(".", 1))
+        for each in re.findall(r"^::: (\S+)$", PAGE.with_name("dagster-api.md").read_text(), re.MULTILINE)
+    )
+    assert set(named) == set(pyhudi_dagster.__all__) - {"__version__"}
+    for name, module in named.items():
+        assert getattr(importlib.import_module(module), name) is getattr(pyhudi_dagster, name)
+        assert getattr(pyhudi_dagster, name).__doc__, name
