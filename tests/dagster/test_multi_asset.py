@@ -102,9 +102,17 @@ def test_a_table_without_an_entry_is_not_written(run, lake):
     assert result.success
     assert materialized(result) == ["orders"]
     assert not run(assets_of(None)).get_asset_materialization_events()
-    # None for partitions to delete means those of the run, but an entry that is not there means nothing.
-    run(assets_of({}, {"operation": "delete_partitions"}))
+
+
+def test_partitions_of_a_table_without_an_entry_are_not_deleted(run, lake):
+    """None for partitions to delete means those of the run, but an entry that is not there means nothing."""
+    rows_of_day = pa.table({"id": [1], "day": ["2026-01-01"]})
+    run(assets_of({"orders": rows_of_day}, partitions=DAYS), partition_key="2026-01-01")
+    deletes = {"operation": "delete_partitions"}
+    run(assets_of({}, deletes, partitions=DAYS), partition_key="2026-01-01")
     assert ids(lake, "orders") == [1]
+    run(assets_of({"orders": None}, deletes, partitions=DAYS), partition_key="2026-01-01")
+    assert ids(lake, "orders") == []
 
 
 def test_an_output_chooses_its_operation_at_run_time(run, lake):
@@ -319,11 +327,12 @@ class TestChanges:
     def test_tables_with_nothing_between_their_positions_are_written_together(self, run, lake, source, load, seen):
         source(1)
         run(load)
-        table = lake.table("source")
-        with table.begin("upsert", allow_empty=True) as write:
-            write.commit()
-        run(load, selection=["first"])
         source(2)
+        run(load, selection=["lines"])
+        with lake.table("source").begin("upsert", allow_empty=True) as write:
+            write.commit()
+        run(load, selection=["first"])  # its position is behind the commit without rows, that of lines before it
+        source(3)
         assert materialized(run(load)) == ["first", "lines"]
 
 
