@@ -7,7 +7,7 @@ in a map. The rules for types are those of Hudi's ``ALTER TABLE``, without those
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TypeVar
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
 from pyhudi_core.model.meta_fields import IS_DELETED, META_FIELDS, OPERATION
-from pyhudi_core.model.numbering import Origins, parts_of, with_parts
+from pyhudi_core.model.numbering import Origins, column_paths, with_parts
 from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, joined, logical_fields, logical_type
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ def altered(
 
     Raises `SchemaMismatchError` if a column is missing, is there already, is protected, or cannot get the type.
     """
-    known = dict(_paths(schema, ""))
+    known = dict(column_paths(schema))
     _refuse_unknown(changes, known)
     _refuse_protected(changes, protected)
     changes = replace(changes, retype={path: logical_type(kind, path) for path, kind in changes.retype.items()})
@@ -173,13 +173,6 @@ class _Change:
             raise SchemaMismatchError(
                 f"The table has a column {path} already", hint="Choose another name, or drop or rename that column."
             )
-
-
-def _paths(fields: Iterable[pa.Field], parent: str) -> Iterator[tuple[str, pa.DataType]]:
-    for item in fields:
-        path = joined(parent, item.name)
-        yield path, item.type
-        yield from _paths(parts_of(item.type), path)
 
 
 def _refuse_unknown(changes: ColumnChanges, known: Collection[str]) -> None:

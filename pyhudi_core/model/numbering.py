@@ -62,7 +62,7 @@ def renumbered(
         origins: what columns were called before; None if all keep their names.
     """
     known = dict(_paths(last.columns, ""))
-    types = dict(_types(before, ""))
+    types = dict(column_paths(before))
     numbers = _Numbering(known, types, origins, greatest)
     data = set(before.names)
     meta = tuple(column for column in last.columns if column.name not in data)
@@ -128,11 +128,12 @@ def _paths(columns: Iterable[NumberedColumn], parent: str) -> Iterator[tuple[str
         yield from _paths(column.inside, path)
 
 
-def _types(fields: Iterable[pa.Field], parent: str) -> Iterator[tuple[str, pa.DataType]]:
+def column_paths(fields: Iterable[pa.Field], parent: str = "") -> Iterator[tuple[str, pa.DataType]]:
+    """Yield the dotted paths of columns, nested ones too, and their types."""
     for field in fields:
         path, kind = joined(parent, field.name), field.type
         yield path, kind
-        yield from _types(parts_of(kind), path)
+        yield from column_paths(parts_of(kind), path)
 
 
 def parts_of(kind: pa.DataType) -> list[pa.Field]:

@@ -13,12 +13,14 @@ import pyarrow as pa
 
 from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.model.meta_fields import META_FIELDS, OPERATION
+from pyhudi_core.model.numbering import column_paths, parts_of
 from pyhudi_core.model.schema_avro import from_avro, to_avro
 from pyhudi_core.model.schema_cast import cast_batch, conform, unfit_for_integers
 from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, joined, logical_fields
 
 __all__ = [
     "cast_batch",
+    "changed_columns",
     "conform",
     "floats_for_integers",
     "from_avro",
@@ -130,6 +132,19 @@ class _Meeting:
             return table
         self.widened[column] = table
         return pa.float64()
+
+
+def changed_columns(before: pa.Schema, after: pa.Schema) -> tuple[list[str], list[str]]:
+    """Return the columns (dotted paths) that ``after`` has in addition, and those that have another type there; nested ones by themselves."""
+    known = dict(column_paths(before))
+    added = [path for path, _ in column_paths(after) if path not in known]
+    new = tuple(f"{path}." for path in added)
+    retyped = [
+        path
+        for path, kind in column_paths(after)
+        if path in known and known[path] != kind and not (parts_of(kind) and parts_of(known[path]))
+    ]
+    return [path for path in added if not path.startswith(new)], retyped
 
 
 def spark_incompatible(schema: pa.Schema) -> list[str]:

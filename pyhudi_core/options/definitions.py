@@ -1,7 +1,7 @@
 """Every option: Hudi's key, type, default and meaning.
 
 The one source for parsing (``WriteOptions``, ``TableOptions``) and for ``docs/options.md``. An option that Hudi has keeps Hudi's key;
-the package's own keys start with ``pyhudi.``; three options of the public interface have plain words as keys.
+the package's own keys start with ``pyhudi.``; four options of the public interface have plain words as keys.
 
 Invariant: every key and every alias belongs to exactly one option.
 """
@@ -165,6 +165,10 @@ WRITE_OPTIONS = (
            "Combine rows of one insert with the same key before the write. If false, they are an error."),
     Option("hoodie.datasource.write.insert.drop.duplicates", "rows.drop_duplicates", bool, False,
            "An insert skips rows whose key exists already in the table. If false, they are an error."),
+    Option("schema_evolution", "rows.schema_evolution", str, "both",
+           "How a batch may change the columns of the table: `add_columns`, by columns that the table does not have; `widen`, by wider types; "
+           "`both`; or `none`. What is not allowed is an error. `table.alter` always may.",
+           choices=words("both", "add_columns", "widen", "none")),
     Option("pyhudi.schema.allow.lossy.widening", "rows.allow_lossy_widening", bool, False,
            "A 64-bit integer column becomes double when data has non-integer numbers for it. Its integers from 2**53 on then read as the "
            "nearest double, and it stays double. If false, such data is an error; whole and missing floating-point numbers always fit an integer "

@@ -50,12 +50,13 @@ class FileOptions:
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """What a batch may hold: rows with one key, keys that the table has, other numbers for a column of integers."""
+    """What a batch may hold: rows with one key, keys that the table has, other numbers for integers, and how it may change the columns."""
 
     combine_before_upsert: bool
     combine_before_insert: bool
     drop_duplicates: bool
     allow_lossy_widening: bool
+    schema_evolution: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
 from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.properties import KeyGenerator, MergeMode, TableConfig, TableType
 from pyhudi_core.model.safe_path import is_safe
-from pyhudi_core.model.schema import reconcile
+from pyhudi_core.model.schema import changed_columns, reconcile
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
@@ -100,6 +100,27 @@ def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
         _refuse(context, f"base files of format {config.base_file_format} (hoodie.table.base.file.format)")
     if config.raw.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true":
         _refuse(context, "several base file formats (hoodie.table.multiple.base.file.formats.enable)")
+
+
+def refuse_evolution(before: pa.Schema, prepared: Prepared, allowed: str, table: str) -> None:
+    """Raise `SchemaMismatchError` if a batch changes the columns as the option ``schema_evolution`` does not allow."""
+    if allowed == "both" or before == prepared.schema:
+        return
+    added, widened = changed_columns(before, prepared.schema)
+    wrong = [] if allowed == "add_columns" else added
+    what = "adds"
+    if not wrong and allowed != "widen":
+        wrong, what = widened, "changes the type of"
+    if wrong:
+        prepared.rows.release()
+        similar = get_close_matches(wrong[0], before.names, n=1) if what == "adds" else []
+        means = f"The table has a column {similar[0]}. " if similar else ""
+        how = "table.alter(add={...})" if what == "adds" else "table.alter(retype={...})"
+        raise SchemaMismatchError(
+            f"The data {what} column {', '.join(wrong[:_NAMED])}, and schema_evolution is {allowed!r}",
+            table=table,
+            hint=f"{means}Call {how} first, or open the table with another schema_evolution. Nothing was changed.",
+        )
 
 
 def refuse_numbers_on(engine: Engine, snapshot: Snapshot, table: str) -> None:

@@ -259,6 +259,8 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
         if not deletes:
             how = partial(prepare, allow_lossy=allow_lossy, partial=request.partial, prefixed=prefixed)
         prepared = how(engine.dataset(data), context.config, snapshot.schema, context.table)
+        if not deletes:
+            checks.refuse_evolution(snapshot.schema, prepared, context.options.rows.schema_evolution, context.table)
         for validators in (context.protocol.pre_commit, request.pre_commit):
             if validators is not None:
                 validators.refuse_unfit(snapshot.schema if deletes else prepared.schema)

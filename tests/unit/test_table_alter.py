@@ -295,6 +295,32 @@ def test_a_table_that_was_written_by_name_after_a_change_is_not_altered_again(lo
     assert [item["c"] for item in read(table)] == [1, 2]
 
 
+@pytest.mark.row("D10")
+@pytest.mark.parametrize(("allowed", "adds", "widens"), [("both", True, True), ("add_columns", True, False), ("widen", False, True), ("none", False, False)])  # fmt: skip
+def test_a_batch_changes_columns_only_as_the_option_allows(
+    location: str, allowed: str, adds: bool, widens: bool
+) -> None:
+    rows = pa.Table.from_pylist([row("1", 2, "new", 1)], SCHEMA)
+    wider = pa.struct([("x", pa.int32()), ("y", pa.string()), ("more", pa.int32())])
+    batches = {
+        "type of column b": (rows.set_column(3, "b", pa.array([2**40])), widens),
+        "column aa": (rows.append_column("aa", pa.array(["typo"])), adds),
+        "column s.more": (rows.set_column(4, "s", pa.array([{"x": 1, "y": "new", "more": 1}], wider)), adds),
+    }
+    for number, (what, (data, may)) in enumerate(batches.items()):
+        before = filled(f"{location}{number}", "COPY_ON_WRITE")
+        table = reopen(before, schema_evolution=allowed)
+        if may:
+            assert table.upsert(data)
+            assert table.schema != pa.schema(SCHEMA)
+        else:
+            with pytest.raises(SchemaMismatchError, match=what):
+                table.upsert(data)
+            assert table.schema == before.schema
+            assert table.upsert(rows)
+        assert table.alter(add={"asked": pa.int64()}, retype={"b": pa.string()})
+
+
 NAMES = ["p", "q", "r", "v"]
 
 
