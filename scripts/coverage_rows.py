@@ -262,11 +262,10 @@ ROWS: dict[str, dict[str, Row]] = {
         "O1": Row("In-process lock"),
         "O2": Row("ZooKeeper lock, with the nodes of Hudi's two providers"),
         "O3": Row("DynamoDB lock, with the items of Hudi's two providers"),
-        "O4": Row("", "Hive Metastore lock"),
+        "O4": Row("Hive Metastore lock, with the request of Hudi's provider", "a test beside Hudi's provider"),
         "O5": Row("File-system lock, with the file of Hudi's provider"),
         "O6": Row(
-            "Storage-based lock with conditional writes and the file of Hudi's provider",
-            "measured on a real object store",
+            "Storage-based lock with conditional writes and the file of Hudi's provider, measured on a real server with S3's protocol",
         ),
         "O7": Row("Audit of lock holdings"),
         "O8": Row("Conflict strategies"),

@@ -60,6 +60,16 @@ KINDS = (
         },
     ),
     Kind(
+        "`hive_metastore`",
+        lambda folder: servers.hive_metastore(folder, 300),
+        lambda port: {
+            "lock": "hive_metastore",
+            "hoodie.write.lock.hivemetastore.uris": f"thrift://127.0.0.1:{port}",
+            "hoodie.write.lock.hivemetastore.database": "sales",
+            "hoodie.write.lock.hivemetastore.table": "orders",
+        },
+    ),
+    Kind(
         "`dynamodb`",
         servers.dynamodb,
         lambda port: {

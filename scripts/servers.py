@@ -1,8 +1,8 @@
 """Install the servers that `make locks` tests locks and storages with, below `.cache/servers/`.
 
-ZooKeeper and DynamoDB Local come from Maven Central: `requirements-servers-jars.lock` lists every jar with its SHA-256, and the Ivy in
-PySpark fetches them by coordinate. PostgreSQL is Debian's package. versitygw, a gateway with Amazon's S3 protocol before a local folder, is
-built by Go. A second run keeps what is there.
+ZooKeeper, DynamoDB Local and the Hive Metastore come from Maven Central: `requirements-servers-jars.lock` lists every file with its SHA-256,
+and the Ivy in PySpark fetches them by coordinate. PostgreSQL is Debian's package. versitygw, a gateway with Amazon's S3 protocol before a local
+folder, is built by Go. A second run keeps what is there.
 
     python scripts/servers.py              everything
     python scripts/servers.py zookeeper    one of them
@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,19 +32,25 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One line of the lock: `server group:artifact:version[:extension] sha256=...`."""
+    """One line of the lock: `server group:artifact:version[:extension[:classifier]] sha256=...`."""
 
     server: str
     group: str
     artifact: str
     version: str
     extension: str
+    classifier: str
     sha256: str
+
+    @property
+    def name(self) -> str:
+        """The file's name without its extension."""
+        return f"{self.artifact}-{self.version}" + (f"-{self.classifier}" if self.classifier else "")
 
     @property
     def path(self) -> Path:
         """The path of the installed file."""
-        return HOME / self.server / f"{self.artifact}-{self.version}.{self.extension}"
+        return HOME / self.server / f"{self.name}.{self.extension}"
 
     def installed(self) -> bool:
         """Whether the file is there, and has the locked digest."""
@@ -77,10 +84,9 @@ def locked_jars() -> list[Jar]:
         text = line.partition("#")[0].split()
         if text:
             server, coordinate, digest = text
-            group, artifact, version, *extension = coordinate.split(":")
-            found.append(
-                Jar(server, group, artifact, version, "".join(extension) or "jar", digest.removeprefix("sha256="))
-            )
+            parts = coordinate.split(":")
+            given = [*parts, *("jar", "")[len(parts) - 3 :]]
+            found.append(Jar(server, *given, sha256=digest.removeprefix("sha256=")))
     return found
 
 
@@ -89,7 +95,7 @@ def _jars(jars: list[Jar]) -> None:
     for _ in range(ATTEMPTS):
         missing = [jar for jar in jars if not jar.installed()]
         if not missing:
-            return
+            break
         print(f"{jars[0].server}: fetching {len(missing)} files", flush=True)
         _fetch(missing)
     for jar in jars:
@@ -97,6 +103,19 @@ def _jars(jars: list[Jar]) -> None:
             raise SystemExit(
                 f"{jar.path.name} could not be fetched, or does not have the locked digest; see {HOME / 'ivy.log'}"
             )
+    _unpack(jars)
+
+
+def _unpack(jars: list[Jar]) -> None:
+    """Unpack the archives beside themselves, once; the folder has the archive's digest in its name."""
+    for jar in jars:
+        folder = jar.path.parent / f"{jar.artifact}-{jar.sha256[:8]}"
+        if jar.extension == "tar.gz" and not folder.exists():
+            fresh = folder.with_suffix(".part")
+            shutil.rmtree(fresh, ignore_errors=True)
+            with tarfile.open(jar.path) as archive:
+                archive.extractall(fresh, filter="data")
+            fresh.rename(folder)
 
 
 def _fetch(jars: list[Jar]) -> None:
@@ -105,19 +124,21 @@ def _fetch(jars: list[Jar]) -> None:
     HOME.mkdir(parents=True, exist_ok=True)
     lines = []
     for jar in jars:
-        artifact = f'<artifact name="{jar.artifact}" type="{jar.extension}" ext="{jar.extension}"/>'
+        classifier = f' m:classifier="{jar.classifier}"' if jar.classifier else ""
+        artifact = f'<artifact name="{jar.artifact}" type="{jar.extension}" ext="{jar.extension}"{classifier}/>'
         lines.append(
             f'<dependency org="{jar.group}" name="{jar.artifact}" rev="{jar.version}" transitive="false" conf="default->*">'
             f"{artifact}</dependency>"
         )
     description.write_text(
-        '<ivy-module version="2.0"><info organisation="pyhudi" module="servers"/><configurations><conf name="default"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="pyhudi" module="servers"/><configurations><conf name="default"/>'
         f"</configurations><dependencies>{''.join(lines)}</dependencies></ivy-module>",
         encoding="utf-8",
     )
     command = [java_setup.java(), "-Xmx256m", "-cp", str(_spark_jars() / "*"), "org.apache.ivy.Main"]
     command += ["-ivy", str(description), "-cache", str(cache)]
-    command += ["-retrieve", str(HOME / jars[0].server / "[artifact]-[revision].[ext]")]
+    command += ["-retrieve", str(HOME / jars[0].server / "[artifact]-[revision](-[classifier]).[ext]")]
     with (HOME / "ivy.log").open("ab") as log:
         subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False)
     shutil.rmtree(cache, ignore_errors=True)

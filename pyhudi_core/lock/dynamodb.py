@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from pyhudi_core.errors import LockServerError, from_extra
+from pyhudi_core.lock.observing import Observed
 from pyhudi_core.lock.server import Claim, Claimant, describe_process
 from pyhudi_core.runtime.base import Clock, Process
 
@@ -28,7 +29,6 @@ _LEASE = "leaseDuration"
 _VERSION = "recordVersionNumber"
 _RELEASED = "isReleased"
 _NOTE, _PROCESS, _TIME = "pyhudiNote", "pyhudiProcess", "pyhudiTime"
-_MOST_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +149,7 @@ class DynamoDbLockServer:
         lease_ms: milliseconds that others wait for a new version number.
         clock: measures what is observed.
         process: reports whether a holder of this machine has ended.
+        observed: the version numbers that were seen.
     """
 
     where: DynamoDb
@@ -156,6 +157,7 @@ class DynamoDbLockServer:
     lease_ms: int
     clock: Clock
     process: Process
+    observed: Observed = field(default_factory=Observed, repr=False)
 
     @property
     def identity(self) -> str:
@@ -231,15 +233,10 @@ class DynamoDbClaim:
         if _PROCESS in seen and self._server.process.is_gone(seen[_PROCESS]):
             return True
         version, now = seen.get(_VERSION, ""), self._server.clock.monotonic()
-        remembered = _observed.get(self._server.identity)
-        if remembered is None or remembered[0] != version:
-            if len(_observed) >= _MOST_REMEMBERED:
-                _observed.clear()
-            _observed[self._server.identity] = (version, now)
-            return False
+        unchanged_s = self._server.observed.unchanged_s(self._server.key, version, now)
         lease = seen.get(_LEASE, "")
         lease_ms = int(lease) if lease.isascii() and lease.isdigit() else self._server.lease_ms
-        return now - remembered[1] > lease_ms / 1000
+        return unchanged_s > lease_ms / 1000
 
     def _put(self, condition: str, values: Mapping[str, Any], names: Mapping[str, str]) -> bool:
         item = {
@@ -263,10 +260,6 @@ class DynamoDbClaim:
     def _next_version(self) -> str:
         self._versions += 1
         return f"{self._claimant.token}-{self._versions}"
-
-
-_observed: dict[str, tuple[str, float]] = {}
-"""For each lock the version number that was seen last, and when (monotonic) it was seen first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ _OWN_OPTIONS = {
     "storage_based": ("lock.validity_s", "lock.renew_s"),
     "zookeeper": ("lock_server.zookeeper_",),
     "dynamodb": ("lock_server.dynamodb_", "lock_server.aws_"),
+    "hive_metastore": ("lock_server.hive_",),
     "sql": ("lock_server.sql_",),
 }
 """The options that only one lock has, by the beginning of their attributes."""

@@ -142,6 +142,15 @@ def _dynamodb_table(request: LockRequest) -> DynamoDb:
     )
 
 
+def _hive_metastore(request: LockRequest) -> LockServer:
+    from pyhudi_core.lock.hive_metastore import HiveLockServer, HiveMetastore, servers_of  # noqa: PLC0415
+
+    given, runtime = request.server, request.runtime
+    where = HiveMetastore(servers_of(given.hive_uris), given.request_ms / 1000)
+    heartbeat_s = given.hive_heartbeat_ms / 1000
+    return HiveLockServer(where, given.hive_database, given.hive_table, heartbeat_s, runtime.clock, runtime.process)
+
+
 def _implicit_key(request: LockRequest) -> str:
     """The key that Hudi derives from the table's base path, in which ``s3a`` counts as ``s3``."""
     location = request.storage.location
@@ -156,6 +165,7 @@ _SERVERS: Mapping[str, Callable[[LockRequest], LockServer]] = {
     "zookeeper_implicit": partial(_zookeeper, implicit=True),
     "dynamodb": _dynamodb,
     "dynamodb_implicit": partial(_dynamodb, implicit=True),
+    "hive_metastore": _hive_metastore,
 }
 
 

@@ -1,4 +1,4 @@
-"""The frame of locks that a server keeps: SQL, ZooKeeper, DynamoDB.
+"""The frame of locks that a server keeps: SQL, ZooKeeper, DynamoDB, Hive Metastore.
 
 A `LockServer` makes a `Claim` for each acquisition; a claim asks, renews and releases, one bounded request at a time. The frame does the rest: it
 waits, renews in the background, and knows when the lock has ended.

@@ -4,6 +4,9 @@ The table ``pyhudi_locks`` has a row for each lock. One statement takes the row 
 otherwise; in SQLite it runs after BEGIN IMMEDIATE. A test shows what happens without this: if the row is read first and written later, two
 writers hold the lock.
 
+An acquisition keeps its connection to PostgreSQL until its release; after a failure it opens another one. A file of SQLite is opened for each
+request: whoever kept it open would not notice that the file was replaced.
+
 Invariant: only the database's clock decides about expiry, so clocks of writers may differ. Hudi has no provider of this kind.
 """
 
@@ -59,6 +62,11 @@ class Database(Protocol):
         """The SQL expression of the database's clock in epoch milliseconds."""
         ...
 
+    @property
+    def keeps_connections(self) -> bool:
+        """Whether a connection serves further requests."""
+        ...
+
     def connect(self) -> Connection: ...
 
 
@@ -69,6 +77,7 @@ class SqliteDatabase:
     path: str
     timeout_s: float
     now: str = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+    keeps_connections: bool = False
 
     @property
     def address(self) -> str:
@@ -117,6 +126,7 @@ class PostgresDatabase:
     encrypted: bool = False
     password: str = field(default="", repr=False)
     now: str = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
+    keeps_connections: bool = True
 
     @property
     def address(self) -> str:
@@ -182,20 +192,34 @@ class SqlLockServer:
     def claim(self, claimant: Claimant) -> Claim:
         return SqlClaim(self, claimant)
 
+
+class SqlClaim:
+    """One acquisition of the row, with its connection."""
+
+    def __init__(self, server: SqlLockServer, claimant: Claimant) -> None:
+        self.server = server
+        self.claimant = claimant
+        self._connection: Connection | None = None
+
     def run(self, statement: str, **values: object) -> tuple[int, list[tuple[Any, ...]]]:
-        """Execute one statement in a transaction of its own. Raises `LockServerError`."""
-        connection = self.database.connect()
+        """Execute one statement in a transaction of its own. Raises `LockServerError`; the next statement then gets a new connection."""
+        database = self.server.database
+        if self._connection is None:
+            self._connection = database.connect()
+        connection, is_usable = self._connection, False
         try:
             try:
-                found = connection.run(statement.format(now=self.database.now), values)
+                found = connection.run(statement.format(now=database.now), values)
             except LockServerError as error:
                 if not _says_no_table(error):
                     raise
                 found = self._run_with_table(connection, statement, values)
             connection.finish()
+            is_usable = database.keeps_connections
             return found
         finally:
-            connection.close()
+            if not is_usable:
+                self._close()
 
     def _run_with_table(
         self, connection: Connection, statement: str, values: Mapping[str, object]
@@ -205,15 +229,12 @@ class SqlLockServer:
         except LockServerError as error:
             if "already exists" not in error.message and "duplicate key" not in error.message:
                 raise  # PostgreSQL reports two that create the table at the same time
-        return connection.run(statement.format(now=self.database.now), values)
+        return connection.run(statement.format(now=self.server.database.now), values)
 
-
-@dataclass(frozen=True, slots=True)
-class SqlClaim:
-    """One acquisition of the row."""
-
-    server: SqlLockServer
-    claimant: Claimant
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     @property
     def lease_s(self) -> float:
@@ -226,19 +247,22 @@ class SqlClaim:
     def attempt(self) -> bool:
         if self._take(gone=""):
             return True
-        for token, _, process, _ in self.server.run(_READ, name=self.server.name)[1]:
+        for token, _, process, _ in self.run(_READ, name=self.server.name)[1]:
             if self.server.process.is_gone(process):
                 return self._take(gone=token)
         return False
 
     def renew(self) -> bool:
-        return self.server.run(_RENEW, **self._row(), lease_ms=self._lease_ms)[0] == 1
+        return self.run(_RENEW, **self._row(), lease_ms=self._lease_ms)[0] == 1
 
     def release(self) -> None:
-        self.server.run(_RELEASE, **self._row())
+        try:
+            self.run(_RELEASE, **self._row())
+        finally:
+            self._close()
 
     def holder(self) -> str:
-        for token, note, process, left_ms in self.server.run(_READ, name=self.server.name)[1]:
+        for token, note, process, left_ms in self.run(_READ, name=self.server.name)[1]:
             if left_ms > 0:
                 what = f" for {note}" if note else ""
                 return f"{describe_process(process)}{what} (token {token}, {left_ms / 1000:.1f} s of its lease left)"
@@ -248,7 +272,7 @@ class SqlClaim:
         """Take the row if it is free, expired, ours, or that of the claim ``gone``."""
         note, process = self.claimant.note[:200], self.claimant.process[:400]
         more = {"note": note, "process": process, "gone": gone, "lease_ms": self._lease_ms}
-        return self.server.run(_TAKE, **self._row(), **more)[0] == 1
+        return self.run(_TAKE, **self._row(), **more)[0] == 1
 
     def _row(self) -> dict[str, object]:
         return {"name": self.server.name, "token": self.claimant.token}

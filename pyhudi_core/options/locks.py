@@ -24,6 +24,7 @@ _CLASSES = {
     f"{_PACKAGE}ZookeeperBasedImplicitBasePathLockProvider": "zookeeper_implicit",
     f"{_AWS_PACKAGE}DynamoDBBasedLockProvider": "dynamodb",
     f"{_AWS_PACKAGE}DynamoDBBasedImplicitPartitionKeyLockProvider": "dynamodb_implicit",
+    "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider": "hive_metastore",
 }
 _LOCKS = {
     **{word: word for word in (*_CLASSES.values(), "sql")},
@@ -31,14 +32,14 @@ _LOCKS = {
 }
 _ZOOKEEPER = "hoodie.write.lock.zookeeper."
 _DYNAMODB = "hoodie.write.lock.dynamodb."
-_LATER_LOCKS = ("hive_metastore", "org.apache.hudi.hive.transaction.lock.hivemetastorebasedlockprovider")
+_HIVE = "hoodie.write.lock.hivemetastore."
 _ONLY_HUDI = "Accepted for Hudi's sake: here `hoodie.write.lock.wait_time_ms` alone bounds the wait."
 
 LOCK_OPTIONS = (
     Option(PROVIDER, "lock.provider", str, None,
            "The lock that excludes other writers during a commit (docs/locks.md); Hudi's class names are accepted. By default `file_system` on a "
            "disk, `storage_based` in an object store, `in_process` in memory. A commit must use the same lock as the previous commit.", Scope.LOCK,
-           choices=_LOCKS, not_yet=_LATER_LOCKS, aliases=("lock",)),
+           choices=_LOCKS, aliases=("lock",)),
     Option("hoodie.write.lock.wait_time_ms", "lock.wait_ms", int, 60_000, "Milliseconds to wait for the lock.", Scope.LOCK,
            minimum=0),
     Option("hoodie.write.lock.filesystem.path", "lock.path", str, ".hoodie",
@@ -88,6 +89,15 @@ LOCK_OPTIONS = (
            secret=True),
     Option("hoodie.aws.session.token", "lock_server.aws_session_token", str, "", "The session token for DynamoDB.", Scope.LOCK,
            secret=True),
+    Option(f"{_HIVE}uris", "lock_server.hive_uris", str, "",
+           "The metastores, such as `thrift://host1:9083,thrift://host2:9083`; they share one database.", Scope.LOCK),
+    Option(f"{_HIVE}database", "lock_server.hive_database", str, "",
+           "The database of the name that is locked; Hive reads it without case.", Scope.LOCK),
+    Option(f"{_HIVE}table", "lock_server.hive_table", str, "",
+           "The table of the name that is locked. It does not have to exist.", Scope.LOCK),
+    Option("hoodie.write.lock.heartbeat_interval_ms", "lock_server.hive_heartbeat_ms", int, 60_000,
+           "Milliseconds between two heartbeats of a `hive_metastore` lock; at most a quarter of the metastore's `metastore.txn.timeout`.",
+           Scope.LOCK, minimum=10),
     Option("pyhudi.lock.sql.url", "lock_server.sql_url", str, "",
            "The database of a `sql` lock: `sqlite:///path/locks.db` or `postgresql://user:password@host:5432/database`.", Scope.LOCK,
            secret=True),
@@ -95,7 +105,7 @@ LOCK_OPTIONS = (
            "Milliseconds after which others may take a `sql` lock that is not renewed; it is renewed three times in that time.", Scope.LOCK,
            minimum=300),
     Option("pyhudi.lock.request.timeout.ms", "lock_server.request_ms", int, 10_000,
-           "Milliseconds to wait for each answer of the server of a `dynamodb` or `sql` lock.", Scope.LOCK, minimum=10),
+           "Milliseconds to wait for each answer of the server of a `dynamodb`, `hive_metastore` or `sql` lock.", Scope.LOCK, minimum=10),
     Option("hoodie.write.lock.wait_time_ms_between_retry", "lock_server.retry_ms", int, 1_000,
            "Longest wait in milliseconds between two attempts at a server's lock; waits grow from 10 ms to this.", Scope.LOCK, minimum=1),
     Option("hoodie.write.lock.max_wait_time_ms_between_retry", "lock_server.ignored_max_wait", str, "", _ONLY_HUDI, Scope.LOCK),
@@ -114,6 +124,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "zookeeper_implicit": ("lock_server.zookeeper_url",),
     "dynamodb": ("lock_server.dynamodb_table",),
     "dynamodb_implicit": ("lock_server.dynamodb_table",),
+    "hive_metastore": ("lock_server.hive_uris", "lock_server.hive_database", "lock_server.hive_table"),
     "sql": ("lock_server.sql_url",),
 }
 """The options without which a server cannot be reached, by their attributes."""
@@ -184,6 +195,10 @@ class LockServerOptions:
     aws_access_key: str = field(repr=False)
     aws_secret_key: str = field(repr=False)
     aws_session_token: str = field(repr=False)
+    hive_uris: str
+    hive_database: str
+    hive_table: str
+    hive_heartbeat_ms: int
     sql_url: str = field(repr=False)
     sql_lease_ms: int
     request_ms: int

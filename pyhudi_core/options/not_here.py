@@ -11,9 +11,6 @@ _SYNC = "tables are not registered in catalogs. Run Hudi's sync tool on the tabl
 _SERVER = "listing and markers need no timeline server here."
 _PARALLEL = "the number of tasks follows from the data and the cores."
 _UTILITIES = "Hudi Streamer is a program of Hudi. hudi.Consumer and the stream sink read and write step by step here."
-_METASTORE = (
-    "the lock of a Hive Metastore is not supported in this release. docs/locks.md says which locks Hudi shares."
-)
 
 NOT_HERE: Mapping[str, str] = MappingProxyType(
     {
@@ -34,8 +31,6 @@ NOT_HERE: Mapping[str, str] = MappingProxyType(
         "hoodie.bulkinsert.shuffle.parallelism": _PARALLEL,
         "hoodie.delete.shuffle.parallelism": _PARALLEL,
         "hoodie.finalize.write.parallelism": _PARALLEL,
-        "hoodie.write.lock.hivemetastore.": _METASTORE,
-        "hoodie.write.lock.heartbeat_interval_ms": _METASTORE,
         "hoodie.streamer.": _UTILITIES,
         "hoodie.deltastreamer.": _UTILITIES,
     }

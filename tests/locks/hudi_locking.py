@@ -1,6 +1,8 @@
 """Hudi's side of the tests of lock servers: one of its lock providers in a JVM without Spark's session, driven by JSON lines.
 
-Started as `hudi_locking.py CLASS PROPERTIES FOLDER BUNDLE` by the Python of `.interop/venv`. Imports nothing of this project. Commands:
+Started as `hudi_locking.py CLASS PROPERTIES FOLDER CLASSES` by the Python of `.interop/venv`. Imports nothing of this project. Hudi's provider for
+DynamoDB is in a jar that Maven Central does not have; in its place Amazon's lock client, on which it is built, is used as the provider uses it.
+Commands:
     take      tries the lock for a time in milliseconds: was it got?
     give      its unlock
     count     rounds of taking the lock, raising the number in a file of the folder by one, and giving it back
@@ -18,13 +20,8 @@ from typing import Any
 class HudiLock:
     """One lock provider of Hudi."""
 
-    def __init__(self, name: str, properties: dict[str, str], folder: Path, bundle: str) -> None:
-        from pyspark import SparkConf
-        from pyspark.java_gateway import launch_gateway
-
-        conf = SparkConf().set("spark.driver.extraClassPath", bundle).set("spark.driver.memory", "512m")
-        conf = conf.set("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
-        self._gateway = launch_gateway(conf)
+    def __init__(self, name: str, properties: dict[str, str], folder: Path, classes: str) -> None:
+        self._gateway = _gateway(classes)
         self._folder = folder
         jvm = self._gateway.jvm
         self._millis = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
@@ -45,18 +42,21 @@ class HudiLock:
         if command["do"] == "take":
             return {"got": self._take(command["ms"])}
         if command["do"] == "give":
-            self._provider.unlock()
+            self._give()
             return {}
         for _ in range(command["rounds"]):
             while not self._take(60_000):
                 continue
             raise_by_one(self._folder, "java")
-            self._provider.unlock()
+            self._give()
         return {}
 
     def close(self) -> None:
         self._provider.close()
         self._gateway.shutdown()
+
+    def _give(self) -> None:
+        self._provider.unlock()
 
     def _take(self, ms: int) -> bool:
         try:
@@ -66,6 +66,57 @@ class HudiLock:
             if "ACQUIRE" in str(error) or "acquire" in str(error):
                 return False
             raise
+
+
+class AmazonLock(HudiLock):
+    """Amazon's lock client, with the settings that Hudi's provider for DynamoDB gives it: the wait is the lease, renewed three times."""
+
+    def __init__(self, name: str, properties: dict[str, str], folder: Path, classes: str) -> None:
+        self._gateway = _gateway(classes)
+        self._folder = folder
+        jvm, prefix = self._gateway.jvm, "hoodie.write.lock.dynamodb."
+        self._amazon = jvm.com.amazonaws.services.dynamodbv2
+        self._key = properties[f"{prefix}partition_key"]
+        self._millis = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+        sdk = jvm.software.amazon.awssdk
+        given = sdk.auth.credentials.AwsBasicCredentials.create(
+            properties["hoodie.aws.access.key"], properties["hoodie.aws.secret.key"]
+        )
+        database = sdk.services.dynamodb.DynamoDbClient.builder()
+        database.endpointOverride(jvm.java.net.URI.create(properties[f"{prefix}endpoint_url"]))
+        database.region(sdk.regions.Region.of(properties[f"{prefix}region"]))
+        database.credentialsProvider(sdk.auth.credentials.StaticCredentialsProvider.create(given))
+        database.httpClient(sdk.http.urlconnection.UrlConnectionHttpClient.create())
+        lease_ms = int(properties["hoodie.write.lock.wait_time_ms"])
+        options = self._amazon.AmazonDynamoDBLockClientOptions.builder(database.build(), properties[f"{prefix}table"])
+        options.withTimeUnit(self._millis).withLeaseDuration(lease_ms).withHeartbeatPeriod(lease_ms // 3)
+        self._provider = self._amazon.AmazonDynamoDBLockClient(
+            options.withCreateHeartbeatBackgroundThread(True).build()
+        )
+        assert self._provider.lockTableExists()
+        self._held: Any = None
+
+    def _give(self) -> None:
+        assert self._provider.releaseLock(self._held), "the lock was stolen"
+        self._held = None
+
+    def _take(self, ms: int) -> bool:
+        options = self._amazon.AcquireLockOptions.builder(self._key).withAdditionalTimeToWaitForLock(ms)
+        try:
+            self._held = self._provider.acquireLock(options.withTimeUnit(self._millis).build())
+        except Exception as error:
+            if "LockNotGrantedException" in str(error):
+                return False
+            raise
+        return not self._held.isExpired()
+
+
+def _gateway(classes: str) -> Any:
+    from pyspark import SparkConf
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf().set("spark.driver.extraClassPath", classes).set("spark.driver.memory", "512m")
+    return launch_gateway(conf.set("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"))
 
 
 def raise_by_one(folder: Path, who: str) -> None:
@@ -83,7 +134,8 @@ def main() -> None:
     """Answer until stdin ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    lock = HudiLock(sys.argv[1], json.loads(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])
+    kind = AmazonLock if sys.argv[1].startswith("com.amazonaws.") else HudiLock
+    lock = kind(sys.argv[1], json.loads(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])
     print(json.dumps({"ok": True}), file=answers, flush=True)
     for line in sys.stdin:
         try:

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,6 +140,33 @@ def dynamodb(folder: Path) -> Server:
     return Server([*_java("dynamodb", native), *words], port, folder)
 
 
+def hive_metastore(folder: Path, timeout_s: int, *, housekeeping: bool = True) -> Server:
+    """A Hive Metastore on Derby, whose locks end ``timeout_s`` seconds after their last heartbeat; its housekeeping looks each second."""
+    home = next((INSTALLED / "hive").glob("*/apache-hive-metastore-*"), None)
+    assert home is not None, "the Hive Metastore is not installed: run `make locks`, which installs it"
+    port = free_port()
+    given = {
+        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore;create=true",
+        "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
+        "metastore.thrift.port": port,
+        "metastore.thrift.bind.host": "127.0.0.1",
+        "metastore.warehouse.dir": folder / "warehouse",
+        "metastore.txn.timeout": f"{timeout_s}s",
+        "metastore.housekeeping.threads.on": str(housekeeping).lower(),
+        "metastore.acid.housekeeper.interval": "1s",
+        "datanucleus.connectionPool.maxPoolSize": 40,
+    }
+    lines = [f"<property><name>{name}</name><value>{value}</value></property>" for name, value in given.items()]
+    (folder / "metastore-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
+    opened = [f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in ("lang", "net", "util")]
+    java = [*_java("hive", *opened, classes=f"{folder}:{home}/lib/*:{INSTALLED / 'hive'}/*")]
+    main = "org.apache.hadoop.hive.metastore."
+    environment = {"METASTORE_HOME": str(home)}
+    schema = [*java, f"{main}tools.schematool.MetastoreSchemaTool", "-dbType", "derby", "-initSchema"]
+    _run(schema, folder, environment)
+    return Server([*java, f"{main}HiveMetaStore"], port, folder, environment)
+
+
 def gateway(folder: Path, access_key: str, secret_key: str) -> Server:
     """versitygw, a gateway with Amazon's S3 protocol before a local folder."""
     program = INSTALLED / "bin" / "versitygw"
@@ -152,13 +179,14 @@ def gateway(folder: Path, access_key: str, secret_key: str) -> Server:
     return Server(command, port, folder, {"ROOT_ACCESS_KEY": access_key, "ROOT_SECRET_KEY": secret_key})
 
 
-def _java(server: str, *options: str) -> list[str]:
+def _java(server: str, *options: str, classes: str = "") -> list[str]:
     """The start of a command with a server's jars and a small heap."""
     jars = INSTALLED / server
     assert jars.is_dir(), f"{server} is not installed: run `make locks`, which installs it"
-    return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *options, "-cp", f"{jars}/*"]
+    return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *options, "-cp", classes or f"{jars}/*"]
 
 
-def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(list(command), capture_output=True, text=True, check=False)
+def _run(command: Sequence[str], folder: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+    surroundings = {**os.environ, **(environment or {})}
+    done = subprocess.run(list(command), capture_output=True, text=True, check=False, cwd=folder, env=surroundings)
     assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from locks.server_cases import SECRET, Lab, ServerCases
+from locks.server_cases import SECRET, Lab, ServerCases, proxied
 from locks.servers import Server, postgresql, scratch
 from pyhudi_core.errors import LockServerError
 from pyhudi_core.lock import LockProvider
@@ -41,6 +41,20 @@ class TestPostgres(LockKit, ServerCases):
     @pytest.fixture
     def providers(self, lab: Lab) -> Callable[[], LockProvider]:
         return lambda: lab.provider(**{"pyhudi.lock.sql.lease.ms": 60_000})
+
+    def test_a_holding_has_one_connection_and_another_one_after_it_was_cut(self, lab: Lab) -> None:
+        with proxied(lab) as proxy:
+            held = lab.provider(port=proxy.port).acquire(20)
+            assert held.still_held()
+            assert held.still_held()
+            assert proxy.connections == 1
+            proxy.heal()
+            assert held.still_held(), "a request without an answer is no lost lock"
+            assert held.still_held()
+            assert proxy.connections == 2
+            held.release()
+            assert proxy.connections == 2
+        lab.provider().acquire(0).release()
 
     def test_a_wrong_password_is_reported_without_the_password(self, lab: Lab) -> None:
         url = f"postgresql://hudi:{SECRET}x@127.0.0.1:{lab.port}/locks"

@@ -22,6 +22,7 @@ class TcpProxy:
         self._target = target
         self.delay_s = delay_s
         self.calls = 0
+        self.connections = 0
         self._passes = threading.Event()
         self._passes.set()
         self._refuses = False
@@ -72,6 +73,7 @@ class TcpProxy:
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._pairs.append((client, server))
+            self.connections += 1
             asked = threading.Event()
             threading.Thread(target=self._pump, args=(client, server, asked, True), daemon=True).start()
             threading.Thread(target=self._pump, args=(server, client, asked, False), daemon=True).start()

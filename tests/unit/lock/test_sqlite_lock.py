@@ -81,11 +81,11 @@ class ReadsThenWrites(SqlClaim):
     """The mutant: reads the row in one transaction and writes it in the next; the barrier is between them."""
 
     def attempt(self) -> bool:
-        if any(left_ms > 0 for *_, left_ms in self.server.run(_READ, name=self.server.name)[1]):
+        if any(left_ms > 0 for *_, left_ms in self.run(_READ, name=self.server.name)[1]):
             return False
         _barrier.wait(10)
         row = (self.server.name, self.claimant.token)
-        self.server.run(
+        self.run(
             "INSERT OR REPLACE INTO pyhudi_locks VALUES (:name, :token, '', '', {now} + 60000)",
             name=row[0],
             token=row[1],

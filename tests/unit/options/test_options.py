@@ -145,20 +145,11 @@ def test_a_bad_value_is_refused_and_the_possible_ones_are_told(key: str, value: 
     [
         ("hoodie.index.type", "INMEMORY"),
         ("hoodie.write.record.merge.mode", "CUSTOM"),
-        ("hoodie.write.lock.provider", "hive_metastore"),
-        ("hoodie.write.lock.provider", "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider"),
     ],
 )
 def test_what_is_not_there_yet_is_refused_as_such(key: str, value: object) -> None:
     with pytest.raises(InvalidOptionError, match="not supported in this release"):
         WriteOptions.parse({key: value})
-
-
-@pytest.mark.parametrize("key", ["hoodie.write.lock.hivemetastore.uris", "hoodie.write.lock.heartbeat_interval_ms"])
-def test_the_options_of_a_hive_metastores_lock_are_refused_with_the_reason(key: str) -> None:
-    with pytest.raises(UnknownOptionError, match="does not apply here") as caught:
-        WriteOptions.parse({key: "1"})
-    assert "not supported in this release" in str(caught.value.hint)
 
 
 @pytest.mark.row("I13")

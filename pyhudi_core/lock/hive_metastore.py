@@ -1,0 +1,302 @@
+"""The lock of Hudi's HiveMetastoreBasedLockProvider, so that Java and Python writers exclude each other through a Hive Metastore.
+
+Hudi asks the metastore for an exclusive lock on a table's name; no such table has to exist. The metastore queues requests in their order: a request
+that waits keeps later ones out. A request that gets no heartbeat for the metastore's time (``metastore.txn.timeout``, 5 minutes by default)
+counts as abandoned. A metastore removes such requests only if its housekeeping threads run (``metastore.housekeeping.threads.on``), and by default
+they do not. So a waiting writer also removes a request before its own one if its heartbeat has not changed for that time.
+
+Each acquisition has a connection of its own, which is opened again after a failure.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
+from pyhudi_core.lock.observing import Observed
+from pyhudi_core.lock.server import Claim, Claimant, describe_process
+from pyhudi_core.runtime.base import Clock, Process
+
+_DEFAULT_PORT = 9083
+_TIMEOUT_KEY, _DEFAULT_TIMEOUT = "hive.txn.timeout", "300s"
+_UNITS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_LONG_UNITS = {"day": "d", "hour": "h", "min": "m", "sec": "s", "msec": "ms", "usec": "us", "nsec": "ns"}
+_LOOK_S = 1.0
+"""Seconds between two looks of a waiting writer at those before it; the metastore locks its tables for each."""
+_MARK = "pyhudi "
+_LONGEST_TEXT = 128
+"""The length of the metastore's columns for the agent and the host of a lock."""
+_LONGEST_ANSWER, _MOST_LOCKS = 1 << 20, 100_000
+
+
+class NoSuchLock(Exception):  # noqa: N818 (the metastore's word)
+    """The metastore says that a lock does not exist: it was released, or removed after its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class HiveMetastore:
+    """The servers of one metastore, which share a database, and how long to wait for them.
+
+    Attributes:
+        servers: host and port of each.
+        request_s: seconds to wait for a connection, and for each answer.
+    """
+
+    servers: tuple[tuple[str, int], ...]
+    request_s: float
+
+    @property
+    def address(self) -> str:
+        return ",".join(sorted(f"{host}:{port}" for host, port in self.servers))
+
+
+class HiveConnection:
+    """A connection that is opened when it is needed, and again after a failure, then to the next server."""
+
+    def __init__(self, where: HiveMetastore) -> None:
+        with from_extra("hive", "The hive_metastore lock"):
+            from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes  # noqa: PLC0415 (an extra)
+        self._where = where
+        self._make = ThriftHiveMetastore.Client
+        self.types: Any = ttypes
+        self._client: Any = None
+        self._transport: Any = None
+        self._turn = 0
+
+    def call(self, method: str, *arguments: object) -> Any:
+        """Send one request. Raises `LockServerError` after any other failure than that of a missing lock, and closes the connection.
+
+        Raises `NoSuchLock` if the metastore says that the lock does not exist.
+        """
+        from thrift.Thrift import TException  # noqa: PLC0415
+
+        try:
+            if self._client is None:
+                self._open()
+            return getattr(self._client, method)(*arguments)
+        except self.types.NoSuchLockException:
+            raise NoSuchLock from None  # the generated exception cannot be changed, so it cannot pass a context manager
+        except (TException, OSError, EOFError, UnicodeError) as error:
+            self.close()
+            self._turn += 1
+            text = getattr(error, "message", None) or str(error)
+            raise LockServerError(
+                f"The Hive Metastore ({self._where.address}) failed: {type(error).__name__} {text}".rstrip(),
+                hint="Check that the metastore runs, and hoodie.write.lock.hivemetastore.uris. Kerberos and TLS are not supported.",
+            ) from None
+
+    def close(self) -> None:
+        transport, self._transport, self._client = self._transport, None, None
+        if transport is not None:
+            transport.close()
+
+    def _open(self) -> None:
+        from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: PLC0415
+        from thrift.transport import TSocket, TTransport  # noqa: PLC0415
+
+        host, port = self._where.servers[self._turn % len(self._where.servers)]
+        stream = TSocket.TSocket(host, port)
+        stream.setTimeout(self._where.request_s * 1000)
+        # Thrift's own way to connect logs an error for every failure.
+        stream.setHandle(socket.create_connection((host, port), self._where.request_s))
+        self._transport = TTransport.TBufferedTransport(stream)
+        limits = {"string_length_limit": _LONGEST_ANSWER, "container_length_limit": _MOST_LOCKS}
+        self._client = self._make(TBinaryProtocol(self._transport, **limits))
+
+
+@dataclass(frozen=True, slots=True)
+class HiveLockServer:
+    """A lock on the name of a table.
+
+    Args:
+        where: the metastore.
+        database, table: the name, which Hive reads without case.
+        heartbeat_s: longest time between two heartbeats of a holder.
+        clock: measures what is observed.
+        process: reports whether a holder of this machine has ended; its lock is removed at once.
+        observed: what was seen of the heartbeats of others.
+    """
+
+    where: HiveMetastore
+    database: str
+    table: str
+    heartbeat_s: float
+    clock: Clock
+    process: Process
+    observed: Observed = field(default_factory=Observed, repr=False)
+
+    @property
+    def identity(self) -> str:
+        return f"hive_metastore:{self.where.address}/{self.database.lower()}.{self.table.lower()}"
+
+    def claim(self, claimant: Claimant) -> Claim:
+        return HiveClaim(self, claimant)
+
+
+class HiveClaim:
+    """One acquisition: a connection, and the request in the metastore's queue."""
+
+    def __init__(self, server: HiveLockServer, claimant: Claimant) -> None:
+        self._server = server
+        self._claimant = claimant
+        self._connection = HiveConnection(server.where)
+        self._types = self._connection.types
+        self._lock_id: int | None = None
+        self._lease_s: float | None = None
+        self._next_look = 0.0
+        self._may_have_more = False  # a request without an answer may have made a lock
+
+    @property
+    def lease_s(self) -> float:
+        return _seconds(_DEFAULT_TIMEOUT) if self._lease_s is None else self._lease_s
+
+    @property
+    def renew_s(self) -> float:
+        return min(self._server.heartbeat_s, self.lease_s / 4)
+
+    def attempt(self) -> bool:
+        if self._lease_s is None:
+            self._lease_s = _seconds(self._call("get_config_value", _TIMEOUT_KEY, _DEFAULT_TIMEOUT))
+        if self._may_have_more:
+            mine = [entry.lockid for entry in self._queue() if self._is_mine(entry)]
+            self._lock_id = min(mine, default=None)
+        state = self._enqueue() if self._lock_id is None else self._check()
+        if state == self._types.LockState.ACQUIRED:
+            return True
+        if self._server.clock.monotonic() >= self._next_look:
+            self._remove_abandoned()
+            self._next_look = self._server.clock.monotonic() + _LOOK_S
+        return False
+
+    def renew(self) -> bool:
+        try:
+            self._call("heartbeat", self._types.HeartbeatRequest(lockid=self._lock_id))
+        except NoSuchLock:
+            return False
+        return True
+
+    def release(self) -> None:
+        try:
+            if self._may_have_more:
+                for entry in self._queue():
+                    if self._is_mine(entry):
+                        self._unlock(entry.lockid)
+            elif self._lock_id is not None:
+                self._unlock(self._lock_id)
+            self._lock_id, self._may_have_more = None, False
+        finally:
+            self._connection.close()
+
+    def holder(self) -> str:
+        acquired = self._types.LockState.ACQUIRED
+        for entry in self._queue():
+            if entry.state == acquired and not self._is_mine(entry):
+                return f"{_describe(entry)} (lock {entry.lockid})"
+        return ""
+
+    def _call(self, method: str, *arguments: object) -> Any:
+        return self._connection.call(method, *arguments)
+
+    def _enqueue(self) -> int:
+        """Ask for the lock; returns its state."""
+        types, process = self._types, self._claimant.process
+        part = types.LockComponent(
+            types.LockType.EXCLUSIVE, types.LockLevel.TABLE, self._server.database, self._server.table
+        )
+        agent = f"{_MARK}{self._claimant.token} {self._claimant.note}".rstrip()
+        # A process that is cut off could be another one.
+        host = process if len(process) <= _LONGEST_TEXT else process.partition("|")[0]
+        request = types.LockRequest([part], user="pyhudi", hostname=_fitting(host), agentInfo=_fitting(agent))
+        self._may_have_more, before = True, self._may_have_more
+        answer = self._call("lock", request)
+        self._lock_id, self._may_have_more = int(answer.lockid), before
+        return int(answer.state)
+
+    def _check(self) -> int | None:
+        """The state of the request, which gets a heartbeat by this; None if it does not exist any more."""
+        try:
+            return int(self._call("check_lock", self._types.CheckLockRequest(lockid=self._lock_id)).state)
+        except NoSuchLock:
+            self._lock_id = None
+            return None
+
+    def _remove_abandoned(self) -> None:
+        """Remove requests before the own one whose process has ended, or that have had no heartbeat for the metastore's time."""
+        server, queue = self._server, self._queue()
+        now = server.clock.monotonic()
+        server.observed.forget_others({entry.lockid for entry in queue})
+        for entry in queue:
+            still_s = server.observed.unchanged_s(entry.lockid, entry.lastheartbeat, now)
+            if self._lock_id is None or entry.lockid >= self._lock_id or entry.txnid:
+                continue
+            is_gone = _is_ours(entry) and server.process.is_gone(str(entry.hostname))
+            if is_gone or still_s > self.lease_s:
+                self._unlock(entry.lockid)
+
+    def _queue(self) -> list[Any]:
+        """All requests for this lock, in their order."""
+        database, table = self._server.database.lower(), self._server.table.lower()
+        request = self._types.ShowLocksRequest(dbname=database, tablename=table)
+        found = self._call("show_locks", request).locks or []
+        own = [entry for entry in found if (entry.dbname, entry.tablename) == (database, table)]
+        return sorted(own, key=lambda entry: int(entry.lockid))
+
+    def _unlock(self, lock_id: int) -> None:
+        with suppress(NoSuchLock):
+            self._call("unlock", self._types.UnlockRequest(lockid=lock_id))
+
+    def _is_mine(self, entry: Any) -> bool:
+        return str(entry.agentInfo or "").startswith(f"{_MARK}{self._claimant.token}")
+
+
+def servers_of(uris: str) -> tuple[tuple[str, int], ...]:
+    """Parse ``hoodie.write.lock.hivemetastore.uris``. Raises `InvalidOptionError`, which does not show the value."""
+    found = []
+    try:
+        for uri in (text.strip() for text in uris.split(",") if text.strip()):
+            parts = urlsplit(uri)
+            if parts.scheme != "thrift" or not parts.hostname or "@" in uri or parts.path.strip("/") or parts.query:
+                raise ValueError
+            found.append((parts.hostname, parts.port or _DEFAULT_PORT))
+        if not found:
+            raise ValueError
+    except ValueError:
+        raise InvalidOptionError(
+            "hoodie.write.lock.hivemetastore.uris is not a list of metastores",
+            hint="Write it as thrift://host1:9083,thrift://host2:9083.",
+        ) from None
+    return tuple(found)
+
+
+def _seconds(text: str) -> float:
+    """Parse a time as Hive writes it, such as ``300s``; without a unit it is in seconds. Raises `LockServerError`."""
+    parts = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    unit = parts[2] if parts else ""
+    short = unit if unit in _UNITS_S else next((s for name, s in _LONG_UNITS.items() if unit.startswith(name)), "")
+    if not parts or int(parts[1]) == 0 or (unit and not short):
+        raise LockServerError(
+            f"The Hive Metastore has {text[:50]!r} as its time after which locks end ({_TIMEOUT_KEY})",
+            hint="Set metastore.txn.timeout of the metastore to a time such as 300s.",
+        )
+    return int(parts[1]) * _UNITS_S[short or "s"]
+
+
+def _fitting(text: str) -> str:
+    return text.encode("ascii", "replace").decode()[:_LONGEST_TEXT]
+
+
+def _is_ours(entry: Any) -> bool:
+    return str(entry.agentInfo or "").startswith(_MARK)
+
+
+def _describe(entry: Any) -> str:
+    """Describe the writer of a request."""
+    if not _is_ours(entry):
+        return f"{entry.user}@{entry.hostname} (written by another tool)"[:300]
+    _, _, note = str(entry.agentInfo).removeprefix(_MARK).partition(" ")
+    return f"{describe_process(str(entry.hostname))}{f' for {note}' if note else ''}"
