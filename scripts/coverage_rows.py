@@ -72,7 +72,9 @@ ROWS: dict[str, dict[str, Row]] = {
             "Updates and deletes as Python calls: by key, by condition, by partition",
             "MERGE with clauses, SQL",
         ),
-        "D10": Row("Schema evolution: columns are added, dropped, renamed, retyped and reordered; Hudi reads them by their numbers"),
+        "D10": Row(
+            "Schema evolution: columns are added, dropped, renamed, retyped and reordered; Hudi reads them by their numbers"
+        ),
         "D11": Row(
             "File sizes as typed options: `max_file_size`, `small_file_limit`",
             "the trigger of compaction, advice on the table type",
