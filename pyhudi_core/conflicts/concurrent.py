@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -29,6 +30,7 @@ from pyhudi_core.errors import (
     CorruptionError,
     CorruptTimelineError,
     ObjectNotFoundError,
+    SnapshotExpiredError,
 )
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.commit import CommitMetadata
@@ -132,6 +134,24 @@ def refuse_pending_restore(context: TableContext, found: Timeline) -> None:
     for restore in pending_restores(found):
         conflict = Conflict(ConflictKind.OPERATION, restore, operation=OperationType.RESTORE, verdict=Verdict.ABORT)
         raise conflict_error(context, conflict, None)
+
+
+@contextmanager
+def told_of_restores(context: TableContext, start: Timeline, own: str) -> Iterator[None]:
+    """Name the restore if it deletes files while a write reads the state of ``start``: `CommitConflictError` instead of what a missing file raises.
+
+    The timeline is read again only after such an error. ``own``: the requested time of the write.
+    """
+    try:
+        yield
+    except (SnapshotExpiredError, ObjectNotFoundError) as missing:
+        found = context.folder.load()
+        known = {instant.group for instant in start if instant.is_completed}
+        ended = (i for i in found.completed if i.action is Action.RESTORE and i.group not in known)
+        for restore in (*pending_restores(found), *ended):
+            conflict = Conflict(ConflictKind.OPERATION, restore, operation=OperationType.RESTORE, verdict=Verdict.ABORT)
+            raise conflict_error(context, conflict, own) from missing
+        raise
 
 
 def _archived_since(context: TableContext, start: Timeline, found: Timeline, own: str) -> list[Instant]:

@@ -45,10 +45,17 @@ _LAST = "9" * 17
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to go back to: to a commit, or to the state before a commit. None of both: no restore is wanted."""
+    """Where to go back to: to a commit, or to the state before a commit. None of both: no restore is wanted.
+
+    Attributes:
+        to: the commit whose state comes back.
+        before: the first commit that goes.
+        alone: refuse if commits after ``before`` would go too.
+    """
 
     to: Instant | Savepoint | str | None = None
     before: Instant | str | None = None
+    alone: bool = False
 
     def __bool__(self) -> bool:
         return self.to is not None or self.before is not None
@@ -82,13 +89,15 @@ class Target:
 def plan_restore(context: TableContext, timeline: Timeline, target: Target) -> RestorePlan:
     """What would be undone. False if nothing completed after the point.
 
-    Raises what `refuse` raises, `InvalidOptionError` if the point is no completed commit of the timeline, `SnapshotExpiredError` if files of its
-    state are gone, and `UnsupportedTableError` if the table has a metadata table that could not be built again.
+    Raises what `refuse` raises, `InvalidOptionError` if the point is no completed commit of the timeline, or if ``target.alone`` forbids it,
+    `SnapshotExpiredError` if files of its state are gone, and `UnsupportedTableError` if the table's metadata table could not be built again.
     """
     point = target.point(context, timeline)
     later = tuple(i for i in reversed(timeline.commits) if (i.completion_time or "") > (point.completion_time or ""))
     if not later:
         return RestorePlan(point, why_not=f"no commit completed after {point.requested_time}")
+    if target.alone and len(later) > 1:
+        raise not_alone(context, target.before_time, [i.requested_time for i in reversed(later[:-1])])
     metadata_update.refuse_unkept(context, may_remove=False)
     refuse(context, timeline)
     _refuse_saved(context, timeline, later)
@@ -100,6 +109,16 @@ def plan_restore(context: TableContext, timeline: Timeline, target: Target) -> R
         tuple(reversed([i for i in timeline.pending if i.action in _REWRITES])),
         tuple(i for i in timeline.pending if i.action is Action.CLEAN),
         context.config.metadata_partitions,
+    )
+
+
+def not_alone(context: TableContext, time: str, later: list[str]) -> InvalidOptionError:
+    """The error for a commit that is to be undone alone, and has later ones; these are given by their requested times, oldest first."""
+    return InvalidOptionError(
+        f"{len(later)} commits completed after {time}, {later[0]} the first of them, so it cannot be rolled back alone",
+        table=context.table,
+        instant=time,
+        hint=f"Nothing was changed. table.restore(before={time!r}) or `pyhudi restore LOCATION --before {time}` undoes all of them.",
     )
 
 

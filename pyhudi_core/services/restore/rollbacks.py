@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyhudi_core.errors import InvalidOptionError, at_table
+from pyhudi_core.errors import at_table
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
 from pyhudi_core.services.restore.plan import RestorePlan
+from pyhudi_core.services.restore.planning import Target, not_alone
 from pyhudi_core.services.restore.restores import Restores
 from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline.active import Timeline
@@ -76,7 +77,7 @@ class Rollbacks:
             return RollbackPlan(time, why_not=what)
         later = _later(timeline, found)
         if later:
-            return RollbackPlan(time, why_not=_refusal(self.context, time, later).message)
+            return RollbackPlan(time, why_not=not_alone(self.context, time, later).message)
         plan = Restores(self.context).plan(before=found)
         return RollbackPlan(time, restore=plan, why_not=plan.why_not)
 
@@ -98,20 +99,12 @@ class Rollbacks:
                 return roll_back_on_request(self.context, time)
             later = _later(timeline, found)
             if later:
-                raise _refusal(self.context, time, later)
-            done = Restores(self.context).run(before=found)
+                raise not_alone(self.context, time, later)
+            # A writer may commit after this look. The plan is made again then, and refused: its commit was not named, and stays.
+            done = Restores(self.context, Target(before=found, alone=True)).run()
             return Rollback(time, done.instants[-1] if done else None, done.why_not)
 
 
 def _later(timeline: Timeline, commit: Instant) -> list[str]:
     """The requested times of commits that completed later."""
     return [i.requested_time for i in timeline.commits if (i.completion_time or "") > (commit.completion_time or "")]
-
-
-def _refusal(context: TableContext, time: str, later: list[str]) -> InvalidOptionError:
-    return InvalidOptionError(
-        f"{len(later)} commits completed after {time}, {later[0]} the first of them, so it cannot be rolled back alone",
-        table=context.table,
-        instant=time,
-        hint=f"Nothing was changed. table.restore(before={time!r}) or `pyhudi restore LOCATION --before {time}` undoes all of them.",
-    )
