@@ -82,6 +82,12 @@ class Source(Protocol):
         """
         ...
 
+    def placed(self, values: pa.RecordBatch, tasks_of: Sequence[Sequence[int]], key: KeyColumns, tasks: int) -> Dataset:
+        """Bring the rows to tasks, as they are and in any order: a row with the values of row ``i`` of ``values`` goes to one of the tasks
+        ``tasks_of[i]`` (one at least), chosen by a hash of its key. Rows with values that are not there may go anywhere.
+        """
+        ...
+
 
 ORDER = "_pyhudi_order"
 """Column (int64) of the order of rows in a `Source`."""

@@ -6,11 +6,12 @@ looked up that hashes to it. Rows of a `SparkSource` are counted and brought to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from functools import cache, reduce
 from operator import and_
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +33,7 @@ from pyhudi_core.engine.base import (
     TaskInfo,
     sorted_counts,
 )
-from pyhudi_core.engine.spark_plans import reads_alike
+from pyhudi_core.engine.spark_plans import estimated_bytes, reads_alike
 from pyhudi_core.engine.task_errors import driver_errors, raised_in_task
 
 _TARGET = "_pyhudi_target"
@@ -70,28 +71,37 @@ class _Step:
 
 
 @dataclass(slots=True)
+class _Width:
+    """Whether rows are known to be narrow. All datasets that are made of the same rows share one."""
+
+    narrow: bool = False
+
+
+@dataclass(slots=True)
 class SparkDataset:
     """A DataFrame and the Arrow schema that functions see.
 
     Attributes:
         sent: the payloads of the functions that it comes from.
         behind: the DataFrame and the functions that ``frame`` was made of. The next function joins them, so rows enter and leave Python once for all.
+        width: whether the rows are narrow, as far as that is known.
     """
 
     frame: DataFrame
     schema: pa.Schema
     sent: tuple[_Payloads, ...] = ()
     behind: tuple[DataFrame, tuple[_Step, ...]] | None = None
+    width: _Width = field(default_factory=_Width)
 
     def source(self) -> Source | None:
-        return SparkSource(self.frame, self.schema) if reads_alike(self.frame) else None
+        return SparkSource(self.frame, self.schema, self.width) if reads_alike(self.frame) else None
 
     def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
         own = _Payloads.of(self.frame.sparkSession, payloads) if payloads else None
         before, steps = self.behind or (self.frame, ())
         steps = (*steps, _Step(fn, schema, own.broadcast if own is not None else None))
         frame = before.mapInArrow(_in_task(steps), spark_types.to_spark(schema))
-        return SparkDataset(frame, schema, self.sent if own is None else (*self.sent, own), (before, steps))
+        return SparkDataset(frame, schema, self.sent if own is None else (*self.sent, own), (before, steps), self.width)
 
     def shuffle(self, by: str, tasks: int, *sort_by: str) -> Dataset:
         salts = F.array(*[F.lit(salt) for salt in salts_for(tasks)])
@@ -99,15 +109,15 @@ class SparkDataset:
         exchanged = routed.repartition(tasks, _TARGET).drop(_TARGET)
         if sort_by:
             exchanged = exchanged.sortWithinPartitions(*map(quoted, sort_by))
-        return SparkDataset(exchanged, self.schema, self.sent)
+        return SparkDataset(exchanged, self.schema, self.sent, width=self.width)
 
     def shuffle_by_range(self, tasks: int, *by: str) -> Dataset:
         columns = [quoted(name) for name in by]
         ranges = self.frame.repartitionByRange(tasks, *columns)
-        return SparkDataset(ranges.sortWithinPartitions(*columns), self.schema, self.sent)
+        return SparkDataset(ranges.sortWithinPartitions(*columns), self.schema, self.sent, width=self.width)
 
     def persist(self) -> Dataset:
-        return SparkDataset(self.frame.persist(StorageLevel.DISK_ONLY), self.schema, self.sent)
+        return SparkDataset(self.frame.persist(StorageLevel.DISK_ONLY), self.schema, self.sent, width=self.width)
 
     def release(self) -> None:
         self.frame.unpersist()
@@ -116,13 +126,18 @@ class SparkDataset:
 
     def count_by(self, *columns: str) -> dict[tuple[str | None, ...], int]:
         # The counting stays in the JVM: another function in Python would cost another worker for each core.
-        with driver_errors():
+        with driver_errors(), self._set():
             counts = self.frame.groupBy(*map(quoted, columns)).count().collect()
         return sorted_counts((tuple(row[: len(columns)]), row[len(columns)]) for row in counts)
 
     def collect(self) -> pa.Table:
-        with driver_errors(), _no_coalescing(self.frame.sparkSession):
+        with driver_errors(), self._set({"spark.sql.adaptive.coalescePartitions.enabled": "false"}):
+            # Adaptive execution does not merge the tasks of a shuffle: each is there because a core is.
             return collect_arrow(self.frame, self.schema)
+
+    def _set(self, settings: Mapping[str, str] = MappingProxyType({})) -> AbstractContextManager[None]:
+        """The settings under which a job runs."""
+        return _settings(self.frame.sparkSession, {**settings, **(_UNLIMITED if self.width.narrow else {})})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +146,7 @@ class SparkSource:
 
     frame: DataFrame
     schema: pa.Schema
+    width: _Width = field(default_factory=_Width)
 
     def counts(self, by: Sequence[str], key: KeyColumns) -> SourceCounts:
         missing = [_is_missing(self.schema.field(name)) for name in key.names]
@@ -139,6 +155,7 @@ class SparkSource:
         with driver_errors():
             found = self.frame.groupBy(*columns).agg(F.count(F.lit(1)), without).collect()
         found = [row for row in found if row[-2]]
+        self.width.narrow = estimated_bytes(self.frame) <= _NARROW * sum(row[-2] for row in found)
         fields = [self.schema.field(name) for name in by]
         values = [pa.array([row[number] for row in found], field.type) for number, field in enumerate(fields)]
         batch = pa.RecordBatch.from_arrays(values, schema=pa.schema(fields))
@@ -152,25 +169,13 @@ class SparkSource:
             ([salts[slot.task] for slot in own], [slot.sort for slot in own], [slot.parts for slot in own])
             for own in slots
         ]
-        frame = self.frame
-        if values.num_columns:
-            kinds = [
-                f"`v{n}` {spark_types.to_spark(pa.schema([f]))[0].dataType.simpleString()}"
-                for n, f in enumerate(values.schema)
-            ]
-            known = zip(*(column.to_pylist() for column in values.columns), strict=True)
-            rows = [(*own, *places) for own, places in zip(known, lists, strict=True)]
-            places = frame.sparkSession.createDataFrame(rows, ", ".join([*kinds, *_PLACES]))
-            same = [quoted(name).eqNullSafe(F.col(f"v{n}")) for n, name in enumerate(values.schema.names)]
-            frame = frame.join(F.broadcast(places), reduce(and_, same), "left")
-            to, sort, parts = (F.col(name.split()[0]) for name in _PLACES)
-            if not all(slots):
-                frame = frame.where(to.isNull() | (F.size(to) > 0))
-        else:
-            frame = frame if slots[0] else frame.limit(0)
-            to, sort, parts = (F.array(*[F.lit(value) for value in own or [0]]) for own in lists[0])
-        hashed = F.xxhash64(_key(self.schema, key))
-        place = (F.pmod(hashed, F.size(to)) + 1).cast("int")
+        frame, (to, sort, parts) = self._beside(values, lists, _PLACES)
+        if values.num_columns and not all(slots):
+            frame = frame.where(to.isNull() | (F.size(to) > 0))
+        elif not values.num_columns and not slots[0]:
+            frame = frame.limit(0)
+        hashed = self._hashed(key)
+        place = _place(hashed, to)
         part = F.pmod(F.shiftright(hashed, 24), F.element_at(parts, place))
         schema = pa.schema([*self.schema, (ORDER, pa.int64()), (SORT, pa.int64())])
         routed = frame.select(
@@ -180,7 +185,41 @@ class SparkSource:
             F.coalesce(F.element_at(to, place), F.lit(salts[0])).alias(_TARGET),
         )
         exchanged = routed.repartition(tasks, _TARGET).drop(_TARGET)
-        return SparkDataset(exchanged.sortWithinPartitions(SORT), schema)
+        return SparkDataset(exchanged.sortWithinPartitions(SORT), schema, width=self.width)
+
+    def placed(self, values: pa.RecordBatch, tasks_of: Sequence[Sequence[int]], key: KeyColumns, tasks: int) -> Dataset:
+        salts = salts_for(tasks)
+        frame, places = self._beside(values, [([salts[task] for task in own],) for own in tasks_of], _PLACES[:1])
+        place = F.lit(1) if all(len(own) == 1 for own in tasks_of) else _place(self._hashed(key), places[0])
+        target = F.coalesce(F.element_at(places[0], place), F.lit(salts[0]))
+        routed = frame.select(*[quoted(name) for name in self.schema.names], target.alias(_TARGET))
+        return SparkDataset(routed.repartition(tasks, _TARGET).drop(_TARGET), self.schema, width=self.width)
+
+    def _hashed(self, key: KeyColumns) -> Column:
+        return F.xxhash64(_key(self.schema, key))
+
+    def _beside(
+        self, values: pa.RecordBatch, lists: Sequence[tuple[list[int], ...]], columns: Sequence[str]
+    ) -> tuple[DataFrame, list[Column]]:
+        """The rows with the lists of their values, which are null for values that are not there; and these columns."""
+        frame = self.frame
+        if not values.num_columns:
+            return frame, [F.array(*[F.lit(value) for value in own or [0]]) for own in lists[0]]
+        kinds = [
+            f"`v{n}` {spark_types.to_spark(pa.schema([f]))[0].dataType.simpleString()}"
+            for n, f in enumerate(values.schema)
+        ]
+        known = zip(*(column.to_pylist() for column in values.columns), strict=True)
+        rows = [(*own, *places) for own, places in zip(known, lists, strict=True)]
+        places = frame.sparkSession.createDataFrame(rows, ", ".join([*kinds, *columns]))
+        same = [quoted(name).eqNullSafe(F.col(f"v{n}")) for n, name in enumerate(values.schema.names)]
+        frame = frame.join(F.broadcast(places), reduce(and_, same), "left")
+        return frame, [F.col(name.split()[0]) for name in columns]
+
+
+def _place(hashed: Column, places: Column) -> Column:
+    """Which of the places a row goes to, from 1."""
+    return (F.pmod(hashed, F.size(places)) + 1).cast("int")
 
 
 _PLACES = ("_pyhudi_to array<int>", "_pyhudi_sorts array<bigint>", "_pyhudi_parts array<int>")
@@ -214,16 +253,24 @@ def collect_arrow(frame: DataFrame, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)
 
 
+_NARROW = 1024
+"""Rows of so many bytes on average, as Spark estimates them, are narrow."""
+_UNLIMITED = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
+"""Spark 4.1 and later measure a batch after each row, which takes as long as the conversion to Arrow itself; this value switches that off. Then only
+the number of rows (10,000) bounds a batch, which is enough for narrow rows."""
+
+
 @contextmanager
-def _no_coalescing(spark: SparkSession) -> Iterator[None]:
-    """Keep adaptive execution from merging the tasks of a shuffle: each is there because a core is."""
-    key = "spark.sql.adaptive.coalescePartitions.enabled"
-    before = spark.conf.get(key)
-    spark.conf.set(key, "false")
+def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Run under these settings of the session, as far as its release knows them."""
+    known = {key: str(spark.conf.get(key)) for key in settings if spark.conf.isModifiable(key)}
+    for key in known:
+        spark.conf.set(key, settings[key])
     try:
         yield
     finally:
-        spark.conf.set(key, str(before))
+        for key, value in known.items():
+            spark.conf.set(key, value)
 
 
 def in_task(fn: TaskFunction, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

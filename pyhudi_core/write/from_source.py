@@ -4,12 +4,14 @@ The ordinary way prepares rows first, keeps them, and routes them by a function.
 steps. Here the driver knows from the counts (`Prepared.volumes`) which bucket each partition has; the engine brings rows to tasks by their partition
 columns and a hash of their key, and one function prepares, checks and writes them.
 
+If no key may be there twice, and each file group is large enough, each of them has a task of its own (`_one_group_a_task`). Then Spark sorts nothing.
+
 The source is read twice, for the counts and for the rows. A row of a partition that was not counted ends the write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +25,11 @@ from pyhudi_core.write.plan import Bucket, Plan, balance
 from pyhudi_core.write.prepare import CountedSource, PrepareRows
 from pyhudi_core.write.tasks import PART_BITS, WRITTEN, WriteTask
 
+_ROWS_OF_A_TASK = 50_000
+"""A new file group of so many rows is worth the fixed cost of a task."""
+_MOST_KEYS = 1_500_000
+"""The keys of so many rows may be in the memory of a task."""
+
 
 def suits(plan: Plan) -> bool:
     """Whether new rows of a partition are spread evenly over its buckets, which is how a source spreads them."""
@@ -31,6 +38,10 @@ def suits(plan: Plan) -> bool:
 
 def write_from_source(counted: CountedSource, plan: Plan, cores: int, task: WriteTask) -> Dataset:
     """The files that tasks write, as rows of `WRITTEN`."""
+    if task.unique and all(plan.inserts.get(partition) for partition in counted.partitions):
+        alone = _one_each(plan, cores)
+        if alone is not None:
+            return _one_group_a_task(counted, plan, alone, task)
     tasks = max(1, min(len(plan.buckets), cores))
     placed = balance(plan.buckets, tasks)
     slots = {
@@ -42,6 +53,65 @@ def write_from_source(counted: CountedSource, plan: Plan, cores: int, task: Writ
     places = [slots.get(partition, []) for partition in counted.partitions]
     rows = counted.source.scattered(counted.values, places, counted.key, tasks)
     return rows.map(_WriteRaw(counted.prepare, task), WRITTEN, payloads)
+
+
+def _one_each(plan: Plan, cores: int) -> list[Bucket] | None:
+    """The buckets, largest first, if each of them is a new file group and worth a task of its own."""
+    rows = sum(bucket.expected for bucket in plan.buckets)
+    few = 0 < len(plan.buckets) <= max(cores, rows // _ROWS_OF_A_TASK)
+    if few and all(_is_plain(bucket) for bucket in plan.buckets):
+        return sorted(plan.buckets, key=lambda bucket: (-bucket.expected, bucket.number))
+    return None
+
+
+def _is_plain(bucket: Bucket) -> bool:
+    return bucket.base is None and not bucket.hashed and not bucket.appends and bucket.expected <= _MOST_KEYS
+
+
+def _one_group_a_task(counted: CountedSource, plan: Plan, buckets: Sequence[Bucket], task: WriteTask) -> Dataset:
+    """The files, with a task for each file group: its rows need no sort, and no column says where they belong."""
+    places = {bucket.number: place for place, bucket in enumerate(buckets)}
+    tasks_of = [[places[number] for number, _ in plan.inserts[partition]] for partition in counted.partitions]
+    rows = counted.source.placed(counted.values, tasks_of, counted.key, len(buckets))
+    return rows.map(_WriteGroup(counted.prepare, task), WRITTEN, buckets)
+
+
+@dataclass(frozen=True, slots=True)
+class _WriteGroup:
+    """Task function. In: the rows of one new file group, in any order. Out: `WRITTEN`. Only the keys are kept until the end, to compare them."""
+
+    prepare: PrepareRows
+    write: WriteTask
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        bucket: Bucket = task.payload
+        prepared = (self._prepared(batch, bucket) for batch in batches if batch.num_rows)
+        yield from self.write.in_pieces(task, bucket, _pieces(prepared))
+
+    def _prepared(self, batch: pa.RecordBatch, bucket: Bucket) -> pa.RecordBatch:
+        rows = self.prepare.batch(batch, pa.nulls(len(batch), pa.int64()))
+        if not pc.all(pc.equal(rows.column(PARTITION_PATH), bucket.partition)).as_py():
+            raise _not_counted()
+        return rows
+
+
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches put together until they are worth a step of a writer."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(map(len, held)) >= _ROWS_OF_A_TASK:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _not_counted() -> DataError:
+    return DataError(
+        "The data has rows of a partition that it did not have when its rows were counted",
+        hint="Nothing was published. The data changes while it is read: write it again, or cache() the DataFrame first.",
+    )
 
 
 def _slot(bucket: Bucket, placed: Mapping[int, int]) -> Slot:
@@ -69,10 +139,7 @@ class _WriteRaw:
             expected = [buckets[number].partition if number in buckets else None for number in numbers.tolist()]
             same = pc.equal(pa.array(expected, pa.string()).take(pa.array(places)), rows.column(PARTITION_PATH))
             if not pc.all(pc.fill_null(same, False)).as_py():
-                raise DataError(
-                    "The data has rows of a partition that it did not have when its rows were counted",
-                    hint="Nothing was published. The data changes while it is read: write it again, or cache() the DataFrame first.",
-                )
+                raise _not_counted()
             none = pa.nulls(len(rows), pa.int32())
             columns = [*rows.columns, none, sort]
             yield pa.RecordBatch.from_arrays(columns, names=[*rows.schema.names, TASK, SORT])

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
 from pyhudi_core.engine.grouping import runs, slotted, without_slots
@@ -179,12 +180,37 @@ class WriteTask:
         yield from _noted(context)
         yield from files_batch(files, self.settings.schema)
 
+    def in_pieces(self, task: TaskInfo, bucket: Bucket, pieces: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+        """Write one new file group from pieces of its rows, which hold no key twice. Raises `DuplicateKeyError` at the end if they do."""
+        context = HandleContext(self.settings, self.open_runtime(), task.number, [] if self.key_changes else None)
+        handle = handle_for(context, bucket)
+        keys: list[pa.Array] = []
+        try:
+            for rows in pieces:
+                keys += rows.column(RECORD_KEY).chunks
+                handle.write(rows.drop_columns([POSITION]))
+                yield from _noted(context)
+            _refuse_repeated(keys)
+            files = handle.close()
+        except BaseException:
+            handle.abandon()
+            raise
+        yield from _noted(context)
+        yield from files_batch(files, self.settings.schema)
+
     def _single(self, rows: pa.Table) -> pa.Table:
         """One row a key."""
         single = MergeLaw(self.settings.ordering).reduce(rows, RECORD_KEY, POSITION)
         if self.unique and len(single) < len(rows):
             raise repeated(len(rows) - len(single))
         return single.drop_columns([POSITION])
+
+
+def _refuse_repeated(keys: Sequence[pa.Array]) -> None:
+    column = pa.chunked_array(keys, pa.string())
+    different = pc.count_distinct(column).as_py()
+    if different < len(column):
+        raise repeated(len(column) - different)
 
 
 def _noted(context: HandleContext) -> Iterator[pa.RecordBatch]:

@@ -20,20 +20,24 @@ from pyhudi_core.engine import spark as engine
 from pyhudi_core.engine import spark_rows
 from pyhudi_core.engine.base import KeyColumns, Slot
 from pyhudi_core.errors import DataError, DuplicateKeyError, InvalidPartitionValueError, InvalidRecordKeyError
+from pyhudi_core.write import from_source
 
 
 @pytest.fixture(autouse=True)
 def distributed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """No batch is small; the list gets the number of tasks of each write whose rows came straight from their source."""
     used: list[int] = []
-    scattered = spark_rows.SparkSource.scattered
 
-    def noted(self: Any, values: Any, slots: Any, key: Any, tasks: int) -> Any:
-        used.append(tasks)
-        return scattered(self, values, slots, key, tasks)
+    def noted(bring: Any) -> Any:
+        def call(self: Any, values: Any, places: Any, key: Any, tasks: int) -> Any:
+            used.append(tasks)
+            return bring(self, values, places, key, tasks)
+
+        return call
 
     monkeypatch.setattr(engine, "GATHER_BYTES", -1)
-    monkeypatch.setattr(spark_rows.SparkSource, "scattered", noted)
+    for name in ("scattered", "placed"):
+        monkeypatch.setattr(spark_rows.SparkSource, name, noted(getattr(spark_rows.SparkSource, name)))
     return used
 
 
@@ -149,6 +153,66 @@ def test_a_large_partition_becomes_files_of_the_target_size_in_several_tasks(
     assert tasks == {"0", "1"}
     assert len(rows(table, "id")) == 20_000
     assert distributed == [2]
+
+
+def test_each_large_new_file_group_has_a_task_of_its_own(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distributed: list[int]
+) -> None:
+    monkeypatch.setattr(from_source, "_ROWS_OF_A_TASK", 200)
+    keys = np.arange(3000)
+    days = np.where(keys < 2500, "large", np.where(keys < 2800, "small", None))
+    batch = pa.table({"id": keys, "day": days, "price": keys / 7, "ts": keys})
+    location = str(tmp_path / "t")
+    table = make(location, ORDERS, options={"hoodie.parquet.max.file.size": 40_000})
+    twice = pa.concat_tables([batch, batch.slice(2990, 1)])
+    for write in (table.bulk_insert, table.insert):
+        with pytest.raises(DuplicateKeyError, match="1 rows of the batch repeat a record key"):
+            write(read(spark, tmp_path / "given", twice))
+    assert rows(table, "id") == []
+    table.bulk_insert(read(spark, tmp_path / "given", batch))
+    found = [piece for piece in table.snapshot().view.all_slices() if piece.base is not None]
+    assert len([piece for piece in found if piece.partition == "day=large"]) >= 2
+    tokens = [piece.base.name.write_token.split("-")[0] for piece in found if piece.base is not None]
+    assert sorted(tokens) == [str(number) for number in range(len(found))]
+    assert rows(table, "id", "price") == [(int(key), key / 7) for key in keys]
+    assert distributed == [len(found)] * 3
+
+
+def test_rows_go_to_one_of_their_tasks_and_stay_as_they_are(spark: Any, tmp_path: Path) -> None:
+    table = pa.table({"k": [f"k{n}" for n in range(200)], "p": [None if n % 4 == 3 else n % 4 for n in range(200)]})
+    data = read(spark, tmp_path / "given", table)
+    source = spark_rows.SparkDataset(data, spark_rows.arrow_schema(data)).source()
+    assert source is not None
+    values = pa.record_batch({"p": pa.array([0, 1, None, 2], pa.int64())})
+    placed = source.placed(values, [[0, 2], [1], [3], [1]], KeyColumns(("k",), "null", "empty"), 4)
+    schema = pa.schema([*placed.schema, ("task", pa.int64())])
+
+    def numbered(task: Any, batches: Any) -> Any:
+        for each in batches:
+            yield pa.RecordBatch.from_arrays([*each.columns, pa.repeat(task.number, len(each))], schema=schema)
+
+    found = placed.map(numbered, schema).collect().to_pylist()
+    tasks = {value: {row["task"] for row in found if row["p"] == value} for value in (0, 1, None, 2)}
+    assert tasks == {0: {0, 2}, 1: {1}, None: {3}, 2: {1}}
+    assert sorted(row["k"] for row in found) == sorted(table.column("k").to_pylist())
+
+
+@pytest.mark.parametrize("width", [10, 5000])
+def test_batches_of_narrow_rows_are_not_measured_row_by_row(spark: Any, tmp_path: Path, width: int) -> None:
+    setting = "spark.sql.execution.arrow.maxBytesPerBatch"
+    known = spark.conf.isModifiable(setting)
+    before = spark.conf.get(setting) if known else None
+    texts = [np.random.default_rng(n).bytes(width).hex() for n in range(300)]
+    data = read(spark, tmp_path / "given", pa.table({"k": texts}))
+    dataset = spark_rows.SparkDataset(data, spark_rows.arrow_schema(data))
+    source = dataset.source()
+    assert source is not None
+    source.counts([], KeyColumns(("k",), "null", "empty"))
+    assert dataset.width.narrow == (width == 10)
+    with dataset._set():
+        unlimited = known and spark.conf.get(setting) == str(2**31 - 1)
+    assert unlimited == (known and width == 10)
+    assert (spark.conf.get(setting) if known else None) == before
 
 
 def test_a_source_that_gets_another_partition_while_it_is_read_is_refused(
