@@ -29,10 +29,12 @@ from pyhudi_core.transaction.home import TableHome
 if TYPE_CHECKING:
     from pyhudi_core import doctor, validators
     from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
+    from pyhudi_core.merge import record_merger
     from pyhudi_core.validators import Validator, Validators
     from pyhudi_core.write import asked_metadata_table, prepare
 else:
     doctor, validators = late("pyhudi_core.doctor"), late("pyhudi_core.validators")
+    record_merger = late("pyhudi_core.merge.record_merger")
     asked_metadata_table, prepare = late("pyhudi_core.write.asked_metadata_table"), late("pyhudi_core.write.prepare")
 
 _LOOKED = 200
@@ -150,16 +152,39 @@ def checked_config(
         url_encode=given.url_encode,
         database=given.database or "",
         timeline_timezone=given.timeline_timezone,
-        merge_mode=MergeMode(given.merge_mode) if given.merge_mode else None,
+        merge_mode=_merge_mode(given),
         extra={
             **given.extra_properties(),
             **({OPERATION_FIELD: "true"} if files.operation_field else {}),
             **(properties or {}),
         },
     )
+    _refuse_unknown_merger(config)
     WriteOptions.parse(home.options, config=config)
     partition_paths(pa.RecordBatch.from_pylist([], logical), config)  # refuses a key generator that no write could use
     return config
+
+
+def _merge_mode(given: TableOptions) -> MergeMode | None:
+    """The mode that the options name, or that their payload class or strategy id means. Raises `InvalidOptionError` if these contradict it."""
+    named = MergeMode(given.merge_mode) if given.merge_mode else None
+    meant = {mode.payload_class: mode for mode in MergeMode} | {mode.strategy_id: mode for mode in MergeMode}
+    by_class = meant.get(given.payload_class, MergeMode.CUSTOM) if given.payload_class else None
+    by_id = meant.get(given.merge_strategy, MergeMode.CUSTOM) if given.merge_strategy else None
+    said = {mode for mode in (named, by_class, by_id) if mode is not None}
+    if len(said) > 1:
+        raise InvalidOptionError(
+            f"hoodie.record.merge.mode={given.merge_mode}, hoodie.compaction.payload.class={given.payload_class} and"
+            f" hoodie.record.merge.strategy.id={given.merge_strategy} do not say one way of merging",
+            hint="For the mode CUSTOM give a payload class of Hudi, or the strategy id under which a merger is registered; for the others neither.",
+        )
+    return next(iter(said), None)
+
+
+def _refuse_unknown_merger(config: TableConfig) -> None:
+    """Raise `UnsupportedTableError` for a new table whose merger is not known here: no write would be possible."""
+    if config.merge_mode is MergeMode.CUSTOM and record_merger.find_merger(config) is None:
+        raise record_merger.unknown_merger(config)
 
 
 def open_table(

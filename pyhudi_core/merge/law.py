@@ -44,6 +44,20 @@ class MergedPairs:
 class PairMerger(Protocol):
     """Merges pairs of versions, meta columns included; none of them is a delete."""
 
+    @property
+    def combines(self) -> bool:
+        """Whether it merges the versions of one batch, too. If not, ordering values choose one of them, as Hudi's payloads do before a write."""
+        ...
+
+    @property
+    def can_delete(self) -> bool:
+        """Whether pairs or rows can be deletes without ``_hoodie_is_deleted``."""
+        ...
+
+    def deletes(self, rows: pa.Table) -> Mask:
+        """Which rows are deletes where there is no older version."""
+        ...
+
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """One row for each pair, in the order of the pairs, in the schema of ``newer``."""
         ...

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +32,22 @@ _LSN = "_event_lsn"
 
 
 @dataclass(frozen=True, slots=True)
-class NewerPayload:
-    """What was written later replaces what was there."""
+class _Payload:
+    """What the payload classes have in common."""
 
     ordering: tuple[str, ...]
+
+    combines: ClassVar[bool] = False
+    can_delete: ClassVar[bool] = False
+
+    def deletes(self, rows: pa.Table) -> Mask:
+        """Which rows are deletes where there is no older version."""
+        return _none(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class NewerPayload(_Payload):
+    """What was written later replaces what was there."""
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """The newer versions."""
@@ -42,10 +55,8 @@ class NewerPayload:
 
 
 @dataclass(frozen=True, slots=True)
-class EventTimePayload:
+class EventTimePayload(_Payload):
     """The higher ordering value wins, the newer version on equal ones."""
-
-    ordering: tuple[str, ...]
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """One whole version of each pair."""
@@ -54,10 +65,10 @@ class EventTimePayload:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstValuePayload:
+class FirstValuePayload(_Payload):
     """The higher ordering value wins, the older version on equal ones."""
 
-    ordering: tuple[str, ...]
+    combines: ClassVar[bool] = True
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """One whole version of each pair."""
@@ -68,10 +79,8 @@ class FirstValuePayload:
 
 
 @dataclass(frozen=True, slots=True)
-class NonDefaultsPayload:
+class NonDefaultsPayload(_Payload):
     """The newer version, with values of the older one where it has none."""
-
-    ordering: tuple[str, ...]
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """Rows of both."""
@@ -79,10 +88,15 @@ class NonDefaultsPayload:
 
 
 @dataclass(frozen=True, slots=True)
-class PartialUpdatePayload:
-    """The version with the higher ordering value, with values of the other one where it has none; meta columns of the newer one."""
+class PartialUpdatePayload(_Payload):
+    """The version with the higher ordering value, with values of the other one where it has none; meta columns of the newer one.
 
-    ordering: tuple[str, ...]
+    ``in_logs``: versions meet in logs, where Hudi has the ordering values of some types in two Java classes that it does not compare.
+    """
+
+    in_logs: bool = True
+
+    combines: ClassVar[bool] = True
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """Rows of both."""
@@ -97,7 +111,7 @@ class PartialUpdatePayload:
         if not self.ordering:
             return _none(newer)
         new, old = newer.column(self.ordering[0]), older.column(self.ordering[0])
-        if not _same_class_in_spark(new.type):
+        if self.in_logs and not _same_class_in_spark(new.type):
             return _none(newer)
         known = pc.is_valid(new)
         if pa.types.is_int32(new.type):
@@ -107,10 +121,14 @@ class PartialUpdatePayload:
 
 
 @dataclass(frozen=True, slots=True)
-class DmsPayload:
+class DmsPayload(_Payload):
     """The newer version; a ``D`` in its column ``Op`` is a delete."""
 
-    ordering: tuple[str, ...]
+    can_delete: ClassVar[bool] = True
+
+    def deletes(self, rows: pa.Table) -> Mask:
+        """Which rows are deletes where there is no older version."""
+        return _says(rows, _DMS_OPERATION, "d")
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """The newer versions."""
@@ -118,10 +136,14 @@ class DmsPayload:
 
 
 @dataclass(frozen=True, slots=True)
-class MySqlPayload:
+class MySqlPayload(_Payload):
     """The version with the higher ``_event_seq``, file and position in the source's log; the older one on equal ones."""
 
-    ordering: tuple[str, ...]
+    can_delete: ClassVar[bool] = True
+
+    def deletes(self, rows: pa.Table) -> Mask:
+        """Which rows are deletes where there is no older version."""
+        return _says(rows, _OPERATION, "d")
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """One whole version of each pair."""
@@ -135,10 +157,14 @@ class MySqlPayload:
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresPayload:
+class PostgresPayload(_Payload):
     """The version with the higher ``_event_lsn``, the newer one on equal ones; values that the source left out stay as they were."""
 
-    ordering: tuple[str, ...]
+    can_delete: ClassVar[bool] = True
+
+    def deletes(self, rows: pa.Table) -> Mask:
+        """Which rows are deletes where there is no older version."""
+        return _says(rows, _OPERATION, "d")
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """Rows of both."""

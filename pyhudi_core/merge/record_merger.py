@@ -10,18 +10,18 @@ Deletes never reach a merger: the merge law decides about them, as Hudi's file g
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi_core.errors import ConfigError, HudiError, MergerContractError, UnsupportedTableError, columns_named
-from pyhudi_core.merge.law import MergedPairs, MergeLaw, PairMerger
+from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, PairMerger
 from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger, check_laws
-from pyhudi_core.merge.payloads import PAYLOADS
+from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload
 from pyhudi_core.model.meta_fields import META_FIELDS
-from pyhudi_core.model.properties import MergeMode, TableConfig
+from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
 
 BY_PAYLOAD = MergeMode.CUSTOM.strategy_id
 
@@ -32,6 +32,13 @@ class _UserMerger:
 
     name: str
     merger: RecordMerger
+
+    combines: ClassVar[bool] = True
+    can_delete: ClassVar[bool] = False
+
+    def deletes(self, rows: pa.Table) -> Mask:
+        """None: the merge law decides about deletes."""
+        return _none(rows)
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         own = [name for name in newer.column_names if name not in META_FIELDS]
@@ -59,7 +66,7 @@ def _types(types: Mapping[str, pa.DataType]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in types.items())
 
 
-def _none(rows: pa.Table) -> npt.NDArray[np.bool_]:
+def _none(rows: pa.Table) -> Mask:
     return np.zeros(rows.num_rows, bool)
 
 
@@ -133,8 +140,12 @@ def find_merger(config: TableConfig) -> PairMerger | None:
     if config.merge_mode is not MergeMode.CUSTOM:
         return None
     name = merger_name(config)
-    payload = PAYLOADS.get(name)
-    return payload(tuple(config.ordering_fields)) if payload else _REGISTERED.get(name)
+    if name not in PAYLOADS:
+        return _REGISTERED.get(name)
+    payload = PAYLOADS[name](tuple(config.ordering_fields))
+    if isinstance(payload, PartialUpdatePayload):
+        return replace(payload, in_logs=config.table_type is TableType.MERGE_ON_READ)
+    return payload
 
 
 def ordering_of(config: TableConfig) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ def new_table_config(
         url_encode: write special characters of values as ``%XX``.
         database: database name, empty for none; it is part of the checksum.
         timeline_timezone: ``UTC`` or ``LOCAL``.
-        merge_mode: None means event time if there is an ordering column, else commit time.
+        merge_mode: None means event time if there is an ordering column, else commit time. For CUSTOM, ``extra`` names the merger.
         extra: further properties, stored unchanged.
 
     Raises:
@@ -108,11 +108,6 @@ def _mode(wanted: MergeMode | None, ordering: Sequence[str]) -> MergeMode:
         raise InvalidOptionError(
             "event-time ordering needs an ordering column",
             hint="Give ordering='column', or omit the merge mode for commit-time ordering",
-        )
-    if mode is MergeMode.CUSTOM:
-        raise InvalidOptionError(
-            "a custom record merger cannot be chosen for a new table yet",
-            hint="Use EVENT_TIME_ORDERING or COMMIT_TIME_ORDERING",
         )
     return mode
 

@@ -240,6 +240,8 @@ class TableOptions:
     hive_style: bool
     url_encode: bool
     merge_mode: str | None
+    payload_class: str | None
+    merge_strategy: str | None
     timeline_timezone: str
     key_generator: str | None
     time_type: str | None
@@ -262,6 +264,10 @@ class TableOptions:
     def extra_properties(self) -> dict[str, str]:
         """Return the properties for ``hoodie.properties`` that few tables have."""
         found: dict[str, str] = {}
+        if self.payload_class:
+            found["hoodie.compaction.payload.class"] = self.payload_class
+        if self.merge_strategy:
+            found["hoodie.record.merge.strategy.id"] = self.merge_strategy
         if self.prefix_width:
             found["pyhudi.partition.random.prefix"] = str(self.prefix_width)
             found["pyhudi.partition.random.prefix.depth"] = str(self.prefix_depth)
@@ -347,6 +353,8 @@ def _of_table(option: Option, config: TableConfig) -> Value:
         "hive_style": config.hive_style_partitioning,
         "url_encode": config.url_encode_partitioning,
         "merge_mode": config.merge_mode.value,
+        "payload_class": config.payload_class,
+        "merge_strategy": config.merge_strategy_id,
         "timeline_timezone": config.timeline_timezone,
         "table_version": "8",
         "prefix_width": config.prefix_width,

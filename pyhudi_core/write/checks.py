@@ -17,6 +17,7 @@ from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, Schem
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.index.choice import INDEX_KEY, IndexType, refuse_index_options
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
+from pyhudi_core.merge.record_merger import find_merger, merger_name, unknown_merger
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY
 from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
@@ -94,8 +95,7 @@ def refuse_unwritable(context: TableContext, snapshot: Snapshot) -> None:
     context.config.refuse_writing(context.table)
     refuse_pending_restore(context, snapshot.timeline)
     config = context.config
-    if config.merge_mode is MergeMode.CUSTOM:
-        _refuse(context, "a custom record merger (hoodie.record.merge.mode=CUSTOM)")
+    _refuse_merger(context)
     if config.base_file_format != "PARQUET":
         _refuse(context, f"base files of format {config.base_file_format} (hoodie.table.base.file.format)")
     if config.raw.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true":
@@ -131,6 +131,44 @@ def refuse_numbers_on(engine: Engine, snapshot: Snapshot, table: str) -> None:
             table=table,
             hint="Give the rows as Arrow data (df.toArrow()), so that this process writes them. Nothing was changed.",
         )
+
+
+_OF_THE_TABLE = (IndexType.GLOBAL_SIMPLE, IndexType.GLOBAL_BLOOM, IndexType.RECORD_INDEX)
+
+
+def refuse_partial(context: TableContext) -> None:
+    """Raise `InvalidOptionError` for a partial update of a table with a merger: it makes rows out of whole versions."""
+    if context.config.merge_mode is MergeMode.CUSTOM:
+        raise InvalidOptionError(
+            f"The rows of the table are merged by {merger_name(context.config)}, which needs whole rows",
+            table=context.table,
+            hint="Upsert rows with all columns, without partial=True; a merger may fill null columns from the stored row.",
+        )
+
+
+def _refuse_merger(context: TableContext) -> None:
+    """Raise `UnsupportedTableError` or `InvalidOptionError` for a merger that is not known here, or that does not fit the table or the index."""
+    config = context.config
+    if config.merge_mode is not MergeMode.CUSTOM:
+        return
+    merger = find_merger(config)
+    if merger is None:
+        raise unknown_merger(config)
+    if context.options.index.type in _OF_THE_TABLE and config.partition_fields:
+        raise InvalidOptionError(
+            f"hoodie.index.type={context.options.index.type} does not go together with a merger ({merger_name(config)})",
+            table=context.table,
+            hint="A merger gets the versions of a row from one partition. Omit the option, and keys are looked for in their own partitions.",
+        )
+    if config.table_type is not TableType.MERGE_ON_READ:
+        return
+    if merger.can_delete:
+        _refuse(
+            context,
+            f"logs whose merger deletes rows ({merger_name(config)}), so that a write cannot know which keys remain",
+        )
+    if config.cdc_enabled:
+        _refuse(context, "change data capture of logs with a merger (hoodie.record.merge.mode=CUSTOM)")
 
 
 def refuse_operation(context: TableContext, operation: OperationType) -> None:

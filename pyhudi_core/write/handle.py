@@ -285,6 +285,8 @@ class Write:
         snapshot = states.load(draft.context)
         checks.refuse_unwritable(draft.context, snapshot)
         checks.refuse_operation(draft.context, draft.request.operation)
+        if draft.request.partial:
+            checks.refuse_partial(draft.context)
         refuse_unfit(draft.context, bucketed=is_bucketed(snapshot), partial=draft.request.partial)
         if draft.request.operation in REPLACING and has_consistent_hashing(draft.context):
             checks.refuse_replaced_ranges(draft.context, draft.request.operation)

@@ -25,7 +25,7 @@ from pyhudi_core.index.choice import IndexType
 from pyhudi_core.index.elsewhere import Elsewhere, OneRowAKey
 from pyhudi_core.index.moves import Moves
 from pyhudi_core.merge.merged_slice import LivingRows, Merging
-from pyhudi_core.merge.record_merger import ordering_of
+from pyhudi_core.merge.record_merger import find_merger, ordering_of
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.meta_fields import IS_DELETED, with_meta_fields
 from pyhudi_core.model.operation import INSERTING, OVERWRITING, OperationType
@@ -248,6 +248,7 @@ class WriteJob:
         return replace(
             settings,
             ordering=() if deletes else ordering_of(config),
+            merger=None if deletes else find_merger(config),
             deletes=deletes,
             salt=context.protections.salt,
             logs=self._log_settings(index) if self._merges_on_read else None,

@@ -29,9 +29,9 @@ from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import POSITION, TAG_FILE_ID, TAG_PARTITION, TAG_POSITION, TAGS, Group
 from pyhudi_core.index.choice import IndexChoice
 from pyhudi_core.index.elsewhere import repeated
-from pyhudi_core.merge.law import MergeLaw
+from pyhudi_core.merge.batch import one_row_a_key
 from pyhudi_core.model.commit import WriteStat
-from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
+from pyhudi_core.model.meta_fields import META_FIELDS, PARTITION_PATH, RECORD_KEY
 from pyhudi_core.write.handles.base import (
     HandleContext,
     HandleSettings,
@@ -200,7 +200,8 @@ class WriteTask:
 
     def _single(self, rows: pa.Table) -> pa.Table:
         """One row a key."""
-        single = MergeLaw(self.settings.ordering).reduce(rows, RECORD_KEY, POSITION)
+        own = [name for name in self.settings.schema.names if name not in META_FIELDS]
+        single = one_row_a_key(rows, RECORD_KEY, POSITION, self.settings.law, own)
         if self.unique and len(single) < len(rows):
             raise repeated(len(rows) - len(single))
         return single.drop_columns([POSITION])

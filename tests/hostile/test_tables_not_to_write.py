@@ -16,7 +16,7 @@ from pyhudi_core.errors import TableVersionError, UnsupportedTableError
 @pytest.mark.parametrize(
     ("line", "other", "word"),
     [
-        ("hoodie.record.merge.mode=COMMIT_TIME_ORDERING", "hoodie.record.merge.mode=CUSTOM", "record merger"),
+        ("hoodie.record.merge.mode=COMMIT_TIME_ORDERING", "hoodie.record.merge.mode=CUSTOM", "not known here"),
         ("hoodie.table.keygenerator.type=SIMPLE", "hoodie.table.keygenerator.type=SPARK_SQL_UUID", "key generator"),
     ],
 )

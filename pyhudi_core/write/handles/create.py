@@ -63,7 +63,8 @@ class CreateHandle:
 
     def write(self, rows: pa.Table) -> None:
         """As `WriteHandle.write`."""
-        deleted = says_deleted(rows)
+        merger = self._context.settings.merger
+        deleted = says_deleted(rows) if merger is None else says_deleted(rows) | merger.deletes(rows)
         left = rows.filter(pa.array(~deleted)) if deleted.any() else rows
         refuse_new_partial(self._context, len(left), self._bucket.partition)
         if self._bucket.new_partition and len(left):

@@ -17,9 +17,9 @@ from pyhudi_core.file_groups.partition_values import with_constants
 from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base
 from pyhudi_core.file_groups.slice import BaseFile
 from pyhudi_core.index.base import leaving
-from pyhudi_core.merge.law import Mask, MergeLaw, Versions
+from pyhudi_core.merge.law import Mask, MergeLaw, PairMerger, Versions, mask
 from pyhudi_core.model.internal_schema import in_file
-from pyhudi_core.model.meta_fields import FILE_NAME, RECORD_KEY
+from pyhudi_core.model.meta_fields import COMMIT_TIME, FILE_NAME, RECORD_KEY
 from pyhudi_core.model.schema import conform
 from pyhudi_core.write.handles.base import HandleContext, KnownKeys, WrittenFile, filled, known_keys, refuse_new_partial
 from pyhudi_core.write.handles.change_log import ChangeLog
@@ -42,7 +42,7 @@ class MergeHandle:
 
     def write(self, rows: pa.Table) -> None:
         """As `WriteHandle.write`; called once, for all rows of the bucket."""
-        incoming = Incoming(rows, MergeLaw(self._context.settings.ordering))
+        incoming = Incoming(rows, self._context.settings.law)
         settings, base, bucket = self._context.settings, self._base, self._bucket
         called = settings.names_at(base.name.requested_time)
         # The rows get the name of the new file, so the old one is not read.
@@ -83,35 +83,54 @@ class MergeHandle:
         known = self._context.settings.known
         if match is not None and known is KnownKeys.REFUSE:
             raise known_keys(len(match.places), path=self._base.path)
-        winners = incoming.winners(batch, match) if match is not None and known is KnownKeys.UPDATE else None
-        if winners is None:
+        if match is None or known is not KnownKeys.UPDATE:
             file.keep(batch)
+        elif incoming.law.merger is None or self._context.settings.deletes:
+            self._replace(file, batch, self._chosen(incoming, batch, match))
         else:
-            gone = incoming.deleted[winners.places] | self._context.settings.deletes
-            self._replace(file, incoming, batch, winners, gone)
+            self._replace(file, batch, self._made(file, incoming, batch, match, incoming.law.merger))
 
-    def _replace(self, file: NewFile, incoming: Incoming, batch: pa.RecordBatch, winners: Match, gone: Mask) -> None:
-        """Write a batch of the file with the winners in place of their old versions; without those that are ``gone``."""
-        places = winners.places[~gone]
-        if len(places):
-            kept = winners.only(~gone)
-            new = incoming.rows.take(pa.array(places))
-            if self._context.settings.partial is not None:
-                new = filled(new, batch.filter(pa.array(kept)))
+    def _chosen(self, incoming: Incoming, batch: pa.RecordBatch, match: Match) -> Outcome:
+        """The law chooses one of two versions."""
+        winners = incoming.winners(batch, match)
+        gone = incoming.deleted[winners.places] | self._context.settings.deletes
+        updated = winners.only(~gone)
+        new = incoming.rows.take(pa.array(winners.places[~gone]))
+        if self._context.settings.partial is not None:
+            new = filled(new, batch.filter(pa.array(updated)))
+        return Outcome(updated, new, winners.only(gone))
+
+    def _made(
+        self, file: NewFile, incoming: Incoming, batch: pa.RecordBatch, match: Match, merger: PairMerger
+    ) -> Outcome:
+        """The merger makes one row out of two; the law decides about deletes."""
+        are_rows = ~incoming.deleted[match.places]
+        hits, requested_time = match.only(are_rows), self._context.settings.requested_time
+        leaving = incoming.winners(batch, Match(match.only(~are_rows), match.places[~are_rows])).hits.copy()
+        newer = file.stamp(incoming.rows.take(pa.array(match.places[are_rows])))
+        older = pa.Table.from_batches([batch.filter(pa.array(hits))]).cast(newer.schema)
+        made = merger.merge(older, newer)
+        # A row with another commit time is the stored one: it stays as it is.
+        is_new = mask(pc.equal(made.rows.column(COMMIT_TIME), requested_time)) & ~made.gone
+        leaving[np.flatnonzero(hits)[made.gone]] = True
+        return Outcome(Match(hits, match.places[are_rows]).only(is_new), made.rows.filter(pa.array(is_new)), leaving)
+
+    def _replace(self, file: NewFile, batch: pa.RecordBatch, outcome: Outcome) -> None:
+        """Write a batch of the file as it is after the write."""
+        updated, leaving = outcome.updated, outcome.leaving
+        if updated.any():
             if self._changes is not None:
-                self._changes.updated(batch.filter(pa.array(kept)), new)
-            batch = _replace_rows(batch, kept, file.stamp(new))
-        if gone.any():
-            leaving = winners.only(gone)
+                self._changes.updated(batch.filter(pa.array(updated)), outcome.rows)
+            batch = _replace_rows(batch, updated, file.stamp(outcome.rows))
+        if leaving.any():
+            gone = batch.filter(pa.array(leaving))
             if self._changes is not None:
-                self._changes.deleted(batch.filter(pa.array(leaving)))
+                self._changes.deleted(gone)
             batch = batch.filter(pa.array(~leaving))
-            self._context.note_deleted(
-                self._bucket.partition, self._bucket.file_id, incoming.keys.take(pa.array(winners.places[gone]))
-            )
+            self._context.note_deleted(self._bucket.partition, self._bucket.file_id, gone.column(RECORD_KEY))
         file.keep(batch)
-        file.counts["updates"] += len(places)
-        file.counts["deletes"] += int(gone.sum())
+        file.counts["updates"] += int(updated.sum())
+        file.counts["deletes"] += int(leaving.sum())
 
     def _fitting(self, file: NewFile, left: pa.Table) -> int:
         """How many new rows the rewritten file takes: all while it stays below the target, none if it was not small."""
@@ -142,6 +161,15 @@ class Match:
         hits = np.zeros(len(self.hits), bool)
         hits[np.flatnonzero(self.hits)[chosen]] = True
         return hits
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What becomes of the rows of a batch: those under ``updated`` are replaced by ``rows``, in their order; those under ``leaving`` go."""
+
+    updated: Mask
+    rows: pa.Table
+    leaving: Mask
 
 
 @dataclass(slots=True)
@@ -176,27 +204,24 @@ class Incoming:
         self.matched[places] = True
         return Match(hits, places)
 
-    def winners(self, batch: pa.RecordBatch, match: Match) -> Match | None:
-        """The part of a match in which the new version wins; None if it never does."""
+    def winners(self, batch: pa.RecordBatch, match: Match) -> Match:
+        """The part of a match in which the new version wins."""
         if not self.law.ordering:
             return match
         stored = batch.select(list(self.law.ordering)).filter(pa.array(match.hits))
         wins = self.law.newer_wins(self.versions.take(match.places), Versions.of_stored(stored, self.law.ordering))
-        if wins.all():
-            return match
-        if not wins.any():
-            return None
-        return Match(match.only(wins), match.places[wins])
+        return match if wins.all() else Match(match.only(wins), match.places[wins])
 
     def unmatched(self) -> pa.Table:
         """The rows to insert: those whose keys were in no batch so far, without deletes."""
-        return self.rows.filter(pa.array(~self.matched & ~self.deleted))
+        deleted = self.deleted if self.law.merger is None else self.deleted | self.law.merger.deletes(self.rows)
+        return self.rows.filter(pa.array(~self.matched & ~deleted))
 
 
 def _replace_rows(batch: pa.RecordBatch, hits: Mask, new: pa.Table) -> pa.RecordBatch:
     """The batch with the rows under the mask replaced by ``new``, in order; same columns."""
     new = new.combine_chunks()
-    mask = pa.array(hits)
+    under = pa.array(hits)
     take = np.arange(len(batch))
     take[hits] = len(batch) + np.arange(len(new))
     indices = pa.array(take)
@@ -206,7 +231,7 @@ def _replace_rows(batch: pa.RecordBatch, hits: Mask, new: pa.Table) -> pa.Record
         if pa.types.is_nested(old.type) or pa.types.is_decimal(old.type):
             columns.append(pa.concat_arrays([old, values]).take(indices))
         else:
-            columns.append(pc.replace_with_mask(old, mask, values))
+            columns.append(pc.replace_with_mask(old, under, values))
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 

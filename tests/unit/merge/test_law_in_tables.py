@@ -1,4 +1,5 @@
-"""The merge law in tables of every type of ordering value: copy-on-write, commit by commit and in one batch; logs over base rows; and as changes."""
+"""The merge law in tables of every type of ordering value: copy-on-write, commit by commit and in one batch; logs over base rows, and their compaction;
+and as changes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from support.merge_cases import (
     stories,
 )
 from support.merge_tables import as_logs, by_commits, in_one_batch, left, left_by_changes
-from support.tables import make, orders, rows
+from support.tables import make, orders, reopen, rows
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 
@@ -66,6 +67,9 @@ def test_every_case_in_logs_over_a_base_file(kind: Kind, location: str) -> None:
     expected = {name: case.base for name, (case, _) in told.items()}
     assert left(table, told) == expected
     assert left_by_changes(table, told) == expected
+    compacted = reopen(table, hoodie__compact__inline__max__delta__commits=1)
+    assert compacted.compaction.run()
+    assert left(reopen(table), told) == expected, "the compaction kept other versions"
 
 
 @pytest.mark.row("J1")

@@ -144,7 +144,6 @@ def test_a_bad_value_is_refused_and_the_possible_ones_are_told(key: str, value: 
     ("key", "value"),
     [
         ("hoodie.index.type", "INMEMORY"),
-        ("hoodie.write.record.merge.mode", "CUSTOM"),
     ],
 )
 def test_what_is_not_there_yet_is_refused_as_such(key: str, value: object) -> None:
