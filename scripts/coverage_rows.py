@@ -172,7 +172,9 @@ ROWS: dict[str, dict[str, Row]] = {
     "Merging and keys": {
         "J1": Row("Commit-time ordering"),
         "J2": Row("Event-time ordering, several columns, null lowest"),
-        "J3": Row("Custom merging: record mergers in Python, checked when they are registered; in reads, writes and compactions"),
+        "J3": Row(
+            "Custom merging: record mergers in Python, checked when they are registered; in reads, writes and compactions"
+        ),
         "J4": Row("Hudi's payload classes"),
         "J5": Row("Partial updates, read and written"),
         "J6": Row("`_hoodie_is_deleted`"),
