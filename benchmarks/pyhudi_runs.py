@@ -39,7 +39,7 @@ def create(command: dict[str, Any]) -> hudi.HudiTable:
         partition_by=[workload.PARTITION],
         ordering=workload.ORDERING,
         storage_options=command.get("storage"),
-        options=command.get("options"),
+        options={"hoodie.metadata.enable": False, **(command.get("options") or {})},
     )
 
 

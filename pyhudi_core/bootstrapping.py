@@ -30,7 +30,7 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
-from pyhudi_core.opening import checked_config, create_at, open_table
+from pyhudi_core.opening import checked_config, create_at, create_whole, open_table
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, SourceTask, find_source
@@ -153,7 +153,7 @@ def bootstrap(
         if plan:
             return shown
         with at_table(home.storage.location):
-            table = create_at(home, *made)
+            table = create_whole(home, *made)
     _refuse_unfinished(table, reads.location, loaded)
     if keeps_rows:
         refuse_later_files(reads.location, missing)

@@ -59,7 +59,7 @@ def create_table(
     storage_options: Mapping[str, str] | None = None,
     pre_commit: Sequence[Validator] = (),
 ) -> HudiTable:
-    """Create an empty table; with ``hoodie.metadata.enable=true`` with its metadata table.
+    """Create an empty table with its metadata table; with ``hoodie.metadata.enable=false`` without one.
 
     Args:
         location: a folder (``/lake/orders``, a ``pathlib.Path``, ``s3://bucket/orders``, ``memory://name``).
@@ -82,11 +82,16 @@ def create_table(
     storage = open_storage(location, storage_options or {})
     home = TableHome(storage, system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     with at_table(storage.location):
-        table = create_at(home, schema, record_key, partition_by, ordering, table_type, name)
-        context = home.context()
-        if context.options.metadata.enable:
-            asked_metadata_table.make_first(context)
-        return table
+        return create_whole(home, schema, record_key, partition_by, ordering, table_type, name)
+
+
+def create_whole(home: TableHome, *arguments: Any) -> HudiTable:
+    """`create_at` with the metadata table that the options ask for, as `create_table`. ``arguments``: those of `create_at`."""
+    table = create_at(home, *arguments)
+    context = home.context()
+    if context.options.metadata.of_new_tables:
+        asked_metadata_table.make_first(context)
+    return table
 
 
 def create_at(
@@ -101,7 +106,7 @@ def create_at(
 ) -> HudiTable:
     """`create_table` on an existing storage and runtime, for example those of the simulator, and without a metadata table.
 
-    The first write makes it if the options ask for one.
+    With ``hoodie.metadata.enable=true`` the first write makes it.
     """
     config = checked_config(home, schema, record_key, partition_by, ordering, table_type, name, properties)
     storage = home.storage

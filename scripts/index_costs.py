@@ -22,6 +22,7 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.storage.memory import MemoryStorage
 
 SMALL_FILES = {
+    "hoodie.metadata.enable": False,
     "hoodie.parquet.max.file.size": 1024,
     "hoodie.parquet.small.file.limit": 0,
     "pyhudi.parquet.row.group.rows": 400,

@@ -33,6 +33,7 @@ LATENCIES_MS = (0, 20, 100)
 ROUNDS = 7
 COMMITS = 4
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+PLAIN = {"hoodie.metadata.enable": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def _upserts(proxy: TcpProxy, place: str) -> list[tuple[float, float, float, flo
     )
     if not any(bucket["Name"] == "lake" for bucket in client.list_buckets()["Buckets"]):
         client.create_bucket(Bucket="lake")
-    table = hudi.create_table(place, SCHEMA, "id", storage_options=options)
+    table = hudi.create_table(place, SCHEMA, "id", options=PLAIN, storage_options=options)
     found = []
     for n in range(COMMITS):
         before, began = proxy.calls, time.monotonic()

@@ -185,9 +185,9 @@ WRITE_OPTIONS = (
            minimum=1e-15, maximum=0.5, aliases=("hoodie.bloom.fpp",)),
     Option("hoodie.bloom.index.filter.dynamic.max.entries", "files.bloom_max_entries", int, 100_000,
            "Number of keys up to which a bloom filter grows by rows.", minimum=1, maximum=10_000_000),
-    Option("hoodie.metadata.enable", "metadata.enable", bool, False,
-           "A new table gets a metadata table, and the first write to a table without one makes it. A metadata table that is listed is written by "
-           "every commit in any case."),
+    Option("hoodie.metadata.enable", "metadata.enable", bool, None,
+           "Not given: a new table gets a metadata table, and a table that is there stays as it is. `true`: the first write to a table without one "
+           "makes it, too. `false`: a new table gets none. A metadata table that is listed is written by every commit in any case."),
     Option("hoodie.metadata.index.column.stats.enable", "metadata.column_stats", bool, True,
            "A new metadata table has statistics of the columns of each file. One that is there gets them by `pyhudi metadata LOCATION create`."),
     Option("hoodie.metadata.index.partition.stats.enable", "metadata.partition_stats", bool, True,

@@ -107,9 +107,12 @@ class IndexOptions:
 
 @dataclass(frozen=True, slots=True)
 class MetadataOptions:
-    """Whether a table gets a metadata table, of which kinds of indexes, with how many file groups; what happens to one that cannot be kept true."""
+    """Whether a table gets a metadata table, of which kinds of indexes, with how many file groups; what happens to one that cannot be kept true.
 
-    enable: bool
+    ``enable``: None if it is not given; then new tables get a metadata table, and existing tables stay as they are.
+    """
+
+    enable: bool | None
     remove_unkept: bool
     column_stats: bool
     partition_stats: bool
@@ -119,6 +122,11 @@ class MetadataOptions:
     bloom_filters: bool
     bloom_filters_groups: int
     compact_after: int
+
+    @property
+    def of_new_tables(self) -> bool:
+        """Whether a new table gets a metadata table."""
+        return self.enable is not False
 
 
 @dataclass(frozen=True, slots=True)

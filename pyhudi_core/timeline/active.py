@@ -58,9 +58,10 @@ class Timeline:
         """Keep the highest state of each instant."""
         best: dict[tuple[str, Action], Instant] = {}
         for instant in files:
-            known = best.get(instant.group)
+            group = instant.group
+            known = best.get(group)
             if known is None or instant.rank > known.rank:
-                best[instant.group] = instant
+                best[group] = instant
         return cls(tuple(sorted(best.values())), has_history)
 
     def __iter__(self) -> Iterator[Instant]:

@@ -47,13 +47,18 @@ def make_if_due(context: TableContext, engine: Engine) -> bool:
 
 
 def make_first(context: TableContext) -> bool:
-    """Make the metadata table of a table that was just created with ``hoodie.metadata.enable=true``. Returns whether one was made.
+    """Make the metadata table of a table that was just created. Returns whether one was made.
 
-    So two first writers need not agree on who makes it. The table exists whatever happens here: an error is logged, and the first write tries again.
+    So two first writers need not agree on who makes it. The table exists whatever happens here: an error is logged. With
+    ``hoodie.metadata.enable=true`` the first write tries again.
     """
-    groups = wanted_partitions(context.config, context.options.metadata)
-    if why_unfit(context.config, groups):
-        return False  # a write that asks for it says why
+    options = context.options.metadata
+    groups = wanted_partitions(context.config, options)
+    why = why_unfit(context.config, groups)
+    if why:
+        if not options.enable:  # else each write is refused, and says why
+            _log.warning("%s was created without a metadata table: %s", context.table, why)
+        return False
     try:
         return bool(build_partitions(context, groups, engine_for(None, context.runtime.executor)))
     except HudiError as error:

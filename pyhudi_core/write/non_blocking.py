@@ -122,7 +122,7 @@ def _wrong_options(options: WriteOptions, *, bucketed: bool | None) -> str:
         return "the file groups of the table are no buckets"
     if options.index.makes_consistent:
         return f"hoodie.index.bucket.engine={options.index.bucket_engine}: another writer may split a bucket (SIMPLE is needed)"
-    if options.metadata.enable and options.metadata.record_index:
+    if options.metadata.of_new_tables and options.metadata.record_index:
         return "hoodie.metadata.record.index.enable=true makes an index whose entries follow the order of commits"
     if options.conflict.early_detection:
         return "hoodie.write.concurrency.early.conflict.detection.enable stops a write that another one overlaps"

@@ -51,7 +51,18 @@ def spark_config() -> dict[str, str]:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> HudiLakeResource:
-    return HudiLakeResource(warehouse=str(tmp_path / "lake"), pyspark=LazyPySparkResource(spark_config=SPARK))
+    """A lake whose tables are made without a metadata table, as its part of each commit takes time; those of `default_lake` are as users get them."""
+    return HudiLakeResource(
+        warehouse=str(tmp_path / "lake"),
+        pyspark=LazyPySparkResource(spark_config=SPARK),
+        options={"hoodie.metadata.enable": "false"},
+    )
+
+
+@pytest.fixture
+def default_lake(lake: HudiLakeResource) -> HudiLakeResource:
+    """The same lake without options."""
+    return HudiLakeResource(warehouse=lake.warehouse, pyspark=LazyPySparkResource(spark_config=SPARK))
 
 
 @pytest.fixture

@@ -262,3 +262,24 @@ def test_commits_that_read_nothing_carry_the_positions_on(run, lake, orders, ass
     run(corrected)
     table = lake.table("totals")
     assert "pyhudi.checkpoint.orders" in table.commit_metadata(commits(table)[-1]).extra
+
+
+def test_a_new_table_of_an_asset_has_a_metadata_table_unless_its_lake_or_the_asset_says_no(
+    run, lake, default_lake, orders, asset_of
+):
+    run(asset_of(orders(1)), resources={"lake": default_lake})
+    run(asset_of(orders(2)), resources={"lake": default_lake})
+    assert default_lake.table("orders").config.metadata_partitions == ("column_stats", "files")
+
+    @hudi_asset(record_key="id", options={"hoodie.metadata.enable": "false"})
+    def without() -> pa.Table:
+        return orders(1)
+
+    @hudi_asset(record_key="id")
+    def others() -> pa.Table:
+        return orders(1)
+
+    run(without, resources={"lake": default_lake})
+    run(others)
+    assert default_lake.table("without").config.metadata_partitions == ()
+    assert lake.table("others").config.metadata_partitions == ()

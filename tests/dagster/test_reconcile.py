@@ -81,8 +81,11 @@ def test_a_dry_run_says_what_is_missing_and_stores_nothing(lake, instance):
 
 
 def test_archived_commits_are_reported_too(lake, instance):
-    keep = {"hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3, "pyhudi.archive.batch": 1}
-    options = {name: value for name, value in keep.items() if name.startswith("hoodie")}
+    options = {
+        "hoodie.keep.min.commits": 2,
+        "hoodie.keep.max.commits": 3,
+        "hoodie.metadata.compact.max.delta.commits": 1,
+    }
     table = web_table(lake, *([f"2026-01-0{day}"] for day in range(1, 7)), **options)
     table.archival.run()
     assert len(list(table.timeline.commits)) < 6

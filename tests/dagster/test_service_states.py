@@ -9,6 +9,12 @@ from pyhudi_dagster import service_states
 
 
 @pytest.fixture
+def lake(default_lake):
+    """Tables of these tests have a metadata table, which has services, too."""
+    return default_lake
+
+
+@pytest.fixture
 def table(run, lake, orders, asset_of):
     run(asset_of(orders(1)))
     return lake.table("orders")
@@ -17,9 +23,8 @@ def table(run, lake, orders, asset_of):
 def test_every_service_of_the_table_is_listed_with_what_it_would_do(table):
     states = service_states(table)
     assert [state.name for state in states] == list(table.services)
-    assert [(state.due, bool(state.summary), bool(state.why_not)) for state in states] == [(False, True, True)] * len(
-        states
-    )
+    told = [(state.due, bool(state.summary), bool(state.plan)) for state in states]
+    assert told == [(False, True, True)] * len(states)
 
 
 def test_a_service_that_is_new_in_the_core_is_listed(table, monkeypatch):
@@ -32,7 +37,12 @@ def test_a_service_that_is_new_in_the_core_is_listed(table, monkeypatch):
 
 
 def test_an_op_runs_what_is_due_by_its_name(table, lake, orders):
-    options = {"hoodie.keep.max.commits": "3", "hoodie.keep.min.commits": "2", "hoodie.archive.automatic": "false"}
+    options = {
+        "hoodie.keep.max.commits": "3",
+        "hoodie.keep.min.commits": "2",
+        "hoodie.archive.automatic": "false",
+        "hoodie.metadata.compact.max.delta.commits": "1",  # commits are archived up to a compaction of the metadata table
+    }
     few = lake.model_copy(update={"options": options}).table("orders")
     for number in range(5):
         few.upsert(orders(number))
@@ -51,6 +61,6 @@ def test_an_op_runs_what_is_due_by_its_name(table, lake, orders):
     (archival,) = [state for state in service_states(few) if state.name == "archival"]
     assert archival.due and archival.figures["instants"]
     assert services.execute_in_process().success
-    assert set(ran) == {"archival"}
+    assert set(ran) == {"archival", "metadata_archival"}
     assert ran["archival"].changed
     assert not any(state.due for state in service_states(few))

@@ -46,7 +46,11 @@ def rows_of(table):
 @pytest.fixture
 def archiving(lake):
     """The same lake, where commits soon leave the active timeline."""
-    return HudiLakeResource(warehouse=lake.warehouse, options={name: str(value) for name, value in AUTOMATIC.items()})
+    options = {
+        **AUTOMATIC,
+        "hoodie.metadata.compact.max.delta.commits": 1,
+    }  # commits are archived up to a compaction of the metadata table
+    return HudiLakeResource(warehouse=lake.warehouse, options={name: str(value) for name, value in options.items()})
 
 
 # --- figures do not vanish

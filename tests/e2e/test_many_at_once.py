@@ -8,6 +8,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 from support.dagster_dev import DagsterDev, until
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 
@@ -218,7 +219,7 @@ defs = dg.Definitions.merge(
 def test_an_idle_tick_over_200_tables_takes_less_than_two_seconds_and_starts_no_jvm(tmp_path: Path) -> None:
     for number in range(200):
         rows = pa.table({"id": [number]})
-        hudi.create_table(str(tmp_path / "lake" / f"table_{number}"), schema=rows.schema, record_key="id").upsert(rows)
+        create_plain(str(tmp_path / "lake" / f"table_{number}"), schema=rows.schema, record_key="id").upsert(rows)
     dev = DagsterDev(tmp_path, {"defs.py": MANY})
     with dev.running():
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from reliability.recording import record
 from reliability.stories import SCHEMA, Story, batch
-from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.testing import Profile
@@ -107,13 +106,19 @@ def test_nothing_is_encoded_staged_or_swept_under_the_lock(profile: Profile) -> 
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("shape", [SMALL, (60, 2), (18, 100)], ids=["small", "long", "wide"])
-def test_a_small_commit_holds_the_lock_for_less_than_50_ms_on_a_disk(tmp_path: Path, shape: Shape) -> None:
+@pytest.mark.parametrize(
+    ("shape", "metadata"),
+    [(SMALL, False), ((60, 2), False), ((18, 100), False), (SMALL, True)],
+    ids=["small", "long", "wide", "metadata table"],
+)
+def test_a_small_commit_holds_the_lock_for_less_than_50_ms_on_a_disk(
+    tmp_path: Path, shape: Shape, *, metadata: bool
+) -> None:
     """With every file safe on the disk before the next step. Some commits may wait for a busy machine, but not all of them."""
     commits, files = shape
     location = str(tmp_path / "table")
-    quick = {"fsync": "false"}
-    table = create_plain(location, SCHEMA, "id", partition_by="part", storage_options=quick, options=SHORT)
+    quick, options = {"fsync": "false"}, {**SHORT, "hoodie.metadata.enable": metadata}
+    table = hudi.create_table(location, SCHEMA, "id", partition_by="part", storage_options=quick, options=options)
     table.bulk_insert(batch(*((n, f"p{n}", 0) for n in range(files))))
     for number in range(commits):
         table.upsert(batch((0, "p0", number)))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from support.metadata_tables import SCHEMA, assert_metadata_is_true, rows
-from support.tables import FAST
+from support.tables import FAST, create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import StorageError, UnsupportedTableError
@@ -28,6 +29,69 @@ def create(location: str, schema: pa.Schema = SCHEMA, kind: str = "cow", **more:
 @pytest.fixture
 def location(tmp_path: object) -> str:
     return f"{tmp_path}/table"
+
+
+@pytest.mark.row("I1", "I2", "I3", "P10")
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_new_table_has_listing_and_statistics_unless_an_option_says_no(location: str, kind: str) -> None:
+    table = hudi.create_table(location, SCHEMA, "id", "day", "ts", kind, storage_options=FAST)
+    assert table.config.metadata_partitions == DEFAULT
+    table.insert(rows(0, 10))
+    table.upsert(rows(5, 12))
+    assert_metadata_is_true(table)
+    without = {"hoodie.metadata.enable": "false"}
+    bare = hudi.create_table(f"{location}-bare", SCHEMA, "id", "day", "ts", kind, options=without, storage_options=FAST)
+    bare.insert(rows(0, 10))
+    assert bare.config.metadata_partitions == ()
+    assert not (Path(bare.location) / ".hoodie/metadata").exists()
+
+
+def test_a_table_that_is_there_stays_as_it_is_unless_the_option_is_given(location: str) -> None:
+    create_plain(location, SCHEMA, "id", "day", storage_options=FAST).insert(rows(0, 10))
+    table = hudi.open_table(location)
+    table.upsert(rows(5, 12))
+    assert hudi.open_table(location).config.metadata_partitions == ()
+    hudi.open_table(location, options=ON).upsert(rows(6, 13))
+    assert hudi.open_table(location).config.metadata_partitions == DEFAULT
+    hudi.open_table(location, options={"hoodie.metadata.enable": False}).upsert(rows(7, 14))
+    assert_metadata_is_true(hudi.open_table(location))
+
+
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "options"),
+    [
+        ("cow", "id", {"hoodie.populate.meta.fields": False}),
+        ("cow", (), {}),
+        ("mor", "id", BUCKETS),
+        ("mor", "id", {**BUCKETS, "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}),
+        ("mor", "id", {**BUCKETS, "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}),
+        ("cow", "id", {"hoodie.table.cdc.enabled": True}),
+        ("mor", "id", {"pyhudi.partition.random.prefix": 2}),
+    ],
+    ids=["insert only", "no keys", "buckets", "hashing", "non-blocking", "changes", "prefix"],
+)
+def test_every_kind_of_table_gets_one(location: str, kind: str, keys: object, options: dict[str, object]) -> None:
+    ordering = "ts" if keys else None
+    table = hudi.create_table(location, SCHEMA, keys, "day", ordering, kind, options=options, storage_options=FAST)  # type: ignore[arg-type]
+    assert table.config.metadata_partitions == DEFAULT
+    table.insert(rows(0, 10))
+    assert table.scan(where="price > 3").count() == 3
+    found = table.check()
+    assert found.ok, found
+
+
+def test_a_table_that_cannot_have_the_asked_index_is_created_without_and_the_log_says_why(
+    location: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"hoodie.populate.meta.fields": False, "hoodie.metadata.record.index.enable": True}
+    table = hudi.create_table(location, SCHEMA, "id", "day", options=options, storage_options=FAST)
+    assert table.config.metadata_partitions == ()
+    assert "no meta columns" in caplog.text
+    table.insert(rows(0, 10))
+    assert table.scan().count() == 10
 
 
 @pytest.mark.row("I1", "P10")
