@@ -127,7 +127,7 @@ def test_conditions_on_the_expression_open_the_files_that_can_match(name: str, w
     assert len(table.scan(where=where).slices()) <= files
 
 
-@pytest.mark.row("I8", "I9")
+@pytest.mark.row("I8", "I9", "P11")
 def test_the_definition_is_that_of_hudi() -> None:
     table = made()
     index(table, "by_time", "ts", {"expr": "from_unixtime", "format": "yyyy-MM-dd"})

@@ -49,7 +49,7 @@ def test_an_existing_table_gets_one_with_the_first_write_that_asks_for_it(locati
     assert table.scan(where="ts >= 1020").to_arrow().num_rows == 20
 
 
-@pytest.mark.row("I9")
+@pytest.mark.row("I9", "P11")
 def test_the_column_statistics_are_defined_as_hudi_defines_them(location: str) -> None:
     """Release 1.0.2 fails on a condition if the statistics are listed and not defined. Other definitions stay."""
     table = made(location)
