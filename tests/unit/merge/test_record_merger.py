@@ -300,12 +300,13 @@ class Greatest:
         return greatest(older, newer)
 
 
-def test_the_example_in_the_documentation_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_in_the_documentation_run(capsys: pytest.CaptureFixture[str]) -> None:
     page = Path(__file__).resolve().parents[3] / "docs" / "merging.md"
-    [code] = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    examples = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     names: dict[str, object] = {"__name__": "example"}
     try:
-        exec(compile(code, str(page), "exec"), names)
+        for code in examples:
+            exec(compile(code, str(page), "exec"), names)
     finally:
         unregister_merger(str(names.get("STRATEGY")))
     assert capsys.readouterr().out.strip() == str(tuple(LAWS))

@@ -9,7 +9,7 @@ from pyhudi_core.model.records import AVRO_SCHEMAS
 
 
 @pytest.mark.row("B6")
-def test_there_is_a_schema_for_each_kind_of_timeline_file() -> None:
+def test_there_is_a_schema_for_each_kind_of_timeline_file_and_of_the_bootstrap_index() -> None:
     assert set(AVRO_SCHEMAS) == {
         "HoodieCommitMetadata",
         "HoodieReplaceCommitMetadata",
@@ -26,6 +26,9 @@ def test_there_is_a_schema_for_each_kind_of_timeline_file() -> None:
         "HoodieIndexPlan",
         "HoodieIndexCommitMetadata",
         "HoodieLSMTimelineInstant",
+        "HoodieBootstrapIndexInfo",
+        "HoodieBootstrapPartitionMetadata",
+        "HoodieBootstrapFilePartitionInfo",
     }
 
 
