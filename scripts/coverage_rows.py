@@ -266,7 +266,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "O1": Row("In-process lock"),
         "O2": Row("ZooKeeper lock, with the nodes of Hudi's two providers"),
         "O3": Row("DynamoDB lock, with the items of Hudi's two providers"),
-        "O4": Row("Hive Metastore lock, with the request of Hudi's provider", "a test beside Hudi's provider"),
+        "O4": Row("Hive Metastore lock, with the request of Hudi's provider; both exclude each other"),
         "O5": Row("File-system lock, with the file of Hudi's provider"),
         "O6": Row(
             "Storage-based lock with conditional writes and the file of Hudi's provider, measured on a real server with S3's protocol",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ class HudiLock:
         storage = jvm.org.apache.hudi.storage.hadoop.HadoopStorageConfiguration(
             jvm.org.apache.hadoop.conf.Configuration()
         )
+        self._asks_once = name.endswith("HiveMetastoreBasedLockProvider")
         made: Any = jvm
         for part in name.split("."):
             made = getattr(made, part)
@@ -59,11 +61,23 @@ class HudiLock:
         self._provider.unlock()
 
     def _take(self, ms: int) -> bool:
+        """Hudi's lock manager also tries again: the provider for Hive Metastore asks once, whatever the time is.
+
+        With a short time this provider of release 1.0.2 leaves its request behind in the metastore's queue, if the answer comes too late.
+        """
+        end = time.monotonic() + ms / 1000
+        while not self._try(60_000 if self._asks_once else ms):
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.05)
+        return True
+
+    def _try(self, ms: int) -> bool:
         try:
             return bool(self._provider.tryLock(ms, self._millis))
         except Exception as error:
             # Some of its providers raise if the time is over.
-            if "ACQUIRE" in str(error) or "acquire" in str(error):
+            if "ALREADY_ACQUIRED" not in str(error) and "ACQUIRE" in str(error).upper():
                 return False
             raise
 

@@ -17,7 +17,7 @@ import pytest
 
 from locks.hudi_locking import raise_by_one
 from locks.server_cases import SECRET, Lab
-from locks.servers import INSTALLED, ROOT, Server, dynamodb, scratch, zookeeper
+from locks.servers import INSTALLED, ROOT, Server, dynamodb, hive_metastore, scratch, zookeeper
 from pyhudi_core.errors import LockTimeoutError
 
 pytestmark = pytest.mark.slow
@@ -159,3 +159,21 @@ def test_the_lock_of_hudis_provider_in_dynamodb(tmp_path: Path) -> None:
         lab.provider(lock="dynamodb").acquire(20).release()  # creates the table
         with hudi_with("com.amazonaws.dynamodb-lock-client", options(server.port), tmp_path, classes) as amazon:
             exclude_each_other(lab, amazon, tmp_path, lock="dynamodb")
+
+
+@pytest.mark.row("O4")
+def test_hudis_lock_in_a_hive_metastore(tmp_path: Path) -> None:
+    def options(port: int) -> dict[str, object]:
+        return {
+            "hoodie.write.lock.hivemetastore.uris": f"thrift://127.0.0.1:{port}",
+            "hoodie.write.lock.hivemetastore.database": "sales",
+            "hoodie.write.lock.hivemetastore.table": "Orders",
+            "hoodie.write.lock.wait_time_ms_between_retry": 50,
+            "hoodie.write.lock.num_retries": 3,
+        }
+
+    name = "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider"
+    with scratch() as folder, hive_metastore(folder, 60).running() as server:
+        lab = Lab(server.port, options, 60.0, server.stopped, str(tmp_path / "orders"))
+        with hudi_with(name, options(server.port), tmp_path) as hudi:
+            exclude_each_other(lab, hudi, tmp_path, lock="hive_metastore")
