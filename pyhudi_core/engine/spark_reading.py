@@ -13,6 +13,7 @@ from pyhudi_core.engine.base import TaskInfo
 from pyhudi_core.engine.reading import EngineFiles, Reading, ReadTask
 from pyhudi_core.engine.spark import use_own_python
 from pyhudi_core.engine.spark_rows import in_task, quoted
+from pyhudi_core.engine.spark_settings import under_settings
 
 _TASK_BYTES, _MOST_TASKS = 32 << 20, 16
 """Bytes that one Spark task reads at least, and the most Spark tasks for each core."""
@@ -63,17 +64,13 @@ class _ByNumber:
 def _native_scan(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -> DataFrame:
     """Spark's own Parquet scan of the given local files, with this schema; planning is kept to the cores of this machine."""
     key = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-    before = spark.conf.get(key)
-    spark.conf.set(key, str(spark.sparkContext.defaultParallelism))
-    try:
+    with under_settings(spark, {key: str(spark.sparkContext.defaultParallelism)}):
         reader = spark.read.schema(spark_types.to_spark(schema))
         # Dates in these files follow the proleptic calendar; Spark 3.5 refuses dates before 1582 unless this is configured.
         reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
         # A session that passes over files would lose rows of the table.
         reader = reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
         return reader.parquet(*[f"file:{path}" for path in paths])
-    finally:
-        spark.conf.set(key, str(before))
 
 
 def _scan_in_tasks(

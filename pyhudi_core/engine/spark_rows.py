@@ -7,7 +7,7 @@ looked up that hashes to it. Rows of a `SparkSource` are counted and brought to 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache, reduce
 from operator import and_
@@ -34,6 +34,7 @@ from pyhudi_core.engine.base import (
     sorted_counts,
 )
 from pyhudi_core.engine.spark_plans import estimated_bytes, reads_alike
+from pyhudi_core.engine.spark_settings import under_settings
 from pyhudi_core.engine.task_errors import driver_errors, raised_in_task
 
 _TARGET = "_pyhudi_target"
@@ -137,7 +138,7 @@ class SparkDataset:
 
     def _set(self, settings: Mapping[str, str] = MappingProxyType({})) -> AbstractContextManager[None]:
         """The settings under which a job runs."""
-        return _settings(self.frame.sparkSession, {**settings, **(_UNLIMITED if self.width.narrow else {})})
+        return under_settings(self.frame.sparkSession, {**settings, **(_UNLIMITED if self.width.narrow else {})})
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,19 +259,6 @@ _NARROW = 1024
 _UNLIMITED = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
 """Spark 4.1 and later measure a batch after each row, which takes as long as the conversion to Arrow itself; this value switches that off. Then only
 the number of rows (10,000) bounds a batch, which is enough for narrow rows."""
-
-
-@contextmanager
-def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Run under these settings of the session, as far as its release knows them."""
-    known = {key: str(spark.conf.get(key)) for key in settings if spark.conf.isModifiable(key)}
-    for key in known:
-        spark.conf.set(key, settings[key])
-    try:
-        yield
-    finally:
-        for key, value in known.items():
-            spark.conf.set(key, value)
 
 
 def in_task(fn: TaskFunction, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

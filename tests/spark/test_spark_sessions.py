@@ -13,6 +13,7 @@ from support.spark_frames import frame, spark_rows
 from support.tables import ORDERS, create_plain, make, orders, rows
 
 from pyhudi_core.engine import spark_rows as engine
+from pyhudi_core.engine.spark_settings import under_settings
 from pyhudi_core.errors import ConfigError, HudiError, SchemaMismatchError
 
 
@@ -53,6 +54,20 @@ def test_settings_of_the_session_are_as_they_were(spark: Any, location: str, way
     table.upsert(frame(spark, orders((1, "a", 1.0))))
     table.scan().to_spark(spark).collect()
     assert [spark.conf.get(key) for key in keys] == before
+
+
+def test_two_jobs_at_once_leave_the_session_as_it_was(spark: Any) -> None:
+    key = "spark.sql.adaptive.coalescePartitions.enabled"
+    before = spark.conf.get(key)
+    again = type(spark)(spark.sparkContext, spark._jsparkSession.sqlContext().sparkSession())
+    assert again._jsparkSession is not spark._jsparkSession
+    first, second = under_settings(spark, {key: "false"}), under_settings(again, {key: "false", "spark.no.such": "1"})
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert spark.conf.get(key) == "false"
+    second.__exit__(None, None, None)
+    assert spark.conf.get(key) == before == "true"
 
 
 def test_sessions_of_spark_connect_are_refused_by_name(location: str) -> None:

@@ -1,0 +1,24 @@
+"""Settings of a Spark session that hold while a job of ours runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from pyhudi_core.runtime.held_settings import HeldSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_HELD = HeldSettings()
+
+
+def under_settings(spark: SparkSession, settings: Mapping[str, str]) -> AbstractContextManager[None]:
+    """Run under these settings of the session, as far as its release knows them.
+
+    Jobs of several threads may run on one session: the last of them puts the settings back.
+    """
+    known = {key: value for key, value in settings.items() if spark.conf.isModifiable(key)}
+    # Several objects of Python may stand for one session, such as those of SparkSession.getActiveSession(): the JVM's session says which are equal.
+    return _HELD.under(spark._jsparkSession, spark.conf, known)

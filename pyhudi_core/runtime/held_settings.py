@@ -1,0 +1,60 @@
+"""Settings of an object that several threads use: changed while one of them works, and then as before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class Settings(Protocol):
+    """Settings by key, such as those of a Spark session."""
+
+    def get(self, key: str, /) -> Any: ...
+
+    def set(self, key: str, value: str, /) -> None: ...
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a setting was before its first user, and how many users it has."""
+
+    before: str
+    users: int = 0
+
+
+class HeldSettings:
+    """Counts the users of each setting: the first one notes its value, the last one puts that value back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[tuple[Hashable, str], _Held] = {}
+
+    @contextmanager
+    def under(self, owner: Hashable, settings: Settings, values: Mapping[str, str]) -> Iterator[None]:
+        """Work under these values. ``owner`` says whose settings they are: equal owners have the same settings.
+
+        If users ask for different values of one key, the latest one holds for all of them. What others set meanwhile is lost.
+        """
+        with ExitStack() as entered:
+            for key, value in values.items():
+                self._enter(owner, settings, key, value)
+                entered.callback(self._leave, owner, settings, key)
+            yield
+
+    def _enter(self, owner: Hashable, settings: Settings, key: str, value: str) -> None:
+        with self._lock:
+            held = self._held.get((owner, key)) or _Held(str(settings.get(key)))
+            settings.set(key, value)
+            held.users += 1
+            self._held[owner, key] = held
+
+    def _leave(self, owner: Hashable, settings: Settings, key: str) -> None:
+        with self._lock:
+            held = self._held[owner, key]
+            held.users -= 1
+            if not held.users:
+                del self._held[owner, key]
+                settings.set(key, held.before)
