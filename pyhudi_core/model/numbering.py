@@ -121,6 +121,11 @@ class _Numbering:
         return self.greatest
 
 
+def numbered_paths(columns: Iterable[NumberedColumn]) -> Mapping[str, int]:
+    """The numbers of columns, nested ones too, by dotted path."""
+    return {path: column.number for path, column in _paths(columns, "")}
+
+
 def _paths(columns: Iterable[NumberedColumn], parent: str) -> Iterator[tuple[str, NumberedColumn]]:
     for column in columns:
         path = joined(parent, column.name)

@@ -20,6 +20,7 @@ from pyhudi_core.read.read_optimized import refuse_pending_deletes, without_logs
 from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, snapshot
+from pyhudi_core.snapshot.evolution import find_evolution
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.timeline.active import Timeline
@@ -133,7 +134,8 @@ def staged(context: TableContext, write: Staged, columns: Columns, where: object
     visibility = _with_write(before, write, alone=not logged)
     listing = FixedListing({partition: tuple(infos) for partition, infos in files.items()})
     view = FileGroupView(listing, visibility, context.table)
-    state = Snapshot(context.config, visibility.timeline, None, write.schema, view)
+    evolution = find_evolution(context.storage, visibility)
+    state = Snapshot(context.config, visibility.timeline, None, write.schema, view, None, evolution)
     # Rows without meta columns are never updated, so all rows of new files are new, but for those that a small file had before.
     all_rows = write.metadata.operation in SERVICE_OPERATIONS or not context.config.populate_meta_fields
     changed = None if all_rows else frozenset({own.requested_time})
@@ -148,7 +150,8 @@ def as_committed(context: TableContext, write: Staged, before: Snapshot, columns
     visibility = _with_write(before, write)
     view = FileGroupView(AddedFiles(before.view.listing, files), visibility, context.table)
     # Without the metadata table: its statistics do not know the new files.
-    state = Snapshot(context.config, visibility.timeline, None, write.schema, view, None, before.evolution)
+    evolution = find_evolution(context.storage, visibility)
+    state = Snapshot(context.config, visibility.timeline, None, write.schema, view, None, evolution)
     return make_scan(context, state, columns, where)
 
 

@@ -7,6 +7,8 @@ As in Hudi, the commit that defines the schema of a state decides whether column
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import groupby
 
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.internal_schema import Evolution, Version, parse_version, parse_versions
@@ -40,7 +42,13 @@ def find_evolution(storage: Storage, visibility: Visibility) -> Evolution | None
             history.setdefault(found.number, found)
     history[now.number] = now
     made = tuple(version for _, version in sorted(history.items()) if version.number <= now.number)
-    return Evolution(now.columns, tuple(versions[time] for time in sorted(versions)), made, kept_at)
+    return Evolution(now.columns, _changes(versions[time] for time in sorted(versions)), made, kept_at)
+
+
+def _changes(versions: Iterable[Version]) -> tuple[Version, ...]:
+    """These versions without those that have the columns of the one before: tasks get them all, and each commit has one."""
+    runs = groupby(versions, key=lambda version: version.columns)
+    return tuple(next(same) for _, same in runs)
 
 
 def has_other_numbers(storage: Storage, visibility: Visibility) -> bool:

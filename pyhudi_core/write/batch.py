@@ -12,6 +12,7 @@ from pyhudi_core.engine.base import Engine
 from pyhudi_core.model.operation import INSERTING, OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.write.altering import NewColumns
+from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.tasks import Written
 
@@ -51,6 +52,7 @@ class Batch:
         find: finds the rows in the state from which an attempt starts; the batch of the attempt is what it returns.
         found: what is known of such rows.
         altered: new columns of the table, without rows.
+        columns: those that rows of a user were prepared for.
     """
 
     prepared: Prepared | None = None
@@ -59,6 +61,7 @@ class Batch:
     find: Callable[[Snapshot], Batch] | None = None
     found: Found = field(default=Found())
     altered: NewColumns | None = None
+    columns: ColumnsThen | None = None
 
     @property
     def total(self) -> int:

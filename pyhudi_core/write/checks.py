@@ -31,6 +31,7 @@ from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.indexing import asks_index, is_bucketed, refuse_other_buckets
 from pyhudi_core.write.metadata_update import needs_keys
+from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import Prepared
 
 _NAMED = 5
@@ -321,11 +322,17 @@ def _shown(given: object) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
-def fitted(prepared: Prepared, operation: OperationType, now: pa.Schema, table: str) -> Prepared:
-    """The rows, if they still fit the table's columns as they are ``now``. Raises `SchemaMismatchError` if not; a delete needs keys only."""
+def fitted(
+    prepared: Prepared, operation: OperationType, then: ColumnsThen | None, now: Snapshot, table: str
+) -> Prepared:
+    """The rows, if they still fit the table's columns as they are ``now``. Raises `SchemaMismatchError` if not; a delete needs keys only.
+
+    ``then``: the columns that the rows were prepared for; None if they are those of now. A column of the same name and type can be another one.
+    """
     if operation is OperationType.DELETE:
-        return replace(prepared, schema=now)
-    if reconcile(now, prepared.schema) != prepared.schema:
+        return replace(prepared, schema=now.schema)
+    moved = None if then is None else then.moved(now)
+    if moved is not None or reconcile(now.schema, prepared.schema) != prepared.schema:
         raise SchemaMismatchError(
             "Another writer changed the table's columns meanwhile",
             table=table,

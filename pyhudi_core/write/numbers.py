@@ -7,14 +7,15 @@ uses a file of the history only while its commit is on the active timeline, so t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from pyhudi_core.errors import UnsupportedTableError
-from pyhudi_core.model.internal_schema import Evolution, Version, version_text, versions_text
-from pyhudi_core.model.numbering import Origins, first_version, renumbered
+from pyhudi_core.model.internal_schema import Evolution, NumberedColumn, Version, version_text, versions_text
+from pyhudi_core.model.numbering import Origins, first_version, numbered_paths, renumbered
+from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.snapshot.evolution import FOLDER, LATEST_SCHEMA, has_other_numbers, history_name
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import Transaction
@@ -49,14 +50,56 @@ def numbers_after(
         return Numbers()
     number = int(requested_time)
     if evolution is None:
-        config = snapshot.config
-        first = first_version(
-            snapshot.schema, meta_fields=config.populate_meta_fields, operation=bool(config.operation_field)
-        )
+        first = _first(snapshot.schema, snapshot.config)
         evolution = Evolution(first.columns, (), (first,))
     last = evolution.history[-1]
     now = renumbered(last, evolution.greatest, snapshot.schema, schema, number, origins)
     return Numbers(evolution.history if now is last else (*evolution.history, now), now is not last)
+
+
+def evolution_after(snapshot: Snapshot, schema: pa.Schema, requested_time: str) -> Evolution | None:
+    """The columns as a write of rows leaves them, and what they are called in older files; None if columns have no numbers.
+
+    A column that the rows bring has a number of its own. Without it, the values of an older column of that name would be read for it.
+    """
+    before, numbers = snapshot.evolution, numbers_after(snapshot, schema, requested_time)
+    if before is None or not numbers.changed:
+        return before
+    now = numbers.history[-1]
+    versions = sorted((*before.versions, now), key=lambda version: version.number)
+    return replace(before, columns=now.columns, versions=tuple(versions), history=numbers.history)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsThen:
+    """The columns of a table when rows were prepared for it: their schema, and their numbers, if they had some."""
+
+    schema: pa.Schema
+    columns: tuple[NumberedColumn, ...] | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> ColumnsThen:
+        """The columns of a state."""
+        return cls(snapshot.schema, None if snapshot.evolution is None else snapshot.evolution.columns)
+
+    def moved(self, snapshot: Snapshot) -> str | None:
+        """The dotted path of a column that is another one in this state, or is not there any more; None if there is none.
+
+        In a state without numbers, columns have those that their first alteration would give them.
+        """
+        now = ColumnsThen.of(snapshot)
+        if self.columns is now.columns is None:
+            return None
+        then, found = self._numbers(snapshot.config), now._numbers(snapshot.config)
+        return next((path for path, number in then.items() if found.get(path) != number), None)
+
+    def _numbers(self, config: TableConfig) -> Mapping[str, int]:
+        columns = _first(self.schema, config).columns if self.columns is None else self.columns
+        return numbered_paths(columns)
+
+
+def _first(schema: pa.Schema, config: TableConfig) -> Version:
+    return first_version(schema, meta_fields=config.populate_meta_fields, operation=bool(config.operation_field))
 
 
 def history_files(transaction: Transaction, snapshot: Snapshot, numbers: Numbers) -> Sequence[Attachment]:

@@ -27,6 +27,7 @@ from pyhudi_core.index.moves import Moves
 from pyhudi_core.merge.merged_slice import LivingRows, Merging
 from pyhudi_core.merge.record_merger import find_merger, ordering_of
 from pyhudi_core.model.instant import Action
+from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.meta_fields import IS_DELETED, with_meta_fields
 from pyhudi_core.model.operation import INSERTING, OVERWRITING, OperationType
 from pyhudi_core.model.properties import TableType
@@ -47,6 +48,7 @@ from pyhudi_core.write.handles.base import (
 )
 from pyhudi_core.write.indexing import Indexing, Tagging, asks_index, choose_index, index_of
 from pyhudi_core.write.non_blocking import begins_with_logs
+from pyhudi_core.write.numbers import evolution_after
 from pyhudi_core.write.plan import Plan, Planner, Profile, Sizing
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.tasks import WRITTEN, WriteTask, Written, route
@@ -107,7 +109,7 @@ class WriteJob:
         """What the index is given."""
         config = self.snapshot.config
         ordering = () if self.operation is OperationType.DELETE else ordering_of(config)
-        living = LivingRows(Merging(config, self.snapshot.evolution), with_meta_fields(self.prepared.schema))
+        living = LivingRows(Merging(config, self._evolution), with_meta_fields(self.prepared.schema))
         one_row, opener = OneRowAKey(ordering, self._unique), _StorageOpener(open_runtime)
         return Tagging(opener, self.engine.cores, one_row, living, self.options.index, self.operation)
 
@@ -255,9 +257,14 @@ class WriteJob:
             partial=self._partial_rows(),
             known=self._known if index is IndexType.BUCKET else KnownKeys.UPDATE,
             changes=self._change_form(),
-            evolution=self.snapshot.evolution,
+            evolution=self._evolution,
             early=early_check(context, transaction.start, transaction.requested_time),
         )
+
+    @property
+    def _evolution(self) -> Evolution | None:
+        """What the columns that the write leaves are called in older files."""
+        return evolution_after(self.snapshot, self.prepared.schema, self.transaction.requested_time)
 
     def _partial_rows(self) -> PartialRows | None:
         given, schema = self.prepared.given, self.prepared.schema
@@ -279,7 +286,7 @@ class WriteJob:
         return ChangeForm(config.cdc_mode, self.transaction.requested_time, schema, text)
 
     def _log_settings(self, index: IndexType | None) -> LogSettings:
-        merging = Merging(self.snapshot.config, self.snapshot.evolution)
+        merging = Merging(self.snapshot.config, self._evolution)
         indexed = index is IndexType.RECORD_INDEX
         form = block_format(self.options.files, self.prepared.schema, merging.ordering)
         return LogSettings(merging, form, self.options.files.record_positions, self._known, indexed)

@@ -103,7 +103,7 @@ def _written(begun: Begun, batch: Batch, snapshot: Snapshot) -> tuple[Prepared |
     if prepared is None or engine is None or not batch.total:
         return prepared, None
     table = begun.request.table
-    prepared = checks.fitted(prepared, operation, snapshot.schema, table)
+    prepared = checks.fitted(prepared, operation, batch.columns, snapshot, table)
     if operation in INSERTING:
         checks.refuse_logs(snapshot, prepared.volumes, table)
     with at_table(table):

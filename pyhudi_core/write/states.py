@@ -47,6 +47,7 @@ from pyhudi_core.write.asked_metadata_table import make_if_due
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, publish
 from pyhudi_core.write.batch import Batch
 from pyhudi_core.write.non_blocking import refuse_unfit_table
+from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import prepare, prepare_keys
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.retrying import Retries
@@ -264,7 +265,7 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
         for validators in (context.protocol.pre_commit, request.pre_commit):
             if validators is not None:
                 validators.refuse_unfit(snapshot.schema if deletes else prepared.schema)
-    filled = replace(draft, batch=Batch(prepared, engine))
+    filled = replace(draft, batch=Batch(prepared, engine, columns=ColumnsThen.of(snapshot)))
     if not deletes and metadata_update.replaces_statistics(context.config, snapshot.schema, prepared.schema):
         return in_context(filled, metadata_update.removing)
     return filled

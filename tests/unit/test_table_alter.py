@@ -9,9 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from support.samples import examples
 from support.tables import make, reopen
 
 import pyhudi_core as hudi
@@ -319,63 +316,3 @@ def test_a_batch_changes_columns_only_as_the_option_allows(
             assert table.schema == before.schema
             assert table.upsert(rows)
         assert table.alter(add={"asked": pa.int64()}, retype={"b": pa.string()})
-
-
-NAMES = ["p", "q", "r", "v"]
-
-
-@pytest.mark.row("D10")
-@pytest.mark.parametrize("kind", KINDS)
-def test_any_sequence_of_changes_and_writes_gives_the_rows_of_a_dictionary(
-    tmp_path_factory: pytest.TempPathFactory, kind: str
-) -> None:
-    verbs = st.tuples(
-        st.sampled_from(["write", "write", "add", "drop", "rename", "swap", "order", "rewrite"]), st.integers(0, 11)
-    )
-
-    @settings(max_examples=examples(24), deadline=None)
-    @given(st.lists(verbs, min_size=3, max_size=8))
-    def run(steps: list[tuple[str, int]]) -> None:
-        schema = pa.schema([("id", pa.int64()), ("p", pa.int64()), ("q", pa.string())])
-        table = make(str(tmp_path_factory.mktemp("t")), schema, table_type=kind)
-        model: dict[int, dict[str, Any]] = {}
-        for number, (verb, choice) in enumerate([("write", 0), *steps]):
-            _step(table, model, verb, choice, number)
-            assert {found.pop("id"): found for found in read(table)} == model
-        assert table.check().findings == ()
-
-    run()
-
-
-def _step(table: hudi.HudiTable, model: dict[int, dict[str, Any]], verb: str, choice: int, number: int) -> None:
-    """Do one step to the table and to the model."""
-    data = [name for name in table.schema.names if name != "id"]
-    free = [name for name in NAMES if name not in data]
-    chosen = data[choice % len(data)]
-    if verb == "write":
-        kinds = {pa.int64(): number, pa.string(): str(number)}
-        values = {name: kinds[table.schema.field(name).type] for name in data}
-        for key in (choice % 3, 3):
-            model[key] = dict(values)
-        table.upsert(pa.Table.from_pylist([{"id": key, **model[key]} for key in {choice % 3, 3}], table.schema))
-    elif verb == "add" and free:
-        table.alter(add={free[0]: [pa.int64(), pa.string()][choice % 2]})
-        for values in model.values():
-            values[free[0]] = None
-    elif verb == "drop" and len(data) > 1:
-        table.alter(drop=[chosen])
-        for values in model.values():
-            del values[chosen]
-    elif verb == "rename" and free:
-        table.alter(rename={chosen: free[-1]})
-        for values in model.values():
-            values[free[-1]] = values.pop(chosen)
-    elif verb == "swap" and len(data) > 1:
-        other = data[(choice + 1) % len(data)]
-        table.alter(rename={chosen: other, other: chosen})
-        for values in model.values():
-            values[chosen], values[other] = values[other], values[chosen]
-    elif verb == "order":
-        table.alter(order=[chosen])
-    elif verb == "rewrite":
-        (table.compaction if table.config.table_type.value == "MERGE_ON_READ" else table.clustering).run()
