@@ -164,7 +164,7 @@ def checked_config(
             **(properties or {}),
         },
     )
-    _refuse_unknown_merger(config)
+    _refuse_unfit_merger(config, logical)
     WriteOptions.parse(home.options, config=config)
     partition_paths(pa.RecordBatch.from_pylist([], logical), config)  # refuses a key generator that no write could use
     return config
@@ -186,10 +186,16 @@ def _merge_mode(given: TableOptions) -> MergeMode | None:
     return next(iter(said), None)
 
 
-def _refuse_unknown_merger(config: TableConfig) -> None:
-    """Raise `UnsupportedTableError` for a new table whose merger is not known here: no write would be possible."""
+def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
+    """Raise `UnsupportedTableError` for a new table whose merger is not known here, `InvalidOptionError` for one that cannot merge its columns."""
     if config.merge_mode is MergeMode.CUSTOM and record_merger.find_merger(config) is None:
         raise record_merger.unknown_merger(config)
+    reason = record_merger.why_unfit(config, schema, new=True)
+    if reason is not None:
+        raise InvalidOptionError(
+            reason,
+            hint="Create the table with these columns, or with another payload class or merger (docs/merging.md).",
+        )
 
 
 def open_table(

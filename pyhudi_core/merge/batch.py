@@ -28,6 +28,14 @@ class _DataColumns:
     def can_delete(self) -> bool:
         return self.merger.can_delete
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.merger.needs
+
+    @property
+    def fails_without(self) -> bool:
+        return self.merger.fails_without
+
     def deletes(self, rows: pa.Table) -> Mask:
         return self.merger.deletes(rows)
 

@@ -54,6 +54,16 @@ class PairMerger(Protocol):
         """Whether pairs or rows can be deletes without ``_hoodie_is_deleted``."""
         ...
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The columns by which it merges, beside the ordering columns, as far as that is known."""
+        ...
+
+    @property
+    def fails_without(self) -> bool:
+        """Whether it cannot merge rows without the columns of `needs`."""
+        ...
+
     def deletes(self, rows: pa.Table) -> Mask:
         """Which rows are deletes where there is no older version."""
         ...

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import DataError
+from pyhudi_core.errors import DataError, UnsupportedTableError, columns_named
 from pyhudi_core.merge.law import Mask, MergedPairs, PairMerger, compare, mask, not_lower
 from pyhudi_core.model.meta_fields import META_FIELDS
 
@@ -39,10 +39,12 @@ class _Payload:
 
     combines: ClassVar[bool] = False
     can_delete: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]] = ()
+    fails_without: ClassVar[bool] = False
 
     def deletes(self, rows: pa.Table) -> Mask:
         """Which rows are deletes where there is no older version."""
-        return _none(rows)
+        return none_of(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class NewerPayload(_Payload):
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """The newer versions."""
-        return MergedPairs(newer, _none(newer))
+        return MergedPairs(newer, none_of(newer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class EventTimePayload(_Payload):
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """One whole version of each pair."""
         wins = not_lower(newer.select(self.ordering), older.select(self.ordering))
-        return MergedPairs(choose(older, newer, wins), _none(newer))
+        return MergedPairs(choose(older, newer, wins), none_of(newer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class FirstValuePayload(_Payload):
         wins = ~not_lower(older.select(self.ordering), newer.select(self.ordering))
         for name in self.ordering[:1]:
             wins |= mask(pc.is_null(older.column(name)))
-        return MergedPairs(choose(older, newer, wins), _none(newer))
+        return MergedPairs(choose(older, newer, wins), none_of(newer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class NonDefaultsPayload(_Payload):
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """Rows of both."""
-        return MergedPairs(_filled(newer, older), _none(newer))
+        return MergedPairs(_filled(newer, older), none_of(newer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +106,15 @@ class PartialUpdatePayload(_Payload):
         upper, lower = choose(newer, older, late), choose(older, newer, late)
         rows = _filled(upper, lower)
         columns = [(newer if name in META_FIELDS else rows).column(name) for name in rows.column_names]
-        return MergedPairs(pa.table(columns, schema=newer.schema), _none(newer))
+        return MergedPairs(pa.table(columns, schema=newer.schema), none_of(newer))
 
     def _late(self, older: pa.Table, newer: pa.Table) -> Mask:
         """Which newer versions have a lower ordering value. Java compares values of the same class only, and takes 0 for a missing one."""
         if not self.ordering:
-            return _none(newer)
+            return none_of(newer)
         new, old = newer.column(self.ordering[0]), older.column(self.ordering[0])
         if self.in_logs and not _same_class_in_spark(new.type):
-            return _none(newer)
+            return none_of(newer)
         known = pc.is_valid(new)
         if pa.types.is_int32(new.type):
             new, known = pc.fill_null(new, pa.scalar(0, new.type)), pc.true_unless_null(new)
@@ -125,6 +127,7 @@ class DmsPayload(_Payload):
     """The newer version; a ``D`` in its column ``Op`` is a delete."""
 
     can_delete: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = (_DMS_OPERATION,)
 
     def deletes(self, rows: pa.Table) -> Mask:
         """Which rows are deletes where there is no older version."""
@@ -140,6 +143,8 @@ class MySqlPayload(_Payload):
     """The version with the higher ``_event_seq``, file and position in the source's log; the older one on equal ones."""
 
     can_delete: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = (_SEQUENCE, _OPERATION)
+    fails_without: ClassVar[bool] = True
 
     def deletes(self, rows: pa.Table) -> Mask:
         """Which rows are deletes where there is no older version."""
@@ -147,6 +152,7 @@ class MySqlPayload(_Payload):
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """One whole version of each pair."""
+        _refuse_absent(self.needs, newer)
         _require(newer.column(_SEQUENCE), _SEQUENCE)
         new, old = _sequences(newer), _sequences(older)
         known = mask(pc.is_valid(older.column(_SEQUENCE)))
@@ -161,6 +167,8 @@ class PostgresPayload(_Payload):
     """The version with the higher ``_event_lsn``, the newer one on equal ones; values that the source left out stay as they were."""
 
     can_delete: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = (_LSN, _OPERATION)
+    fails_without: ClassVar[bool] = True
 
     def deletes(self, rows: pa.Table) -> Mask:
         """Which rows are deletes where there is no older version."""
@@ -168,6 +176,7 @@ class PostgresPayload(_Payload):
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """Rows of both."""
+        _refuse_absent(self.needs, newer)
         new, old = newer.column(_LSN), older.column(_LSN)
         _require(new, _LSN)
         lower, _ = compare(new, old)
@@ -232,7 +241,7 @@ def _toasted(values: pa.ChunkedArray, before: pa.ChunkedArray) -> pa.ChunkedArra
 def _says(rows: pa.Table, column: str, word: str) -> Mask:
     """Which rows have this word in the column, in whatever case."""
     if column not in rows.column_names or not pa.types.is_string(rows.schema.field(column).type):
-        return _none(rows)
+        return none_of(rows)
     return mask(pc.fill_null(pc.equal(pc.utf8_lower(rows.column(column)), word), False))
 
 
@@ -248,6 +257,15 @@ def _sequences(rows: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.in
         )
     file, position = (pc.cast(pc.struct_field(parts, name), pa.int64()).to_numpy() for name in ("file", "position"))
     return file, position
+
+
+def _refuse_absent(needs: tuple[str, ...], rows: pa.Table) -> None:
+    absent = [name for name in needs if name not in rows.column_names]
+    if absent:
+        raise UnsupportedTableError(
+            f"The table has no {columns_named(absent)}, by which its payload class merges rows (hoodie.compaction.payload.class)",
+            hint='Read it with mode="read_optimized", or write the rows to a table that has the columns of the payload class (docs/merging.md).',
+        )
 
 
 def _require(values: pa.ChunkedArray, name: str) -> None:
@@ -270,5 +288,6 @@ def _same_class_in_spark(kind: pa.DataType) -> bool:
     )
 
 
-def _none(rows: pa.Table) -> Mask:
+def none_of(rows: pa.Table) -> Mask:
+    """A mask over the rows that chooses none of them."""
     return np.zeros(rows.num_rows, bool)

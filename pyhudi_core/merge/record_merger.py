@@ -13,13 +13,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import ConfigError, HudiError, MergerContractError, UnsupportedTableError, columns_named
-from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, PairMerger
+from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, PairMerger, compare
 from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger, check_laws
-from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload
+from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload, choose, none_of
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
 
@@ -28,17 +27,19 @@ BY_PAYLOAD = MergeMode.CUSTOM.strategy_id
 
 @dataclass(frozen=True, slots=True)
 class _UserMerger:
-    """A merger of a user with the interface of `PairMerger`; meta columns come from the newer version."""
+    """A merger of a user with the interface of `PairMerger`. A row that is the older version keeps its meta columns."""
 
     name: str
     merger: RecordMerger
 
     combines: ClassVar[bool] = True
     can_delete: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]] = ()
+    fails_without: ClassVar[bool] = False
 
     def deletes(self, rows: pa.Table) -> Mask:
         """None: the merge law decides about deletes."""
-        return _none(rows)
+        return none_of(rows)
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         own = [name for name in newer.column_names if name not in META_FIELDS]
@@ -58,16 +59,26 @@ class _UserMerger:
                 f"The merger registered as {self.name} gave {made.num_rows} rows of {_types(given)} for {newer.num_rows} pairs of {_types(wanted)}",
                 hint="A merger gives one row for each pair, in the same columns and types.",
             )
-        columns = [(made if name in own else newer).column(name) for name in newer.column_names]
-        return MergedPairs(pa.table(columns, schema=newer.schema), _none(newer))
+        meta = [name for name in newer.column_names if name in META_FIELDS]
+        if meta:
+            origin = choose(newer.select(meta), older.select(meta), _kept(made, older))
+        columns = [(made if name in own else origin).column(name) for name in newer.column_names]
+        return MergedPairs(pa.table(columns, schema=newer.schema), none_of(newer))
 
 
 def _types(types: Mapping[str, pa.DataType]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in types.items())
 
 
-def _none(rows: pa.Table) -> Mask:
-    return np.zeros(rows.num_rows, bool)
+def _kept(made: pa.Table, older: pa.Table) -> Mask:
+    """Which made rows are the older versions, value by value. Nested values have no order, and count as others."""
+    if any(pa.types.is_nested(kind) for kind in made.schema.types):
+        return none_of(made)
+    kept = ~none_of(made)
+    for name in made.column_names:
+        lower, higher = compare(made.column(name), older.column(name))
+        kept &= ~(lower | higher)
+    return kept
 
 
 _REGISTERED: dict[str, _UserMerger] = {}
@@ -146,6 +157,26 @@ def find_merger(config: TableConfig) -> PairMerger | None:
     if isinstance(payload, PartialUpdatePayload):
         return replace(payload, in_logs=config.table_type is TableType.MERGE_ON_READ)
     return payload
+
+
+def why_unfit(config: TableConfig, schema: pa.Schema, *, new: bool = False) -> str | None:
+    """Why the merger of a table cannot merge rows of these columns; None if it can, or is not known here.
+
+    A payload class says which columns it needs. A merger of the user is called with no rows. ``new``: the table is being created, so columns without
+    which a payload class would do nothing of its own count as well.
+    """
+    merger, name = find_merger(config), merger_name(config)
+    if isinstance(merger, _UserMerger):
+        nothing = schema.empty_table()
+        try:
+            merger.merge(nothing, nothing)
+        except HudiError as error:
+            return f"The merger {name} does not take rows of the columns {', '.join(schema.names)}: {error.message}"
+    elif merger is not None and (new or merger.fails_without):
+        absent = [column for column in merger.needs if column not in schema.names]
+        if absent:
+            return f"The payload class {name} merges by {', '.join(merger.needs)}, and the table has no {columns_named(absent)}"
+    return None
 
 
 def ordering_of(config: TableConfig) -> tuple[str, ...]:

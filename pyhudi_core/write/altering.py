@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
 from pyhudi_core.conflicts.matrix import Verdict
 from pyhudi_core.errors import CommitConflictError, UnsupportedTableError, at_table
-from pyhudi_core.merge.record_merger import ordering_of
+from pyhudi_core.merge.record_merger import find_merger, ordering_of, why_unfit
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.alteration import Altered, ColumnChanges, altered
 from pyhudi_core.model.instant import Action
@@ -52,6 +52,7 @@ def new_columns(context: TableContext, changes: ColumnChanges, snapshot: Snapsho
         refuse_other_numbers(context, snapshot)
         allow_lossy = context.options.rows.allow_lossy_widening
         found = altered(snapshot.schema, changes, _protected(snapshot.config), allow_lossy=allow_lossy)
+        _refuse_unfit_merger(context, found.schema)
         _refuse_indexed(context, changes)
         replaced = _replaces_statistics(context.config, snapshot, changes)
         if replaced:
@@ -84,14 +85,27 @@ def refuse_plans(context: TableContext, found: Timeline) -> None:
 
 
 def _protected(config: TableConfig) -> Mapping[str, str]:
-    """Columns that name and order the rows. A change of them would change which rows are the same."""
+    """Columns that name, order and merge the rows. A change of them would change which rows are the same, or how they are merged."""
+    merger = find_merger(config)
     ordering = (*ordering_of(config), *(name for name in (config.raw.get("hoodie.table.precombine.field"),) if name))
     return {
+        **dict.fromkeys(() if merger is None else merger.needs, "a column of the merger"),
         **{name.strip(): "an ordering column" for text in ordering for name in text.split(",")},
         **dict.fromkeys(config.partition_fields, "a partition column"),
         **dict.fromkeys(config.record_key_fields, "a column of the record key"),
         IS_DELETED: "the column that says which rows are deleted",
     }
+
+
+def _refuse_unfit_merger(context: TableContext, schema: pa.Schema) -> None:
+    """Raise `UnsupportedTableError` if the merger of the user fails with the columns after the change."""
+    reason = why_unfit(context.config, schema)
+    if reason is not None:
+        raise UnsupportedTableError(
+            reason,
+            table=context.table,
+            hint="Register a merger under this name that takes both these columns and those of now, then alter. Nothing was changed.",
+        )
 
 
 def _replaces_statistics(config: TableConfig, snapshot: Snapshot, changes: ColumnChanges) -> bool:

@@ -17,7 +17,7 @@ from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, Schem
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.index.choice import INDEX_KEY, IndexType, refuse_index_options
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
-from pyhudi_core.merge.record_merger import find_merger, merger_name, unknown_merger
+from pyhudi_core.merge.record_merger import find_merger, merger_name, unknown_merger, why_unfit
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY
 from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
@@ -170,6 +170,18 @@ def _refuse_merger(context: TableContext) -> None:
         )
     if config.cdc_enabled:
         _refuse(context, "change data capture of logs with a merger (hoodie.record.merge.mode=CUSTOM)")
+
+
+def refuse_unfit_merger(context: TableContext, prepared: Prepared) -> None:
+    """Raise `UnsupportedTableError` if the merger of the table cannot merge rows of the columns that it has with this batch."""
+    reason = why_unfit(context.config, prepared.schema)
+    if reason is not None:
+        prepared.rows.release()
+        raise UnsupportedTableError(
+            reason,
+            table=context.table,
+            hint="Give the rows the columns that the merger takes; for a merger of your own, register one that takes these. Nothing was changed.",
+        )
 
 
 def refuse_operation(context: TableContext, operation: OperationType) -> None:

@@ -262,6 +262,7 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
         prepared = how(engine.dataset(data), context.config, snapshot.schema, context.table)
         if not deletes:
             checks.refuse_evolution(snapshot.schema, prepared, context.options.rows.schema_evolution, context.table)
+            checks.refuse_unfit_merger(context, prepared)
         for validators in (context.protocol.pre_commit, request.pre_commit):
             if validators is not None:
                 validators.refuse_unfit(snapshot.schema if deletes else prepared.schema)

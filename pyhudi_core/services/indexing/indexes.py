@@ -224,9 +224,15 @@ class Indexes:
         keys, columns = {*self.context.config.record_key_fields}, {*wanted.columns}
         if columns == keys:
             return True
-        if wanted.name == names.RECORD_INDEX or columns & keys or not columns:
+        if not columns:
             raise self._invalid(
-                f"{', '.join(wanted.columns) or 'No column'} is not what an index {wanted.name!r} can be on",
+                f"No column was given for the index {wanted.name!r}",
+                f"For example indexes.create({wanted.name!r}, [COLUMN]) for a secondary index on a column; without columns the name is what is made,"
+                f" such as {names.COLUMN_STATS!r}.",
+            )
+        if wanted.name == names.RECORD_INDEX or columns & keys:
+            raise self._invalid(
+                f"{', '.join(wanted.columns)} is not what an index {wanted.name!r} can be on",
                 f"A record index is on all record key columns ({', '.join(sorted(keys))}), a secondary index on one other column.",
             )
         return False

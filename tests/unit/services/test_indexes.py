@@ -209,6 +209,15 @@ def test_commands_for_indexes(location: str) -> None:
     assert_metadata_is_true(table)
 
 
+def test_an_index_without_a_column_is_refused_with_what_to_give(location: str) -> None:
+    table = made(location)
+    with pytest.raises(
+        InvalidOptionError, match=r"(?s)No column was given for the index 'day'.*create\('day', \[COLUMN\]\)"
+    ):
+        table.indexes.create("day")
+    assert not hudi.open_table(location).config.metadata_partitions
+
+
 def test_a_plan_of_a_drop_shows_what_the_drop_removes(location: str) -> None:
     table = made(location)
     table.indexes.create("by_day", ["day"])

@@ -11,7 +11,7 @@ import pytest
 from support.tables import FAST, reopen
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
+from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.merge import register_merger, unregister_merger
 from pyhudi_core.merge.payloads import PAYLOADS
 
@@ -183,3 +183,158 @@ def test_what_a_merger_cannot_do_is_refused(location: str) -> None:
     with pytest.raises(InvalidOptionError, match="needs whole rows"):
         table.upsert(STORED.select(["id", "ts", "name"]), partial=True)
     assert set(PAYLOADS) >= {f"{MODEL}.{name}" for name in EXPECTED}
+
+
+def instants(location: str) -> list[str]:
+    return sorted(path.name for path in Path(location, ".hoodie/timeline").rglob("*"))
+
+
+EVENTS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("_event_seq", pa.string()),
+        ("_event_lsn", pa.int64()),
+        ("_change_operation_type", pa.string()),
+    ]
+)
+NEEDED = [
+    ("AWSDmsAvroPayload", "Op"),
+    ("debezium.MySqlDebeziumAvroPayload", "_event_seq"),
+    ("debezium.MySqlDebeziumAvroPayload", "_change_operation_type"),
+    ("debezium.PostgresDebeziumAvroPayload", "_event_lsn"),
+    ("debezium.PostgresDebeziumAvroPayload", "_change_operation_type"),
+]
+
+
+def asking(name: str) -> dict[str, object]:
+    return {"hoodie.compaction.payload.class": f"{MODEL}.{name}"}
+
+
+@pytest.mark.parametrize(("name", "column"), NEEDED)
+def test_the_columns_of_the_payload_class_are_not_altered(location: str, name: str, column: str) -> None:
+    schema = SCHEMA if column == "Op" else EVENTS
+    table = hudi.create_table(location, schema, record_key="id", storage_options=FAST, options=asking(name))
+    for change in ({"rename": {column: "other"}}, {"drop": [column]}):
+        with pytest.raises(SchemaMismatchError, match=f"(?s){column}.*a column of the merger"):
+            table.alter(**change)
+    assert instants(location) == []
+    other = next(each for each in schema.names if each != "id" and (name, each) not in NEEDED)
+    table.alter(rename={other: "other"})
+    assert "other" in reopen(table).schema.names
+
+
+@pytest.mark.parametrize(("name", "column"), NEEDED)
+def test_a_table_without_the_columns_of_its_payload_class_is_not_made(location: str, name: str, column: str) -> None:
+    schema = pa.schema([field for field in (SCHEMA if column == "Op" else EVENTS) if field.name != column])
+    with pytest.raises(InvalidOptionError, match=f"(?s){name}.*no column '{column}'"):
+        hudi.create_table(location, schema, record_key="id", storage_options=FAST, options=asking(name))
+    assert not Path(location, ".hoodie").exists()
+
+
+def given_to(location: str, name: str) -> hudi.HudiTable:
+    """The table at a location, with another payload class in its properties."""
+    path = Path(location, ".hoodie/hoodie.properties")
+    path.write_text(path.read_text().replace("OverwriteNonDefaultsWithLatestAvroPayload", name))
+    return hudi.open_table(location, storage_options=FAST)
+
+
+@pytest.mark.parametrize(("name", "column"), [NEEDED[1], NEEDED[3]])
+def test_a_table_of_others_without_the_columns_of_its_payload_class(location: str, name: str, column: str) -> None:
+    table = by_class(location, "OverwriteNonDefaultsWithLatestAvroPayload", "merge_on_read")
+    table.upsert(STORED)
+    table.upsert(NEWER.slice(0, 3))
+    with pytest.raises(UnsupportedTableError, match=f"no columns '{column}' and '_change_operation_type'"):
+        given_to(location, name).scan().to_arrow()
+
+
+@pytest.mark.parametrize(("name", "column"), NEEDED[1:])
+def test_a_write_needs_the_columns_of_the_payload_class(location: str, name: str, column: str) -> None:
+    table = by_class(location, "OverwriteNonDefaultsWithLatestAvroPayload")
+    table.upsert(STORED)
+    table, before = given_to(location, name), instants(location)
+    with pytest.raises(UnsupportedTableError, match=f"(?s){name}.*{column}"):
+        table.upsert(NEWER)
+    assert instants(location) == before
+
+
+class Highest:
+    """The row with the highest price, the older one of two equal ones; it takes the columns of `SCHEMA` only."""
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> pa.Table:
+        higher = pc.fill_null(pc.greater(newer.column("price"), older.column("price")), False)
+        columns = [pc.if_else(higher, newer.column(name), older.column(name)) for name in SCHEMA.names]
+        return pa.table(columns, schema=SCHEMA)
+
+
+@pytest.fixture
+def highest() -> Any:
+    name = "9d1f0a52-92f4-4f0e-8d0b-0f3cc0a1a4c7"
+    register_merger(name, Highest(), schema=SCHEMA, record_key=["id"], waive=("associative", "commutative"), triples=20)
+    yield name
+    unregister_merger(name)
+
+
+@pytest.mark.parametrize("change", [{"rename": {"price": "cost"}}, {"drop": ["price"]}, {"add": {"more": pa.int64()}}])
+def test_a_change_of_columns_that_the_merger_of_the_user_cannot_take(
+    location: str, highest: str, change: dict[str, Any]
+) -> None:
+    table = made(location, hoodie__record__merge__strategy__id=highest)
+    table.upsert(STORED)
+    before = instants(location)
+    with pytest.raises(UnsupportedTableError, match=highest):
+        table.alter(**change)
+    with pytest.raises(UnsupportedTableError, match=highest):
+        table.upsert(NEWER.append_column("more", pa.array([1, 2, 3, 4])))
+    assert instants(location) == before
+
+
+def test_a_change_of_columns_that_the_merger_of_the_user_takes(location: str, sums: str) -> None:
+    table = made(location, hoodie__record__merge__strategy__id=sums)
+    table.upsert(STORED)
+    table.alter(rename={"name": "title"})
+    table.upsert(NEWER.slice(0, 1).rename_columns(["id", "ts", "title", "price", "Op"]))
+    assert left(table)[0] == (1, 6, None, 11.0, "U")
+
+
+def test_a_table_with_columns_that_the_merger_of_the_user_cannot_take_is_not_made(location: str, highest: str) -> None:
+    with pytest.raises(InvalidOptionError, match=highest):
+        hudi.create_table(
+            location,
+            EVENTS,
+            record_key="id",
+            options={"hoodie.record.merge.strategy.id": highest},
+            storage_options=FAST,
+        )
+    assert not Path(location, ".hoodie").exists()
+
+
+@pytest.mark.parametrize("table_type", ["copy_on_write", "merge_on_read"])
+def test_a_row_that_the_merger_of_the_user_keeps_stays_in_its_commit(
+    location: str, table_type: str, highest: str
+) -> None:
+    table = made(location, table_type, None, hoodie__record__merge__strategy__id=highest)
+    stored = rows((1, 5, "a", 0.0, "I"), (2, 5, None, float("nan"), "I"), (3, 5, "c", 3.0, "I"))
+    first = table.upsert(stored)
+    second = table.upsert(rows((1, 6, "x", -1.0, "U"), (2, 6, "y", 1.0, "U"), (3, 6, "z", 4.0, "U")))
+    found = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert [row["_hoodie_commit_time"] for row in found] == [first.instant, first.instant, second.instant]
+    assert [row["name"] for row in found] == ["a", None, "z"]
+
+
+class Signs(Highest):
+    """Takes the newer price, so that 0.0 may become -0.0."""
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> pa.Table:
+        return older.set_column(3, "price", newer.column("price"))
+
+
+def test_a_zero_that_changes_its_sign_is_another_row(location: str) -> None:
+    name = "5c8be0fb-0e33-4f7d-8e65-b2c5e4f2c6aa"
+    register_merger(name, Signs(), schema=SCHEMA, record_key=["id"], waive=("commutative",), triples=20)
+    try:
+        table = made(location, ordering=None, hoodie__record__merge__strategy__id=name)
+        table.upsert(rows((1, 5, "a", 0.0, "I")))
+        table.upsert(rows((1, 5, "a", -0.0, "I")))
+        assert repr(left(table)[0][3]) == "-0.0"
+    finally:
+        unregister_merger(name)
