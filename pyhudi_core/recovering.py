@@ -26,6 +26,7 @@ def plan_recovery(
     name: str | None = None,
     leave_out: Iterable[str] = (),
     storage_options: Mapping[str, str] | None = None,
+    by_name: bool = False,
 ) -> RecoveryPlan:
     """What `recover` would rebuild, what it has to ask, and what nobody can tell. Changes nothing.
 
@@ -37,10 +38,12 @@ def plan_recovery(
         table_type: as in `create_table`; needed if there are no log files.
         name: the table's name; the default is the last part of the location.
         leave_out: instants, file ids or paths of files that do not belong to the table.
+        by_name: every column of every file is found by its name; the answer if files differ in their columns, and none was renamed, or dropped
+            and added again.
 
     Raises `TableExistsError` if there are properties, or a timeline that the names contradict.
     """
-    answers = _answers(record_key, ordering, partition_by, table_type, name, leave_out)
+    answers = _answers(record_key, ordering, partition_by, table_type, name, leave_out, by_name)
     storage = open_storage(location, storage_options)
     with at_table(storage.location):
         return recovery.plan_recovery(storage, system_runtime().executor, answers)
@@ -56,13 +59,16 @@ def recover(
     leave_out: Iterable[str] = (),
     storage_options: Mapping[str, str] | None = None,
     accept_unknown: bool = False,
+    by_name: bool = False,
 ) -> HudiTable:
     """Rebuild the timeline and the properties; arguments as in `plan_recovery`.
 
     Raises `InvalidOptionError`, and writes nothing, if questions are open, or unless ``accept_unknown``: what the plan lists as not known may be
     wrong in the rebuilt table.
     """
-    plan = plan_recovery(location, record_key, ordering, partition_by, table_type, name, leave_out, storage_options)
+    plan = plan_recovery(
+        location, record_key, ordering, partition_by, table_type, name, leave_out, storage_options, by_name
+    )
     return recover_as_planned(location, plan, storage_options, accept_unknown)
 
 
@@ -88,10 +94,11 @@ def _answers(
     table_type: str | None,
     name: str | None,
     leave_out: Iterable[str],
+    by_name: bool,
 ) -> Answers:
     kind: TableType | None = None if table_type is None else table_type_of(table_type)
     left_out = frozenset([leave_out] if isinstance(leave_out, str) else leave_out)
-    return Answers(_names(record_key) or (), _names(ordering), _names(partition_by), kind, name, left_out)
+    return Answers(_names(record_key) or (), _names(ordering), _names(partition_by), kind, name, left_out, by_name)
 
 
 def _names(given: Names | None) -> tuple[str, ...] | None:

@@ -28,6 +28,11 @@ from pyhudi_core.services.recovery.recovery import RecoveryPlan
 @click.option(
     "--leave-out", multiple=True, help="An instant, a file id or a path that is not part of the table; may be repeated."
 )
+@click.option(
+    "--by-name",
+    is_flag=True,
+    help="Files differ in their columns, and each column is found by its name: none was renamed.",
+)
 @click.option("--accept-unknown", is_flag=True, help="Rebuild, although names do not tell all (see --plan).")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 @click.pass_context

@@ -34,6 +34,7 @@ class Answers:
         table_type: None: merge-on-read if there are log files, else not known.
         name: None: the last part of the location.
         leave_out: instants, file ids or paths of files that do not belong to the table.
+        by_name: every column of every file is found by its name; False: not known.
     """
 
     record_key: tuple[str, ...] = ()
@@ -42,17 +43,22 @@ class Answers:
     table_type: TableType | None = None
     name: str | None = None
     leave_out: frozenset[str] = frozenset()
+    by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveredFile:
-    """A data file that is there. ``rows`` and ``schema`` are those of its footer; of a log, the schema of its first block."""
+    """A data file that is there. ``rows`` and ``schema`` are those of its footer; of a log, the schema of its first block.
+
+    ``is_partial``: a log whose blocks all have only some of the columns, as partial updates write them.
+    """
 
     partition: str
     name: BaseFileName | LogFileName
     size: int
     rows: int
     schema: str | None
+    is_partial: bool = False
 
     @property
     def path(self) -> str:
@@ -131,7 +137,9 @@ class Questions:
 
     def _schema(self) -> pa.Schema:
         newest = max(
-            (file for file in self.found if file.schema), key=lambda file: file.name.requested_time, default=None
+            (file for file in self.found if file.schema and not file.is_partial),
+            key=lambda file: file.name.requested_time,
+            default=None,
         )
         if newest is None or newest.schema is None:
             raise InvalidOptionError(

@@ -1,8 +1,9 @@
 """Recovery: the timeline and the properties of a table whose ``.hoodie`` is gone, from the names and footers of its data files.
 
 `plan_recovery` reads names, footers, one batch of rows and the record keys; it changes nothing. What the files do not say is asked for
-(``recovery_questions.py``): the key columns, the ordering columns, the type of a table without logs, partition columns that are not in the names of
-the folders, and which of several files is meant. What no file says and no answer can be checked against is listed (`unknown`), and has to be
+(``questions.py``): the key columns, the ordering columns, the type of a table without logs, partition columns that are not in the names of
+the folders, which of several files is meant, and whether columns that differ between files are found by name (``columns.py``). What no
+file says and no answer can be checked against is listed (`unknown`), and has to be
 accepted: which writes had not completed, and which file groups were replaced.
 
 `recover` writes an instant for every time in the names, as completed one millisecond after it was requested, and then the properties. Before the
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,7 +25,7 @@ from pyhudi_core.file_groups.unnamed_files import RECOVERED_KEY
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.base_file.footer import AVRO_SCHEMA
-from pyhudi_core.formats.log.blocks import Header
+from pyhudi_core.formats.log.blocks import Header, LogBlock
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
@@ -33,6 +34,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableConfig, TableType
 from pyhudi_core.model.schema import from_avro, to_avro
 from pyhudi_core.runtime.base import Executor
+from pyhudi_core.services.recovery.columns import column_questions
 from pyhudi_core.services.recovery.questions import Answers, Questions, RecoveredFile, newest_bases, without_meta
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline import properties_file
@@ -98,7 +100,9 @@ def plan_recovery(storage: Storage, executor: Executor, answers: Answers) -> Rec
         by_time[file.name.requested_time].append(file)
     ordered = {time: tuple(sorted(by_time[time], key=lambda file: file.path)) for time in sorted(by_time)}
     questions, config = Questions(storage, executor, answers, found, partitions).run()
-    plan = RecoveryPlan(ordered, config, (*questions, *unreadable), _unknown(found), left_out)
+    fixed = {*answers.record_key, *(answers.ordering or ()), *(config.partition_fields if config else ())}
+    of_columns, unseen = column_questions(found, fixed, by_name=answers.by_name)
+    plan = RecoveryPlan(ordered, config, (*questions, *of_columns, *unreadable), (*_unknown(found), *unseen), left_out)
     if config is not None:
         _refuse_foreign(storage, plan)
     return plan
@@ -188,14 +192,23 @@ def _file(storage: Storage, item: tuple[str, BaseFileName | LogFileName, ObjectI
     try:
         with storage.open_input(info.path) as source:
             if isinstance(name, LogFileName):
-                headers = (block.headers.get(Header.SCHEMA) for block in LogReader(source, info.path).blocks())
-                return RecoveredFile(partition, name, info.size, 0, next((text for text in headers if text), None))
+                return _log(partition, name, info, LogReader(source, info.path).blocks())
             reader = BaseFileReader(source, info.path)
             footer = reader.footer()
             text = footer.key_value.get(AVRO_SCHEMA) or to_avro(without_meta(footer.schema), "recovered")
             return RecoveredFile(partition, name, info.size, footer.rows, text)
     except CorruptionError as error:
         return error.message
+
+
+def _log(partition: str, name: LogFileName, info: ObjectInfo, blocks: Iterable[LogBlock]) -> RecoveredFile:
+    part: str | None = None
+    for block in blocks:
+        text = block.headers.get(Header.SCHEMA)
+        if text and not block.is_partial:
+            return RecoveredFile(partition, name, info.size, 0, text)
+        part = part or text
+    return RecoveredFile(partition, name, info.size, 0, part, is_partial=part is not None)
 
 
 def _unknown(found: Sequence[RecoveredFile]) -> tuple[str, ...]:
@@ -232,7 +245,7 @@ def _timeline_files(plan: RecoveryPlan) -> dict[str, bytes]:
     schema = plan.config.create_schema or ""
     for time, files in plan.files.items():
         marker = hashlib.md5(time.encode(), usedforsecurity=False).digest()
-        texts = [without_meta(from_avro(file.schema)) for file in files if file.schema]
+        texts = [without_meta(from_avro(file.schema)) for file in files if file.schema and not file.is_partial]
         schema = to_avro(max(texts, key=len), plan.config.name) if texts else schema
         commit = CommitMetadata(
             str(OperationType.UNKNOWN),
