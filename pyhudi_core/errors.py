@@ -310,7 +310,7 @@ class MergerContractError(DataError):
 
 
 class CorruptionError(HudiError):
-    """A file holds bytes that its format does not allow."""
+    """A file holds bytes that its format does not allow, or a file of the newest state is missing."""
 
     def __init__(
         self, message: str, *, offset: int | None = None, detail: str | None = None, **fields: str | None

@@ -119,9 +119,13 @@ class Examination:
             advice = what_to_do or usual.what_to_do
             self.findings.append(Finding(kind, severity, area, masked_text(what), place, instant, advice, count))
 
-    def not_examined(self, area: Area, what: str, where: str | None = None) -> None:
-        """Record that something was not examined."""
-        self.add(Kind.NOT_EXAMINED, what, where, area=area)
+    def not_examined(self, area: Area, what: str, where: str | None = None, what_to_do: str | None = None) -> None:
+        """Record that something was not examined; what several examinations meet is one finding, of the first area."""
+        known = (Kind.NOT_EXAMINED, masked_text(what), None if where is None else masked_text(where))
+        if any((found.kind, found.what, found.where) == known for found in self.findings):
+            self.incomplete.add(area)
+            return
+        self.add(Kind.NOT_EXAMINED, what, where, area=area, what_to_do=what_to_do)
 
     def add_summary(self, area: Area, what: str) -> None:
         """Record what was examined, for the area's summary."""

@@ -145,7 +145,8 @@ class SliceKeys:
         return merged_batches(self.exam.storage, self.piece, merging, wanted, schema)
 
     def _damaged(self, error: CorruptionError) -> None:
-        known = any(found.kind is Kind.FILE_DAMAGED and found.where == self.path for found in self.exam.findings)
+        kinds, places = (Kind.FILE_DAMAGED, Kind.BOOTSTRAP_SOURCE_DIFFERS), (self.path, error.path)
+        known = any(found.kind in kinds and found.where in places for found in self.exam.findings)
         if not known:
             self.exam.add(Kind.FILE_DAMAGED, describe(error), error.path or self.path, self.piece.requested_time)
         self.exam.incomplete.add(_AREA)

@@ -84,6 +84,7 @@ class Kind(StrEnum):
     FILE_EMPTY = "file_empty"
     FILE_DAMAGED = "file_damaged"
     LOG_DAMAGED = "log_damaged"
+    BOOTSTRAP_SOURCE_DIFFERS = "bootstrap_source_differs"
     FILE_OF_LIVING_WRITE = "file_of_living_write"
     FILE_OF_DEAD_WRITE = "file_of_dead_write"
     LEAKED_FILE = "leaked_file"
@@ -259,6 +260,11 @@ USUAL: dict[Kind, Usual] = {
     Kind.FILE_EMPTY: Usual(Area.FILES, _ERROR, _RESTORE),
     Kind.FILE_DAMAGED: Usual(Area.FILES, _ERROR, _RESTORE),
     Kind.LOG_DAMAGED: Usual(Area.FILES, _ERROR, _RESTORE),
+    Kind.BOOTSTRAP_SOURCE_DIFFERS: Usual(
+        Area.FILES,
+        _ERROR,
+        "Reads of its rows fail: put the file back as it was, with its modification time, or bootstrap a new table.",
+    ),
     Kind.FILE_OF_LIVING_WRITE: Usual(Area.FILES, _INFO, AT_WORK),
     Kind.FILE_OF_DEAD_WRITE: Usual(Area.FILES, _REPAIRABLE, "No action is needed: the next write removes it."),
     Kind.LEAKED_FILE: Usual(

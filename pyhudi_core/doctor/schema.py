@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyhudi_core.doctor.examination import Examination, describe
 from pyhudi_core.doctor.kinds import Area, Kind
 from pyhudi_core.errors import CorruptionError, HudiError, UnsupportedTableError
-from pyhudi_core.file_groups.skeletons import open_base
+from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base, rows_of_skeleton
 from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.log.blocks import DATA_BLOCKS, Header
@@ -63,7 +63,8 @@ def slices(exam: Examination, snapshot: Snapshot, partition: str, area: Area) ->
         with exam.recording_failures(area, partition):
             return snapshot.view.slices(partition)
     except HudiError as error:
-        exam.not_examined(area, f"The file groups of {partition!r} cannot be listed: {describe(error)}", error.path)
+        what = f"The file groups of {partition!r} cannot be listed: {describe(error)}"
+        exam.not_examined(area, what, error.path, "Repair what the other findings report, and check again.")
     return ()
 
 
@@ -121,6 +122,13 @@ def _look(exam: Examination, piece: FileSlice, snapshot: Snapshot) -> int:
     """Examine the footer of a base file; returns its number of rows."""
     path = piece.path
     try:
+        with exam.recording_failures(_AREA, path):
+            rows = rows_of_skeleton(exam.storage, path) if may_be_skeleton(path) else None
+            damage = None if rows is None else rows.damage(path)
+            if damage is not None:
+                exam.add(Kind.BOOTSTRAP_SOURCE_DIFFERS, describe(damage), damage.path, what_to_do=damage.hint)
+                exam.incomplete.add(_AREA)
+                return 0
         with exam.recording_failures(_AREA, path), open_base(exam.storage, path) as reader:
             _compare(exam, piece, reader, snapshot)
             return reader.rows

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyhudi_core.errors import SnapshotExpiredError
+from pyhudi_core.errors import HudiError, SnapshotExpiredError
 from pyhudi_core.file_groups.listing import FileListing
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.commit import WriteStat
@@ -24,11 +24,14 @@ NEWEST = 20
 
 @dataclass(slots=True)
 class NamedFiles:
-    """A listing with the files that commits name added. ``head`` returns an object's facts, or None."""
+    """A listing with the files that commits name added. ``head`` returns an object's facts, or None; ``lost`` the error for a missing
+    file, or None if it may have become old since.
+    """
 
     listing: FileListing
     visibility: Visibility
     head: Callable[[str], ObjectInfo | None]
+    lost: Callable[[str], HudiError | None]
     _commits: list[Mapping[str, Sequence[WriteStat]]] | None = None
 
     def partitions(self) -> tuple[str, ...]:
@@ -39,7 +42,7 @@ class NamedFiles:
         return tuple(sorted([*listed, *new])) if new else listed
 
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
-        """Return all files directly in a partition. Raises `SnapshotExpiredError` if a file of the newest state is missing."""
+        """All files directly in a partition. Raises the error of ``lost``, or `SnapshotExpiredError`, if one of the newest state is missing."""
         listed = self.listing.files(partition)
         named = self._named_in(partition)
         hidden = named - {info.path for info in listed} if named else frozenset()
@@ -53,6 +56,9 @@ class NamedFiles:
         self.listing.prepare(partitions)
 
     def _refuse(self, path: str) -> None:
+        error = self.lost(path)
+        if error is not None:
+            raise error
         raise SnapshotExpiredError(
             "A file of the table's newest state is missing",
             path=path,

@@ -10,7 +10,8 @@ base files only, cannot lose it.
 Invariants
 - a file of the other folder is found by its name in the index, below that folder: no path of the index leads elsewhere;
 - the folder is in the same kind of storage as the table, and is read with the table's storage options;
-- a changed file, or a skeleton without an entry, raises `CorruptBaseFileError`; rows without their values are never returned.
+- a file that is missing, or of another size or modification time than in the index, or a skeleton without an entry, raises
+  `CorruptBaseFileError`; rows without their values are never returned.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from pyhudi_core.errors import CorruptBaseFileError, ObjectNotFoundError, UnsafePathError, UnsupportedTableError
@@ -44,16 +46,37 @@ INFO = "HoodieBootstrapIndexInfo"
 
 @dataclass(frozen=True, slots=True)
 class RowsFile:
-    """The file with the rows of a skeleton: its storage, its path there and its bytes at the bootstrap."""
+    """The file with the rows of a skeleton: its storage, its path there, and its bytes and modification time at the bootstrap.
+
+    ``modified_ms`` is in epoch milliseconds; 0: the index does not say it.
+    """
 
     storage: Storage
     path: str
     size: int
+    modified_ms: int
 
     @property
     def location(self) -> str:
         """The full path."""
         return f"{self.storage.location}/{self.path}"
+
+    def damage(self, skeleton: str) -> CorruptBaseFileError | None:
+        """The error if the file is missing or was changed; None if nothing says so. Its bytes are not read: no index has a digest of them."""
+        now = self.storage.head(self.path)
+        made = f"{_time(self.modified_ms)} UTC" if self.modified_ms else ""
+        if now is None:
+            what = "A bootstrapped file does not exist, and the table has no copy of its rows"
+        elif now.size != self.size:
+            what = f"A bootstrapped file has {now.size:,} bytes; it had {self.size:,} when the table was made"
+        elif self.modified_ms and not _same_time(now.modified_ms, self.modified_ms):
+            what = f"A bootstrapped file was written again at {_time(now.modified_ms)} UTC; it was of {made} when the table was made"
+        else:
+            return None
+        as_it_was = f", as it was, with its modification time ({made})" if made else ", as it was"
+        return CorruptBaseFileError(
+            what, path=self.location, detail=skeleton, hint=f"Put the file back{as_it_was}, or bootstrap a new table."
+        )
 
 
 def may_be_skeleton(path: str) -> bool:
@@ -89,7 +112,8 @@ def rows_of_skeleton(storage: Storage, path: str) -> RowsFile | None:
 def open_base(storage: Storage, path: str, columns: Sequence[str] | None = None) -> Iterator[BaseFileReader]:
     """Open a base file of a table, with its rows from the other folder if it is a skeleton. ``columns`` as for `BaseFileReader`.
 
-    Raises `CorruptBaseFileError`, `ObjectNotFoundError`, and `UnsupportedTableError` for a folder in another kind of storage.
+    Raises `CorruptBaseFileError` (also for a missing or changed file of the other folder), `ObjectNotFoundError`, and
+    `UnsupportedTableError` for a folder in another kind of storage.
     """
     with storage.open_input(path) as source:
         rows = rows_of_skeleton(storage, path) if may_be_skeleton(path) else None
@@ -104,14 +128,10 @@ def open_base(storage: Storage, path: str, columns: Sequence[str] | None = None)
                 )
             yield reader
             return
+        damage = rows.damage(path)
+        if damage is not None:
+            raise damage
         with rows.storage.open_input(rows.path) as other:
-            if other.size() != rows.size:
-                raise CorruptBaseFileError(
-                    f"A bootstrapped file has {other.size():,} bytes; it had {rows.size:,} when the table was made",
-                    path=rows.location,
-                    detail=path,
-                    hint="Restore it from a copy, or bootstrap a new table.",
-                )
             yield BaseFileReader.joined(source, path, other, rows.location, columns)
 
 
@@ -119,6 +139,18 @@ def bootstrap_path(storage: Storage, path: str) -> str | None:
     """The full path of the file with the rows of a base file, for plans on the timeline; None if it is no skeleton."""
     rows = rows_of_skeleton(storage, path) if may_be_skeleton(path) else None
     return None if rows is None else rows.location
+
+
+def _same_time(first_ms: int, second_ms: int) -> bool:
+    """Whether two modification times are one; some storages and releases of Java have whole seconds alone."""
+    if 0 in (first_ms % 1000, second_ms % 1000):
+        return first_ms // 1000 == second_ms // 1000
+    return first_ms == second_ms
+
+
+def _time(epoch_ms: int) -> str:
+    """A time as text, in UTC."""
+    return (datetime(1970, 1, 1) + timedelta(milliseconds=epoch_ms)).isoformat(" ", "milliseconds")  # noqa: DTZ001  (the text says UTC)
 
 
 def _name(path: str) -> BaseFileName | None:
@@ -132,7 +164,7 @@ def _rows_file(storage: Storage, entry: dict[str, Any], info: dict[str, Any]) ->
     name = uri.rpartition("/")[2]
     try:
         path = safe_relative_path(join(entry.get("bootstrapPartitionPath") or "", name))
-        length = int(status.get("length") or 0)
+        length, modified_ms = (int(status.get(name) or 0) for name in ("length", "modificationTime"))
         place = parse_location(folder)
     except (UnsafePathError, ValueError) as error:
         raise CorruptBaseFileError(
@@ -149,4 +181,4 @@ def _rows_file(storage: Storage, entry: dict[str, Any], info: dict[str, Any]) ->
             hint="Read it with Apache Hudi, or copy the rows to the storage of the table.",
         )
     options = {} if storage.capabilities.one_process else storage.spec().options
-    return RowsFile(open_storage(folder, options), path, length)
+    return RowsFile(open_storage(folder, options), path, length, modified_ms)

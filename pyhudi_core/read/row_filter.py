@@ -25,6 +25,8 @@ from pyhudi_core.predicates import Condition
 from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.read.plan import choose_row_groups
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.timeline.active import TimelineFolder
+from pyhudi_core.timeline.lost_files import lost_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +74,15 @@ class RowFilter:
                     yield conform(batch, schema, names)
 
     def read_slice(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
-        """Read the requested rows of one slice, logs included. Raises `SnapshotExpiredError` if one of its files was cleaned."""
+        """Read the requested rows of one slice, logs included.
+
+        Raises `SnapshotExpiredError` if one of its files was cleaned, and `CorruptionError` if one is damaged, or is missing in the newest state.
+        """
         if self.keys_by_partition is not None:
             own = replace(self, keys=self.keys_by_partition[piece.partition], keys_by_partition=None)
             yield from own.read_slice(storage, piece, merging)
             return
-        with _reading(storage):
+        with _reading(storage, merging):
             constants = constants_of(piece.partition, merging.config, self.schema)
             for batch in self._rows(storage, piece, merging):
                 kept = self._keep(with_constants(batch, constants))
@@ -94,7 +99,7 @@ class RowFilter:
             return sum(batch.num_rows for batch in narrow.read_slice(storage, piece, merging))
         if piece.stat is not None:
             return piece.stat.rows
-        with _reading(storage), storage.open_input(piece.base.path) as source:
+        with _reading(storage, merging), storage.open_input(piece.base.path) as source:
             return sum(BaseFileReader(source, piece.base.path).row_group_rows)
 
     def _rows(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
@@ -132,17 +137,21 @@ class RowFilter:
 
 
 @contextmanager
-def _reading(storage: Storage) -> Iterator[None]:
-    """Errors of a read name the table; a missing file says that its state has expired."""
+def _reading(storage: Storage, merging: Merging) -> Iterator[None]:
+    """Errors of a read name the table; a missing file says that its state has expired, or that the table is damaged."""
     try:
         with at_table(storage.location):
             yield
     except ObjectNotFoundError as error:
+        config = merging.config
+        lost = lost_file(TimelineFolder(storage, f".hoodie/{config.timeline_path}", config.history_path), error.path)
+        if lost is not None:
+            raise lost from error
         raise SnapshotExpiredError(
-            "A file of this read is missing: it was cleaned after the read began",
+            "A file of this read is missing: it was cleaned after the read began, or deleted by other means",
             table=storage.location,
             path=error.path,
-            hint="Read the newest state, and raise hoodie.clean.commits.retained to keep more commits.",
+            hint="Read the newest state, and raise hoodie.clean.commits.retained to keep more commits. If that fails too, run `pyhudi check`.",
         ) from error
 
 

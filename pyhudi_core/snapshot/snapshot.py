@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -26,6 +27,7 @@ from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.snapshot.evolution import find_evolution
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
+from pyhudi_core.timeline.lost_files import lost_file
 
 _log = logging.getLogger(__name__)
 _SERIAL = SerialExecutor()
@@ -81,7 +83,7 @@ def build(
     )
     if metadata is not None:
         stored = MetadataListing(metadata)
-    listing = NamedFiles(stored, visibility, storage.head)
+    listing = NamedFiles(stored, visibility, storage.head, partial(lost_file, folder))
     view = FileGroupView(listing, visibility, storage.location)
     visible = Timeline(tuple(sorted(visibility.commits)))
     text = (

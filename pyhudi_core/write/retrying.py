@@ -17,7 +17,8 @@ from typing import Self, TypeVar
 from pyhudi_core.conflicts import precedence
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Touched, is_final
 from pyhudi_core.conflicts.precedence import Holding
-from pyhudi_core.errors import CommitConflictError
+from pyhudi_core.errors import CommitConflictError, ObjectNotFoundError
+from pyhudi_core.timeline.lost_files import lost_file
 from pyhudi_core.transaction.context import TableContext
 
 T = TypeVar("T")
@@ -135,11 +136,17 @@ def retry(
         undo: removes what the lost attempt left; it may raise the conflict if another attempt would be wrong.
         before_next: called after the wait, if there is another attempt.
 
-    Raises `CommitConflictError` if no attempt makes sense any more, and what the callables raise.
+    Raises `CommitConflictError` if no attempt makes sense any more, `CorruptionError` if a file of the newest state is missing, and what the
+    callables raise.
     """
     while True:
         try:
             return attempt()
+        except ObjectNotFoundError as error:
+            lost = lost_file(retries.context.folder, error.path)
+            if lost is None:
+                raise
+            raise lost from error
         except CommitConflictError as conflict:
             if undo is not None:
                 undo(conflict)

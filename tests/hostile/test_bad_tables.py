@@ -14,11 +14,11 @@ import pyhudi_core as hudi
 from pyhudi_core.engine.base import SORT, TASK
 from pyhudi_core.errors import (
     ConfigError,
+    CorruptionError,
     CorruptPropertiesError,
     HudiError,
     InvalidOptionError,
     SchemaMismatchError,
-    SnapshotExpiredError,
     TableExistsError,
     TableNotFoundError,
     TableVersionError,
@@ -278,9 +278,9 @@ def test_a_missing_base_file_is_not_silently_less_rows(location: str) -> None:
     scan = table.scan()
     assert len(scan.slices()) == 2
     Path(location, scan.slices()[0].base.path).unlink()
-    with pytest.raises(SnapshotExpiredError, match="is missing"):
+    with pytest.raises(CorruptionError, match="is missing"):
         scan.to_arrow()
-    with pytest.raises(SnapshotExpiredError, match="is missing"):
+    with pytest.raises(CorruptionError, match="is missing"):
         table.scan().to_arrow()
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +17,18 @@ from support.tables import FAST, rows
 
 import pyhudi_core as hudi
 from pyhudi_core import bootstrapping
+from pyhudi_core.doctor.kinds import Kind
 from pyhudi_core.errors import (
     CorruptBaseFileError,
     DuplicateKeyError,
     HudiError,
     InvalidOptionError,
-    SnapshotExpiredError,
     TableExistsError,
     UnsupportedTableError,
 )
-from pyhudi_core.file_groups.skeletons import INDEX_BY_FILE, INDEX_BY_PARTITION, SKELETON_TIME
+from pyhudi_core.file_groups.skeletons import INDEX_BY_FILE, INDEX_BY_PARTITION, SKELETON_TIME, rows_of_skeleton
 from pyhudi_core.model.meta_fields import META_FIELDS
+from pyhudi_core.storage.local import LocalStorage
 
 pytestmark = pytest.mark.row("N13")
 
@@ -184,11 +188,61 @@ def test_a_file_that_changed_or_is_gone_is_an_error_and_never_rows_without_value
         table.scan().to_arrow()
     assert not table.check().ok
     shutil.rmtree(source / "day=a")
-    with pytest.raises(SnapshotExpiredError):
+    with pytest.raises(CorruptBaseFileError, match="does not exist"):
         table.scan().to_arrow()
     Path(location, INDEX_BY_FILE).unlink()
     with pytest.raises(CorruptBaseFileError, match="bootstrap index does not say"):
         table.scan().to_arrow()
+
+
+def _changed(file: Path) -> None:
+    """Other values in as many bytes."""
+    before = file.stat()
+    pq.write_table(pa.table({"id": [1, 2], "price": [1.0, 7.0]}), file, row_group_size=1)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 5_000_000))
+    assert file.stat().st_size == before.st_size
+
+
+@pytest.mark.parametrize("damage", [_changed, Path.unlink])
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_reads_writes_and_the_doctor_name_a_missing_or_changed_file_of_the_source(
+    source: Path, location: str, damage: Callable[[Path], None], table_type: str
+) -> None:
+    table = made(source, location, table_type=table_type)
+    if table_type == "mor":
+        table.upsert(changed((1, "a", 10.0)))
+    file = source / "day=a/1.parquet"
+    data, times = file.read_bytes(), file.stat()
+    damage(file)
+    uses: list[Callable[[], Any]] = [lambda: table.scan().to_arrow(), lambda: table.scan(where="id = 2").to_arrow()]
+    rewrite: Callable[[], Any] = lambda: table.upsert(changed((2, "a", 20.0)))  # noqa: E731
+    uses.append(rewrite if table_type == "cow" else table.compaction.run)
+    for use in uses:
+        with pytest.raises(CorruptBaseFileError, match="bootstrapped file") as caught:
+            use()
+        assert caught.value.path == str(file)
+        assert "modification time" in (caught.value.hint or "")
+    [found] = table.check().errors
+    assert (found.kind, found.where) == (Kind.BOOTSTRAP_SOURCE_DIFFERS, str(file))
+    file.write_bytes(data)
+    assert not table.check().ok, "the file has a new time, and nothing shows that its rows are the same"
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert table.scan().count() == 5
+    assert table.check().errors == ()
+
+
+def test_times_in_whole_seconds_are_compared_in_seconds(source: Path, location: str) -> None:
+    file = source / "day=a/1.parquet"
+    os.utime(file, ns=(0, 1_700_000_000_000_000_000))
+    table = made(source, location)
+    os.utime(file, ns=(0, 1_700_000_000_999_000_000))
+    assert table.scan().count() == len(table.scan().to_arrow()) == 5
+    os.utime(file, ns=(0, 1_700_000_001_000_000_000))
+    with pytest.raises(CorruptBaseFileError, match="2023-11-14 22:13:21"):
+        table.scan().to_arrow()
+    rows_of = rows_of_skeleton(LocalStorage(location), next(path for path in skeletons(table) if "day=a" in path))
+    assert rows_of is not None and rows_of.damage("skeleton") is not None
+    assert replace(rows_of, modified_ms=0).damage("skeleton") is None, "an index without times says nothing about them"
 
 
 def test_later_files_are_loaded_as_copies(source: Path, location: str) -> None:

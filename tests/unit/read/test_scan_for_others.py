@@ -15,7 +15,7 @@ import pytest
 from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import ConfigError, InvalidOptionError, SchemaMismatchError, SnapshotExpiredError
+from pyhudi_core.errors import ConfigError, CorruptionError, InvalidOptionError, SchemaMismatchError
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.read.dataset import ScanDataset
 from pyhudi_core.table import HudiTable
@@ -71,7 +71,7 @@ def test_a_count_that_has_to_read_files_that_are_gone_says_so(location: str) -> 
     table.insert(orders((1, "a", 1.0)))
     scan = table.scan(where="price > 0").pinned()
     next(Path(location).glob("*/*.parquet")).unlink()
-    with pytest.raises(SnapshotExpiredError):
+    with pytest.raises(CorruptionError, match="is missing"):
         scan.count()
 
 
