@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyhudi_core.errors import InvalidOptionError, PreconditionFailedError, TableError, TableExistsError, at_table
+from pyhudi_core.errors import (
+    InvalidOptionError,
+    PreconditionFailedError,
+    TableError,
+    TableExistsError,
+    UnsupportedTableError,
+    at_table,
+)
 from pyhudi_core.late import late
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.key_text import text_problem
@@ -187,9 +194,16 @@ def _merge_mode(given: TableOptions) -> MergeMode | None:
 
 
 def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
-    """Raise `UnsupportedTableError` for a new table whose merger is not known here, `InvalidOptionError` for one that cannot merge its columns."""
+    """Raise `UnsupportedTableError` for a new table whose merger is not known here, or that writes refuse, and `InvalidOptionError` for a merger
+    that cannot merge the columns.
+    """
     if config.merge_mode is MergeMode.CUSTOM and record_merger.find_merger(config) is None:
-        raise record_merger.unknown_merger(config)
+        raise record_merger.unknown_merger(config, new=True)
+    if feature := record_merger.unwritten_merging(config):
+        raise UnsupportedTableError(
+            f"The table would have {feature}, which this release does not write",
+            hint="Create a copy-on-write table, or choose another way of merging. Nothing was created.",
+        )
     reason = record_merger.why_unfit(config, schema, new=True)
     if reason is not None:
         raise InvalidOptionError(

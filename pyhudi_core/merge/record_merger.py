@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import ClassVar
 
 import pyarrow as pa
@@ -179,6 +180,16 @@ def why_unfit(config: TableConfig, schema: pa.Schema, *, new: bool = False) -> s
     return None
 
 
+def unwritten_merging(config: TableConfig) -> str:
+    """What of a table's merger this release does not write; empty if it writes it, or if the merger is not known here."""
+    merger = find_merger(config)
+    if merger is None or config.table_type is not TableType.MERGE_ON_READ:
+        return ""
+    if merger.can_delete:
+        return f"logs whose merger deletes rows ({merger_name(config)}), so that a write cannot know which keys remain"
+    return "change data capture of logs with a merger (hoodie.record.merge.mode=CUSTOM)" if config.cdc_enabled else ""
+
+
 def ordering_of(config: TableConfig) -> tuple[str, ...]:
     """The columns whose values decide; none if only the order of commits does."""
     return () if config.merge_mode is MergeMode.COMMIT_TIME_ORDERING else tuple(config.ordering_fields)
@@ -191,16 +202,31 @@ def law_of(config: TableConfig, merger: PairMerger | None) -> MergeLaw:
     return MergeLaw(ordering_of(config), merger)
 
 
-def unknown_merger(config: TableConfig) -> UnsupportedTableError:
-    """The error for a table whose merger is not known here."""
+def unknown_merger(config: TableConfig, *, new: bool = False) -> UnsupportedTableError:
+    """The error for a table whose merger is not known here. ``new``: the table is to be created."""
     name = merger_name(config)
     where = (
         "hoodie.compaction.payload.class"
         if config.merge_strategy_id == BY_PAYLOAD
         else "hoodie.record.merge.strategy.id"
     )
+    register = f"pyhudi_core.merge.register_merger({name!r}, ...)"
+    if new:
+        by_class = config.merge_strategy_id == BY_PAYLOAD
+        return UnsupportedTableError(
+            f"The table's rows would be merged by {name or 'code that is not named'} ({where}), which is not known here",
+            hint=f"{_known(name) if by_class else ''}To merge by code of your own, register it first: {register}. Nothing was created.",
+        )
     return UnsupportedTableError(
         f"The table's rows are merged by {name or 'code that it does not name'} ({where}), which is not known here",
-        hint=f"Register a merger that does the same (pyhudi_core.merge.register_merger({name!r}, ...)), or compact the table with Hudi "
+        hint=f"Register a merger that does the same ({register}), or compact the table with Hudi "
         'and read it with mode="read_optimized".',
     )
+
+
+def _known(name: str) -> str:
+    """The payload class that a name may stand for, and the known ones."""
+    by_end = {known.rpartition(".")[2].lower(): known for known in reversed([*PAYLOADS])}
+    near = get_close_matches(name.rpartition(".")[2].lower(), by_end, n=1)
+    means = f"Did you mean {by_end[near[0]]}? " if near else ""
+    return f"{means}Known payload classes are {', '.join(sorted(PAYLOADS))}. "

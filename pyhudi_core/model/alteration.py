@@ -77,10 +77,11 @@ class ColumnChanges:
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """The columns after a change, and what each was called before."""
+    """The columns after a change, and what each was called before. ``unchanged``: they are the same columns, in the same order."""
 
     schema: pa.Schema
     origins: Origins
+    unchanged: bool = False
 
 
 def altered(
@@ -98,9 +99,11 @@ def altered(
     known = dict(column_paths(schema))
     _refuse_unknown(changes, known)
     _refuse_protected(changes, protected)
+    _refuse_narrow(changes.retype, known)
     changes = replace(changes, retype={path: logical_type(kind, path) for path, kind in changes.retype.items()})
     for path, kind in changes.retype.items():
         _refuse_type(path, known[path], kind, allow_lossy=allow_lossy)
+    columns = pa.schema(logical_fields(schema))
     change = _Change(changes, {}, set(changes.add), set(changes.order))
     fields = logical_fields(change.level(list(schema), "", ""))
     if change.adds:
@@ -114,7 +117,9 @@ def altered(
             f"order names column {min(change.ordered)}, which is not there after the change",
             hint="Give names as they are after the change; columns that are not named follow.",
         )
-    return Altered(pa.schema(fields), change.origins)
+    after = pa.schema(fields)
+    same = after == columns and all(path == before for path, before in change.origins.items())
+    return Altered(after, change.origins, unchanged=same and not changes.add)
 
 
 @dataclass(slots=True)
@@ -226,6 +231,17 @@ def _refuse_type(path: str, before: pa.DataType, after: pa.DataType, *, allow_lo
     else:
         hint = "Add a column of that type, write it, then drop the old one. Types become wider: docs/writing.md lists what is allowed."
     raise SchemaMismatchError(f"Column {path} is {before} and cannot become {after} without losing values", hint=hint)
+
+
+def _refuse_narrow(retype: Mapping[str, pa.DataType], known: Mapping[str, pa.DataType]) -> None:
+    """Tables have no narrower numbers than int32 and float32: a column of these would stay what it is, though another type was asked for."""
+    for path, kind in retype.items():
+        number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        if number and kind != known[path] == logical_type(kind, path):
+            raise SchemaMismatchError(
+                f"Column {path} is {known[path]} and cannot become {kind}, which no column of a table can be",
+                hint="Numbers are int32, int64, float32, float64 or decimal, and become wider only: docs/writing.md lists what is allowed.",
+            )
 
 
 def _is_wider_decimal(before: pa.DataType, after: pa.DataType) -> bool:

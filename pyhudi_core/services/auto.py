@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
@@ -67,6 +68,7 @@ def followed(context: TableContext, commit: Commit, engine: Engine | None = None
         removed = dict(commit.notes).get(metadata_removal.NOTE)
         if removed and not context.options.metadata.remove_unkept:
             context = _with_metadata_table_again(context, removed, engine)
+            commit = replace(commit, made_again=context.config.metadata_partitions)
         after_commit(context, engine)
     return commit
 

@@ -76,6 +76,8 @@ class Batch:
         """Why a write of this batch has nothing to change. ``by_condition``: the rows were found by a condition."""
         if self.found.why_not:
             return self.found.why_not
+        if self.altered is not None:
+            return "the table has these columns already, with these names and types and in this order"
         if self.prepared is None:
             return "the table has none of these partitions"
         total = self.total

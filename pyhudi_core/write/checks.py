@@ -17,7 +17,7 @@ from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, Schem
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.index.choice import INDEX_KEY, IndexType, refuse_index_options
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
-from pyhudi_core.merge.record_merger import find_merger, merger_name, unknown_merger, why_unfit
+from pyhudi_core.merge.record_merger import find_merger, merger_name, unknown_merger, unwritten_merging, why_unfit
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY
 from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
@@ -161,15 +161,8 @@ def _refuse_merger(context: TableContext) -> None:
             table=context.table,
             hint="A merger gets the versions of a row from one partition. Omit the option, and keys are looked for in their own partitions.",
         )
-    if config.table_type is not TableType.MERGE_ON_READ:
-        return
-    if merger.can_delete:
-        _refuse(
-            context,
-            f"logs whose merger deletes rows ({merger_name(config)}), so that a write cannot know which keys remain",
-        )
-    if config.cdc_enabled:
-        _refuse(context, "change data capture of logs with a merger (hoodie.record.merge.mode=CUSTOM)")
+    if feature := unwritten_merging(config):
+        _refuse(context, feature)
 
 
 def refuse_unfit_merger(context: TableContext, prepared: Prepared) -> None:

@@ -182,8 +182,11 @@ class Write:
         snapshot = self._loaded(draft)
         altering.refuse_plans(draft.context, snapshot.timeline)
         find = partial(_altered, draft.context, changes)
-        found = find(snapshot).altered
-        if found is not None and found.new_statistics:
+        batch = find(snapshot)
+        if batch.altered is not None and batch.altered.altered.unchanged:
+            self._state = states.nothing_to_change(replace(draft, batch=batch), snapshot)
+            return self
+        if batch.altered is not None and batch.altered.new_statistics:
             draft = states.in_context(draft, metadata_update.removing)
         self._state = replace(draft, batch=Batch(find=find))
         return self._attempt(snapshot.timeline)

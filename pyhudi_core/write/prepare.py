@@ -10,8 +10,9 @@ floating: the text of their values would change, and every row would be in the t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 import numpy as np
 import pyarrow as pa
@@ -154,15 +155,21 @@ def prepare_keys(
 def _refuse_missing(incoming: pa.Schema, table_schema: pa.Schema, table: str) -> None:
     missing = [name for name in table_schema.names if name not in incoming.names]
     if missing:
-        lowered = {name.lower() for name in missing}
-        similar = [name for name in incoming.names if name.lower() in lowered]
         raise SchemaMismatchError(
             f"The data has no {columns_named(missing)}, which the table has",
             table=table,
-            hint=f"Names are compared with their case, and the data has {', '.join(map(repr, similar))}: rename."
-            if similar
-            else "Add the columns (nulls are fine): a row is written whole, so a missing one would wipe out values.",
+            hint=_renamed(missing, [name for name in incoming.names if name not in table_schema.names])
+            or "Add the columns (nulls are fine): a row is written whole, so a missing one would wipe out values.",
         )
+
+
+def _renamed(missing: Sequence[str], new: Sequence[str]) -> str:
+    """What new columns of the data may be misspelt for; empty if no name is similar."""
+    lowered = {name.lower() for name in missing}
+    if similar := [name for name in new if name.lower() in lowered]:
+        return f"Names are compared with their case, and the data has {', '.join(map(repr, similar))}: rename."
+    near = {name: get_close_matches(name, missing, n=1) for name in new}
+    return " ".join(f"The data has {name!r}; did you mean {like[0]!r}?" for name, like in near.items() if like)
 
 
 def refuse_unnamed(incoming: pa.Schema, config: TableConfig, table: str) -> None:

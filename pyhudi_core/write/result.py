@@ -11,6 +11,7 @@ from pyhudi_core.errors import HudiError
 from pyhudi_core.index.choice import INDEX_KEY
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.transaction import metadata_removal
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class Commit:
         notes: what the protocol added to the commit's extra metadata.
         bytes_saved: about how many bytes lost attempts left unwritten, because they saw early that they would lose.
         extra_metadata: what the caller gave the commit to keep.
+        made_again: partitions of the metadata table that the change of the columns made wrong, and that were made again after the commit.
     """
 
     instant: str
@@ -108,6 +110,7 @@ class Commit:
     changed: bool = True
     reason: str = ""
     extra_metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
+    made_again: tuple[str, ...] = ()
 
     @classmethod
     def nothing(cls, operation: str, reason: str, completion_time: str, retries: int = 0) -> Commit:
@@ -135,12 +138,23 @@ class Commit:
             *([("index", stats.index)] if stats.index else []),
             ("retries", str(self.retries) + (f", about {self.bytes_saved:,} bytes saved" if self.bytes_saved else "")),
             ("lock", f"waited {self.lock_wait * 1000:.1f} ms, held {self.lock_held * 1000:.1f} ms"),
-            *self.notes,
+            *(self._told(name, value) for name, value in self.notes),
         ]
+
+    def _told(self, note: str, value: str) -> tuple[str, str]:
+        if note != metadata_removal.NOTE:
+            return note, value
+        if self.made_again:
+            return "statistics", f"made anew for the changed columns, after the commit ({', '.join(self.made_again)})"
+        listed = ", ".join(value.split(","))
+        return (
+            "metadata",
+            f"the metadata table was removed ({listed}); `pyhudi metadata LOCATION create` makes it again",
+        )
 
     def __str__(self) -> str:
         return ("Commit\n" if self.changed else "No commit: nothing to change\n") + "\n".join(
-            f"  {name:12}{value}" for name, value in self._rows()
+            f"  {name:11} {value}" for name, value in self._rows()
         )
 
     def _repr_html_(self) -> str:

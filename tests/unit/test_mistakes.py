@@ -203,6 +203,10 @@ def test_a_message_is_in_the_words_of_this_package(location: str, mistake: Mista
         (lambda table: table.lookup([1]), "pa.table({'id': [...]})"),
         (lambda table: table.lookup(pa.table({"id": ["one"]})), "Cast it to int64 first"),
         (lambda table: table.upsert(ROW.rename_columns(["ID", "day", "price", "ts"])), "the data has 'ID'"),
+        (
+            lambda table: table.upsert(ROW.rename_columns(["id", "day", "prise", "ts"])),
+            "The data has 'prise'; did you mean 'price'?",
+        ),
         (WRITES["key that pandas made a real number"], "Fill in or drop these rows"),
         (lambda table: table.delete("id = 1"), "delete(where='id = 1')"),
     ],

@@ -247,7 +247,8 @@ def test_statistics_are_made_anew_under_the_new_names(location: str, kind: str) 
     options = {"hoodie.metadata.enable": True, "hoodie.metadata.index.column.stats.enable": True}
     table = filled(location, kind, options=options)
     assert "column_stats" in table.config.metadata_partitions
-    table.alter(rename={"a": "b", "b": "a"}, retype={"b": pa.string()})
+    made = table.alter(rename={"a": "b", "b": "a"}, retype={"b": pa.string()})
+    assert "  statistics  made anew for the changed columns, after the commit (column_stats, files)" in str(made)
     assert "column_stats" in table.config.metadata_partitions
     assert [item["id"] for item in read(table, where="a = '10'")] == ["1"]
     assert [item["id"] for item in read(table, where="a >= '20'")] == ["2"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from pyhudi_core.services.metadata.tables import Dropped, MetadataTableOf
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.write import metadata_build
+from pyhudi_core.write.states import load
 
 _OF_EXPRESSIONS = (names.COLUMN_STATS, names.BLOOM_FILTERS)
 """What USING may name: an index of these types on an expression of a column."""
@@ -80,10 +82,10 @@ class Indexes:
         return pa.table([pa.array(column, pa.string()) for column in columns], _SHOWN)
 
     def plan(
-        self, name: str, columns: Sequence[str] = (), using: str = "", options: Mapping[str, str] | None = None
+        self, name: str, columns: str | Sequence[str] = (), using: str = "", options: Mapping[str, str] | None = None
     ) -> IndexingPlan:
         """What `create` would build now. Changes nothing. Raises as `create`."""
-        wanted = CreateIndex(name, (), tuple(columns), using, options or {})
+        wanted = self._wanted(name, columns, using, options)
         definition = self._definition(wanted)
         if definition is None:
             return Indexing(self.context).plan([self._partition(wanted)])
@@ -93,7 +95,7 @@ class Indexes:
     def create(
         self,
         name: str,
-        columns: Sequence[str] = (),
+        columns: str | Sequence[str] = (),
         using: str = "",
         options: Mapping[str, str] | None = None,
         *,
@@ -107,7 +109,7 @@ class Indexes:
 
         Args:
             name: of an index of the whole table, such as ``record_index``; or a name for an index of a column.
-            columns: the columns; none for an index of the whole table. All record key columns make the record index, whatever its name.
+            columns: a name, or several; none for an index of the whole table. All record key columns make the record index, whatever its name.
             using: ``column_stats``: an index on an expression of the column; omit it for a secondary index.
             options: of an expression: ``expr`` (year, month, day, hour, lower or from_unixtime), and ``format`` for the last one.
             if_not_exists: an index that is there is no error.
@@ -116,7 +118,7 @@ class Indexes:
         Raises `InvalidOptionError` for what names no index, and if the index is there; `UnsupportedTableError` for a kind that this release does
         not make; and as `Indexing.run`.
         """
-        wanted = CreateIndex(name, (), tuple(columns), using, options or {})
+        wanted = self._wanted(name, columns, using, options)
         definition = self._definition(wanted)
         partition = self._partition(wanted) if definition is None else definition.name
         if partition in reopened(self.context).config.metadata_partitions:
@@ -198,6 +200,12 @@ class Indexes:
                 hint="Open the table that the statement names, or name this one.",
             )
 
+    def _wanted(
+        self, name: str, columns: str | Sequence[str], using: str, options: Mapping[str, str] | None
+    ) -> CreateIndex:
+        listed = (columns,) if isinstance(columns, str) else tuple(columns)
+        return CreateIndex(name, (), listed, using, options or {})
+
     def _partition(self, wanted: CreateIndex) -> str:
         """The partition of the metadata table that an index of the whole table is."""
         return wanted.name if self._is_of_table(wanted) else names.RECORD_INDEX
@@ -258,7 +266,18 @@ class Indexes:
                 f"The index {wanted.name!r} would be on {len(wanted.columns)} columns",
                 "Such an index is on one column.",
             )
+        self._refuse_absent(wanted)
         return new_definition(wanted.name, wanted.columns[0], kind, wanted.options, self.context.table)
+
+    def _refuse_absent(self, wanted: CreateIndex) -> None:
+        column, there = wanted.columns[0], load(self.context).schema.names
+        if column not in there:
+            near = get_close_matches(column.lower(), {name.lower(): name for name in there}, n=1)
+            similar = [name for name in there if near and name.lower() == near[0]]
+            raise self._invalid(
+                f"The index {wanted.name!r} would be on column {column!r}, which the table does not have",
+                f"Did you mean {similar[0]!r}?" if similar else f"The columns are {', '.join(there)}.",
+            )
 
     def _invalid(self, what: str, hint: str) -> InvalidOptionError:
         return InvalidOptionError(what, table=self.context.table, hint=f"{hint} Nothing was changed.")

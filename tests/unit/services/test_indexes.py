@@ -175,6 +175,34 @@ def test_an_index_on_a_column_that_was_built_says_so(location: str) -> None:
     assert not table.sql("CREATE INDEX IF NOT EXISTS by_ts ON trips (ts)")
 
 
+@pytest.mark.row("I14")
+def test_a_single_name_is_one_column(location: str) -> None:
+    table = made(location)
+    assert table.indexes.plan("by_day", "day")
+    assert table.indexes.create("by_day", "day")
+    assert [one.columns for one in table.indexes if one.name == "secondary_index_by_day"] == [("day",)]
+    assert not table.indexes.create("any_name", "id", if_not_exists=True), "by_day has made the record index"
+
+
+@pytest.mark.parametrize(
+    ("column", "hint"),
+    [("dya", "Did you mean 'day'?"), ("DAY", "Did you mean 'day'?"), ("zzzz", "The columns are id, ")],
+)
+def test_an_index_on_a_column_that_is_not_there_is_refused(untouched: hudi.HudiTable, column: str, hint: str) -> None:
+    wanted = f"would be on column '{column}', which the table does not have"
+    for ask in (
+        lambda: untouched.indexes.create("i", [column]),
+        lambda: untouched.indexes.plan("i", column),
+        lambda: untouched.sql(f"CREATE INDEX i ON trips ({column})"),
+        lambda: untouched.indexes.create("i", [column], "column_stats", {"expr": "lower"}),
+    ):
+        with pytest.raises(InvalidOptionError) as caught:
+            ask()
+        assert wanted in str(caught.value)
+        assert hint in str(caught.value)
+    assert not untouched.config.metadata_partitions
+
+
 def test_the_result_of_two_plans_names_the_partitions_of_both() -> None:
     table = made()
     assert table.indexing.schedule(["bloom_filters"])

@@ -172,9 +172,30 @@ def test_a_payload_class_of_a_mode_means_that_mode(location: str) -> None:
 
 
 def test_logs_whose_merger_deletes_rows_are_not_written(location: str) -> None:
-    table = by_class(location, "AWSDmsAvroPayload", "merge_on_read")
+    table = by_class(location, "AWSDmsAvroPayload")
+    file = Path(location, ".hoodie", "hoodie.properties")
+    file.write_text(file.read_text().replace("COPY_ON_WRITE", "MERGE_ON_READ"))
     with pytest.raises(UnsupportedTableError, match="merger deletes rows"):
-        table.upsert(STORED)
+        reopen(table).upsert(STORED)
+
+
+@pytest.mark.parametrize("name", ["AWSDmsAvroPayload", "debezium.MySqlDebeziumAvroPayload"])
+def test_a_table_whose_logs_could_not_be_written_is_not_made(location: str, name: str) -> None:
+    with pytest.raises(
+        UnsupportedTableError, match=f"(?s)merger deletes rows.*{name}.*copy-on-write.*Nothing was created"
+    ):
+        by_class(location, name, "merge_on_read")
+    assert not Path(location, ".hoodie").exists()
+
+
+def test_the_error_for_an_unknown_payload_class_names_the_known_ones(location: str) -> None:
+    with pytest.raises(UnsupportedTableError) as caught:
+        by_class(location, "AwsDmsAvroPayloads")
+    text = str(caught.value)
+    assert f"Did you mean {MODEL}.AWSDmsAvroPayload?" in text
+    assert all(name in text for name in PAYLOADS)
+    assert "register_merger" in text
+    assert "compact the table" not in text
 
 
 def test_what_a_merger_cannot_do_is_refused(location: str) -> None:
