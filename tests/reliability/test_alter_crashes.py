@@ -61,7 +61,6 @@ def write(world: TableWorld) -> None:
 CASES = {
     "first": Case(rename),
     "again": Case(again, renamed),
-    "with_metadata_table": Case(rename, states.with_kept_metadata_table),
 }
 
 

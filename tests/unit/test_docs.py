@@ -14,6 +14,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from pyhudi_core.merge import registered_mergers, unregister_merger
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/decisions/*.md")])
 DECISIONS = sorted(ROOT.glob("docs/decisions/[0-9]*.md"))
@@ -67,6 +69,8 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, module.__name__, module)
     for code in re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL):
         exec(compile(code, page, "exec"), module.__dict__)
+    for name in registered_mergers():
+        unregister_merger(name)  # the registration of an example is valid in its process
 
 
 def test_the_parts_of_ci_and_their_minutes_are_those_that_contributors_read() -> None:
