@@ -1,1 +1,1 @@
-"""Table services behind one protocol (``service``), listed in one place (``registry``): failed writes and archival."""
+"""Table services behind one protocol (``service``), listed in one place (``registry``); a package for each."""
