@@ -1,4 +1,4 @@
-"""The command ``pyhudi``: one module for each subcommand."""
+"""The command ``pyhudi``: `main` lists the subcommands and names the module of each one. Some modules have several subcommands."""
 
 from pyhudi_core.cli.main import main
 

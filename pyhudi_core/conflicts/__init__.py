@@ -1,1 +1,4 @@
-"""Conflicts: whether two operations that ran at the same time may both stand, and why not. The commit protocol is ``transaction``."""
+"""Conflicts: whether two operations that ran at the same time can both be committed, and if not, why.
+
+`matrix` has the rules, `conflict` compares two operations, and `concurrent` finds what ran at the same time. ``transaction`` is the commit protocol.
+"""

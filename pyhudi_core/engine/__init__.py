@@ -1,4 +1,4 @@
-"""Engines: where Arrow functions run."""
+"""Engines run functions on Arrow data: in this process, or on Spark. `base` is the protocol, and `choice` chooses the engine of a batch."""
 
 from pyhudi_core.engine.base import Dataset, Engine, TaskFunction, TaskInfo
 from pyhudi_core.engine.choice import engine_for

@@ -1,1 +1,1 @@
-"""File formats: bytes to values and back, with bounded memory and typed errors. No storage, no clock."""
+"""File formats convert bytes to values and back, in bounded memory. Errors are typed. Nothing here knows a storage or a clock."""

@@ -1,4 +1,4 @@
-"""Which version of a row wins, and mergers of users (docs/merging.md)."""
+"""The merge law (`law`): which of two versions of a row wins. Users can register their own mergers (docs/merging.md)."""
 
 from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger
 from pyhudi_core.merge.record_merger import register_merger, registered_mergers, unregister_merger

@@ -1,1 +1,1 @@
-"""Hudi's metadata table: a merge-on-read table below ``.hoodie/metadata`` with the data table's files, statistics and keys."""
+"""Hudi's metadata table: a merge-on-read table below ``.hoodie/metadata``. It lists the data table's files, with their statistics and indexes."""

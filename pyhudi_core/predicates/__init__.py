@@ -1,4 +1,4 @@
-"""``where`` conditions: SQL text or pyarrow expressions to one expression tree, for filtering and pruning."""
+"""Conditions (``where``): SQL text becomes an expression tree, a pyarrow expression stays as it is. Both filter rows and skip files."""
 
 from pyhudi_core.predicates.not_true import NotTrue
 from pyhudi_core.predicates.predicate import Predicate

@@ -1,1 +1,1 @@
-"""The timeline: the actions on a table, in order. Active, archived, and ``hoodie.properties``."""
+"""The timeline: the actions on a table in their order, active and archived. Also the file ``hoodie.properties``."""

@@ -1,1 +1,1 @@
-"""Avro: container files of one record (`container`), and many records to Arrow columns and back (`columns`, `encoding`)."""
+"""Avro: `container` reads and writes files with one record; `columns` decodes many records to Arrow columns, and `encoding` encodes them."""

@@ -1,4 +1,4 @@
-"""Log files: their blocks (`blocks`), a reader (`reader`) and a writer (`writer`) of blocks, and what is in blocks.
+"""Log files consist of blocks. `blocks` says how a block looks, `reader` reads blocks, and `writer` writes them.
 
-Records and deletes are in `contents` and `deletes`, positions in `positions`.
+`contents` has the records and the deletes of a block, `deletes` encodes deletes, `positions` encodes row positions, and `changes` writes change logs.
 """

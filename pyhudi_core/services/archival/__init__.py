@@ -1,1 +1,1 @@
-"""Archival of the timeline: `archival` is the service, `limits` says how far it may go."""
+"""Archival of the timeline: `archival` is the service, `limits` says which instants it may take."""

@@ -1,1 +1,1 @@
-"""Cleaning: `cleaning` is the service; the plan, how it is made (`planning`, `rules`, `slices`), and its execution."""
+"""Cleaning: `cleaning` is the service, `planning` (with `rules` and `slices`) makes the plan (`plan`), and `execution` executes it."""

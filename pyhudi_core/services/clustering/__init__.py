@@ -1,1 +1,4 @@
-"""Clustering: `clustering` is the service; the plan, how it is made (`planning`, `rules`), its execution, and the order of rows (`row_curve`)."""
+"""Clustering: `clustering` is the service, `planning` (with `rules`) makes the plan (`plan`), and `execution` executes it.
+
+`row_curve` computes the order of rows by several columns; `buckets` and `rings` are for consistent hashing.
+"""

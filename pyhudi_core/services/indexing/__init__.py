@@ -1,1 +1,4 @@
-"""Indexes of the metadata table: `indexing` builds them beside writers, in two phases; `indexes` are the calls, `statements` is the SQL."""
+"""Indexes of the metadata table: `indexing` builds them in two phases while writers go on.
+
+`indexes` has the calls of users, and `statements` parses SQL.
+"""

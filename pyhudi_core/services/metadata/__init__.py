@@ -1,1 +1,1 @@
-"""Services of the metadata table itself: its compaction, cleaning and archival, and how it is made, rebuilt and removed (`tables`)."""
+"""Services of the metadata table itself: `compaction`, `cleaning` and `archival`. `tables` makes, rebuilds and removes a metadata table."""

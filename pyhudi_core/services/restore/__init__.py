@@ -1,1 +1,4 @@
-"""Restore: `restores` is the service; the plan, how it is made, its work and execution; `rollbacks` undo one completed commit."""
+"""Restore: `restores` is the service, `planning` makes the plan (`plan`), `work` lists what goes, and `execution` executes the plan.
+
+`rollbacks` undoes one instant: a pending write, or the newest commit.
+"""

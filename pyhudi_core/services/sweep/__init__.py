@@ -1,1 +1,1 @@
-"""The sweep of files that belong to nobody: `sweep` is the service, `planning` says which they are."""
+"""The sweep deletes files that belong to nobody: `sweep` is the service, `planning` finds these files."""
