@@ -9,7 +9,7 @@
   nothing of it is left on disk. A draft whose batch is empty becomes `Unchanged` at once.
 - `Committed`: the end. There is a commit, or the answer that there was nothing to change.
 
-Each state is a frozen value, each step is a function below, and a call that does not fit the state is refused by the state.
+Each state is a frozen value. Each step is a function: `stage` in ``write/staging.py``, the others below. A state refuses a call that does not fit it.
 
 A write that changes nothing makes no commit and is no error: its result is false and says why. This follows from the rows, for every operation. An
 empty batch of an upsert, an insert or a delete changes nothing; nor do keys that are not in the table, rows that lose against newer ones, and inserts

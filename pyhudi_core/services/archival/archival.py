@@ -1,4 +1,4 @@
-"""Archival: completed instants leave the active timeline for the history (specification, "LSM Timeline"; limits in ``archival_limits``).
+"""Archival: completed instants leave the active timeline for the history (specification, "LSM Timeline"; limits in `limits`).
 
 Nothing of it is on the timeline. Its steps, under the table's lock but for the first: sweep data files that no commit names, because files of
 archived instants count by their names alone; write the rows; make the next manifest, which is the decision; move the pointer; delete the files
