@@ -13,8 +13,12 @@ from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_erro
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.opening import open_table
+from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.table import HudiTable
 
+_TIMES = ("instant", "completion_time")
+"""Columns that other commands take; they are never cut."""
+_DIGITS = 17
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _WHERE = click.option("--where", help="A condition in SQL, such as \"day = '2026-01-31'\".")
 _AS_OF = click.option("--as-of", help="A time with its zone, or an instant: the state of the table then.")
@@ -25,7 +29,9 @@ def say(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=1, default=str))
         return
-    shown = Table(*(rows[0] if rows else ("no rows",)), box=None, pad_edge=False, header_style="bold")
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for name in rows[0] if rows else ("no rows",):
+        shown.add_column(name, no_wrap=name in _TIMES, min_width=_DIGITS if name in _TIMES else None)
     for row in rows:
         shown.add_row(*("" if value is None else safe(str(value)) for value in row.values()))
     console().print(shown)
@@ -148,7 +154,8 @@ def history(context: click.Context, location: str, storage_options: dict[str, st
     rows = _plain(found)
     if not as_json:
         for row in rows:
-            own = {key: value for key, value in row.pop("extra_metadata").items() if not key.startswith("pyhudi.")}
+            given = row.pop("extra_metadata").items()
+            own = {key: value for key, value in given if not key.startswith("pyhudi.") and key != LATEST_SCHEMA}
             row.pop("completed")
             row["metadata"] = ", ".join(f"{key}={value}" for key, value in own.items())
     say(rows, as_json=as_json)

@@ -57,6 +57,17 @@ def test_commands_that_look_tell_what_the_table_says_and_change_nothing(location
     assert contents(location) == before
 
 
+def test_the_instants_of_a_history_are_never_cut(location: str) -> None:
+    table = make(location)
+    long = {f"key_{number}": "a long value " * 5 for number in range(9)}
+    first = table.upsert(orders((1, "a", 1.0)), extra_metadata=long)
+    second = table.alter(add={"note": pa.string()}, extra_metadata=long)
+    said = run("history", location).output
+    assert first.instant in said
+    assert second.instant in said
+    assert "latest_schema" not in said
+
+
 def test_files_are_imported_into_a_table_that_is_made_for_them(tmp_path: Path) -> None:
     location = str(tmp_path / "orders")
     pq.write_table(orders((1, "a", 1.0, 1), (2, "b", 2.0, 1)), tmp_path / "one.parquet")
