@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.merge.fold import fold, take_rows
-from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, PairMerger, Versions
+from pyhudi_core.merge.law import MergedPairs, MergeLaw, PairMerger, TableMerger, Versions
 from pyhudi_core.merge.log_entries import LogEntries
 
 
@@ -20,25 +20,6 @@ class _DataColumns:
     merger: PairMerger
     names: Sequence[str]
 
-    @property
-    def combines(self) -> bool:
-        return self.merger.combines
-
-    @property
-    def can_delete(self) -> bool:
-        return self.merger.can_delete
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return self.merger.needs
-
-    @property
-    def fails_without(self) -> bool:
-        return self.merger.fails_without
-
-    def deletes(self, rows: pa.Table) -> Mask:
-        return self.merger.deletes(rows)
-
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """As `PairMerger.merge`."""
         made = self.merger.merge(older.select(self.names), newer.select(self.names))
@@ -46,17 +27,19 @@ class _DataColumns:
         return MergedPairs(pa.table(columns, schema=newer.schema), made.gone)
 
 
-def one_row_a_key(rows: pa.Table, key: str, position: str, law: MergeLaw, data: Sequence[str]) -> pa.Table:
+def one_row_a_key(
+    rows: pa.Table, key: str, position: str, ordering: tuple[str, ...], merger: TableMerger | None, data: Sequence[str]
+) -> pa.Table:
     """Keep one row of each key of a batch, as if its rows had arrived one after the other by ``position``.
 
-    ``data``: the columns of the table, which a merger sees. Without a merger, or with one that does not combine (`PairMerger.combines`), the law
-    chooses one of the versions.
+    ``data``: the columns of the table, which a merger sees. Without a merger, or with one that does not combine (`TableMerger.combines`), the
+    merge law chooses one of the versions.
     """
-    single = law.reduce(rows, key, position)
-    if len(single) == len(rows) or law.merger is None or not law.merger.combines:
+    single = MergeLaw(ordering).reduce(rows, key, position)
+    if len(single) == len(rows) or merger is None or not merger.combines:
         return single
     arrived = rows.sort_by(position)
-    versions = Versions.of_rows(arrived, law.ordering)
+    versions = Versions.of_rows(arrived, ordering)
     entries = LogEntries(
         rows=arrived,
         keys=arrived.column(key),
@@ -68,5 +51,5 @@ def one_row_a_key(rows: pa.Table, key: str, position: str, law: MergeLaw, data: 
         first_partial=len(arrived),
     )
     names = [name for name in arrived.column_names if name in data]
-    folded = fold(entries, MergeLaw(law.ordering, _DataColumns(law.merger, names)))
+    folded = fold(entries, MergeLaw(ordering, _DataColumns(merger, names)))
     return take_rows(folded, np.arange(len(folded)))

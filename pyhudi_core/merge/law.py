@@ -44,6 +44,14 @@ class MergedPairs:
 class PairMerger(Protocol):
     """Merges pairs of versions, meta columns included; none of them is a delete."""
 
+    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
+        """One row for each pair, in the order of the pairs, in the schema of ``newer``."""
+        ...
+
+
+class TableMerger(PairMerger, Protocol):
+    """The merger of a table: it also says what a write has to know of it."""
+
     @property
     def combines(self) -> bool:
         """Whether it merges the versions of one batch, too. If not, ordering values choose one of them, as Hudi's payloads do before a write."""
@@ -66,10 +74,6 @@ class PairMerger(Protocol):
 
     def deletes(self, rows: pa.Table) -> Mask:
         """Which rows are deletes where there is no older version."""
-        ...
-
-    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """One row for each pair, in the order of the pairs, in the schema of ``newer``."""
         ...
 
 

@@ -21,7 +21,7 @@ from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.fold import SliceMerge, fold
 from pyhudi_core.merge.key_parts import KeyPart, LogsTooLargeError
-from pyhudi_core.merge.law import MergeLaw, PairMerger
+from pyhudi_core.merge.law import MergeLaw, TableMerger
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.merge.record_merger import find_merger, law_of, ordering_of
 from pyhudi_core.model.internal_schema import Evolution, FileNames, in_file
@@ -44,7 +44,7 @@ class Merging:
     config: TableConfig
     evolution: Evolution | None = None
     most_log_bytes: int = MOST_LOG_BYTES
-    merger: PairMerger | None = field(init=False)
+    merger: TableMerger | None = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "merger", find_merger(self.config))

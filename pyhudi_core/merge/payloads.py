@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError, UnsupportedTableError, columns_named
-from pyhudi_core.merge.law import Mask, MergedPairs, PairMerger, compare, mask, not_lower
+from pyhudi_core.merge.law import Mask, MergedPairs, TableMerger, compare, mask, not_lower
 from pyhudi_core.model.meta_fields import META_FIELDS
 
 _TOASTED = "__debezium_unavailable_value"
@@ -188,7 +188,7 @@ class PostgresPayload(_Payload):
 
 
 _MODEL = "org.apache.hudi.common.model"
-PAYLOADS: Mapping[str, Callable[[tuple[str, ...]], PairMerger]] = MappingProxyType(
+PAYLOADS: Mapping[str, Callable[[tuple[str, ...]], TableMerger]] = MappingProxyType(
     {
         f"{_MODEL}.OverwriteWithLatestAvroPayload": NewerPayload,
         f"{_MODEL}.HoodieAvroPayload": NewerPayload,

@@ -17,7 +17,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from pyhudi_core.errors import ConfigError, HudiError, MergerContractError, UnsupportedTableError, columns_named
-from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, PairMerger, compare
+from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, PairMerger, TableMerger, compare
 from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger, check_laws
 from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload, choose, none_of
 from pyhudi_core.model.meta_fields import META_FIELDS
@@ -28,7 +28,7 @@ BY_PAYLOAD = MergeMode.CUSTOM.strategy_id
 
 @dataclass(frozen=True, slots=True)
 class _UserMerger:
-    """A merger of a user with the interface of `PairMerger`. A row that is the older version keeps its meta columns."""
+    """A merger of a user with the interface of `TableMerger`. A row that is the older version keeps its meta columns."""
 
     name: str
     merger: RecordMerger
@@ -147,7 +147,7 @@ def merger_name(config: TableConfig) -> str:
     return config.payload_class if config.merge_strategy_id == BY_PAYLOAD else config.merge_strategy_id
 
 
-def find_merger(config: TableConfig) -> PairMerger | None:
+def find_merger(config: TableConfig) -> TableMerger | None:
     """The merger of a table whose merge mode is CUSTOM; None if it is not known here, and for other tables."""
     if config.merge_mode is not MergeMode.CUSTOM:
         return None

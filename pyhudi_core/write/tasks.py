@@ -201,7 +201,7 @@ class WriteTask:
     def _single(self, rows: pa.Table) -> pa.Table:
         """One row a key."""
         own = [name for name in self.settings.schema.names if name not in META_FIELDS]
-        single = one_row_a_key(rows, RECORD_KEY, POSITION, self.settings.law, own)
+        single = one_row_a_key(rows, RECORD_KEY, POSITION, self.settings.ordering, self.settings.merger, own)
         if self.unique and len(single) < len(rows):
             raise repeated(len(rows) - len(single))
         return single.drop_columns([POSITION])

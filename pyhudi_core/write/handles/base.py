@@ -24,7 +24,7 @@ from pyhudi_core.formats.base_file import ColumnRange
 from pyhudi_core.formats.bloom import BloomSizing
 from pyhudi_core.formats.log.changes import ChangeForm
 from pyhudi_core.formats.log.writer import BlockFormat
-from pyhudi_core.merge.law import MergeLaw, PairMerger
+from pyhudi_core.merge.law import TableMerger
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.internal_schema import Evolution, FileNames
@@ -121,7 +121,7 @@ class HandleSettings:
         schema: of the files; it begins with the meta columns.
         target: bytes of a full base file.
         ordering: columns of event-time ordering; empty for commit time.
-        merger: makes one row out of a stored and a new one; None in tables whose mode chooses one of the two.
+        merger: makes one row out of a stored and a new one; None for deletes, and in tables whose mode chooses one of the two.
         deletes: the rows are keys to delete.
         early: looks for other writers of a file group, if that was asked for.
         logs: how log files are written; None for a table that has none.
@@ -144,7 +144,7 @@ class HandleSettings:
     bloom: BloomSizing
     target: int
     ordering: tuple[str, ...] = ()
-    merger: PairMerger | None = None
+    merger: TableMerger | None = None
     deletes: bool = False
     salt: bool = True
     early: EarlyCheck | None = None
@@ -161,11 +161,6 @@ class HandleSettings:
     def constants_of(self, partition: str) -> Constants:
         """The values of the partition columns in a partition, for files that do not have them."""
         return {} if self.config is None else constants_of(partition, self.config, self.schema)
-
-    @property
-    def law(self) -> MergeLaw:
-        """The merge law of the write."""
-        return MergeLaw(self.ordering, self.merger)
 
     @classmethod
     def of(cls, requested_time: str, schema: pa.Schema, config: TableConfig, files: FileOptions) -> HandleSettings:

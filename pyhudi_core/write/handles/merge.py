@@ -17,7 +17,7 @@ from pyhudi_core.file_groups.partition_values import with_constants
 from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base
 from pyhudi_core.file_groups.slice import BaseFile
 from pyhudi_core.index.base import leaving
-from pyhudi_core.merge.law import Mask, MergeLaw, PairMerger, Versions, mask
+from pyhudi_core.merge.law import Mask, MergeLaw, TableMerger, Versions, mask
 from pyhudi_core.model.internal_schema import in_file
 from pyhudi_core.model.meta_fields import COMMIT_TIME, FILE_NAME, RECORD_KEY
 from pyhudi_core.model.schema import conform
@@ -42,7 +42,7 @@ class MergeHandle:
 
     def write(self, rows: pa.Table) -> None:
         """As `WriteHandle.write`; called once, for all rows of the bucket."""
-        incoming = Incoming(rows, self._context.settings.law)
+        incoming = Incoming(rows, MergeLaw(self._context.settings.ordering))
         settings, base, bucket = self._context.settings, self._base, self._bucket
         called = settings.names_at(base.name.requested_time)
         # The rows get the name of the new file, so the old one is not read.
@@ -53,7 +53,7 @@ class MergeHandle:
             self._changes = ChangeLog.beside(self._context, self._open)
             for batch in reader.iter_batches():
                 self._merge(self._open, incoming, with_constants(conform(batch, settings.schema, called), constants))
-            left = incoming.rows.slice(0, 0) if settings.deletes else incoming.unmatched()
+            left = incoming.rows.slice(0, 0) if settings.deletes else incoming.unmatched(settings.merger)
             refuse_new_partial(self._context, len(left), base.path)
             fitting = self._fitting(self._open, left)
             if fitting:
@@ -80,15 +80,15 @@ class MergeHandle:
 
     def _merge(self, file: NewFile, incoming: Incoming, batch: pa.RecordBatch) -> None:
         match = incoming.match(batch)
-        known = self._context.settings.known
+        known, merger = self._context.settings.known, self._context.settings.merger
         if match is not None and known is KnownKeys.REFUSE:
             raise known_keys(len(match.places), path=self._base.path)
         if match is None or known is not KnownKeys.UPDATE:
             file.keep(batch)
-        elif incoming.law.merger is None or self._context.settings.deletes:
+        elif merger is None:
             self._replace(file, batch, self._chosen(incoming, batch, match))
         else:
-            self._replace(file, batch, self._made(file, incoming, batch, match, incoming.law.merger))
+            self._replace(file, batch, self._made(file, incoming, batch, match, merger))
 
     def _chosen(self, incoming: Incoming, batch: pa.RecordBatch, match: Match) -> Outcome:
         """The law chooses one of two versions."""
@@ -101,7 +101,7 @@ class MergeHandle:
         return Outcome(updated, new, winners.only(gone))
 
     def _made(
-        self, file: NewFile, incoming: Incoming, batch: pa.RecordBatch, match: Match, merger: PairMerger
+        self, file: NewFile, incoming: Incoming, batch: pa.RecordBatch, match: Match, merger: TableMerger
     ) -> Outcome:
         """The merger makes one row out of two; the law decides about deletes."""
         are_rows = ~incoming.deleted[match.places]
@@ -212,9 +212,9 @@ class Incoming:
         wins = self.law.newer_wins(self.versions.take(match.places), Versions.of_stored(stored, self.law.ordering))
         return match if wins.all() else Match(match.only(wins), match.places[wins])
 
-    def unmatched(self) -> pa.Table:
+    def unmatched(self, merger: TableMerger | None) -> pa.Table:
         """The rows to insert: those whose keys were in no batch so far, without deletes."""
-        deleted = self.deleted if self.law.merger is None else self.deleted | self.law.merger.deletes(self.rows)
+        deleted = self.deleted if merger is None else self.deleted | merger.deletes(self.rows)
         return self.rows.filter(pa.array(~self.matched & ~deleted))
 
 
