@@ -143,7 +143,7 @@ class HudiMultiAsset:
         unknown = sorted(map(str, set(given) - set(self.infos)))
         if unknown:
             raise definition_error(
-                f"The function returned rows for {', '.join(unknown)}, which is none of its tables",
+                f"The function returned rows for {', '.join(unknown)}, but its decorator names no such table",
                 f"The tables are {', '.join(self.infos)}.",
             )
         requests = {}

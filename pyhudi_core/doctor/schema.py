@@ -19,6 +19,7 @@ from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.log.blocks import DATA_BLOCKS, Header
 from pyhudi_core.formats.log.reader import LogReader
+from pyhudi_core.model.internal_schema import names_at
 from pyhudi_core.model.meta_fields import META_FIELDS, OPERATION, with_meta_fields
 from pyhudi_core.model.schema import conform, from_avro
 from pyhudi_core.snapshot.snapshot import Snapshot, build
@@ -153,7 +154,7 @@ def _compare(exam: Examination, piece: FileSlice, reader: BaseFileReader, snapsh
 
 def _readable(exam: Examination, snapshot: Snapshot, schema: pa.Schema, path: str, requested_time: str) -> None:
     """Check that a file with this schema can be read with the table's columns, which may have had other names at the time of the file."""
-    names = None if snapshot.evolution is None else snapshot.evolution.names_at(requested_time)
+    names = names_at(snapshot.evolution, requested_time)
     try:
         conform(pa.RecordBatch.from_pylist([], schema=schema), with_meta_fields(snapshot.schema), names)
     except HudiError as error:

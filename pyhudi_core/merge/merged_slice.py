@@ -24,7 +24,7 @@ from pyhudi_core.merge.key_parts import KeyPart, LogsTooLargeError
 from pyhudi_core.merge.law import MergeLaw, TableMerger
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.merge.record_merger import find_merger, law_of, ordering_of
-from pyhudi_core.model.internal_schema import Evolution, FileNames, in_file
+from pyhudi_core.model.internal_schema import Evolution, FileNames, in_file, names_at
 from pyhudi_core.model.meta_fields import IS_DELETED, RECORD_KEY
 from pyhudi_core.model.properties import MergeMode, TableConfig
 from pyhudi_core.model.record_key import key_columns, stored_keys
@@ -51,7 +51,7 @@ class Merging:
 
     def names_at(self, requested_time: str) -> FileNames | None:
         """What columns are called in the files of a commit; None if that is as they are called now."""
-        return None if self.evolution is None else self.evolution.names_at(requested_time)
+        return names_at(self.evolution, requested_time)
 
     @property
     def is_custom(self) -> bool:

@@ -20,7 +20,7 @@ from pyhudi_core.metadata_table.changes import CommitChanges
 from pyhudi_core.metadata_table.column_statistics import indexed_columns, with_unknown
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
-from pyhudi_core.model.internal_schema import Evolution
+from pyhudi_core.model.internal_schema import Evolution, names_at
 from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import ObjectInfo, Storage
@@ -93,7 +93,7 @@ class ExistingTable:
     def _called(self, path: str, columns: Sequence[str]) -> dict[str, str]:
         """What columns are called in a file; those that it does not have are not among them."""
         name = parse_data_file(split(path)[1])
-        names = None if self.evolution is None or name is None else self.evolution.names_at(name.requested_time)
+        names = None if name is None else names_at(self.evolution, name.requested_time)
         found = ((column, column if names is None else names.of(column)) for column in columns)
         return {column: old for column, old in found if old is not None}
 

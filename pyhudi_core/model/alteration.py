@@ -7,7 +7,7 @@ in a map. The rules for types are those of Hudi's ``ALTER TABLE``, without those
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TypeVar
@@ -180,7 +180,7 @@ class _Change:
             )
 
 
-def _refuse_unknown(changes: ColumnChanges, known: Collection[str]) -> None:
+def _refuse_unknown(changes: ColumnChanges, known: Mapping[str, pa.DataType]) -> None:
     for path in changes.touched:
         leaf = path.rpartition(".")[2]
         if path not in known:
@@ -189,18 +189,14 @@ def _refuse_unknown(changes: ColumnChanges, known: Collection[str]) -> None:
                 f"The table has no column {path}",
                 hint=f"There is {' and '.join(similar)}." if similar else "table.schema lists the columns.",
             )
+        # The content of an array or a map, and no field of a struct.
         parent = path.rpartition(".")[0]
-        if leaf in ("element", "key", "value") and path not in changes.retype and _is_part(path, parent, known):
+        is_part = leaf in ("element", "key", "value") and parent in known and not pa.types.is_struct(known[parent])
+        if is_part and path not in changes.retype:
             raise SchemaMismatchError(
                 f"{path} is what the column {parent} consists of, so it cannot be dropped or renamed",
                 hint=f"Drop or rename {parent}, or a column inside of {path}.",
             )
-
-
-def _is_part(path: str, parent: str, known: Collection[str]) -> bool:
-    """Whether a path is the content of an array or a map, and no field of a struct."""
-    kinds = known if isinstance(known, Mapping) else {}
-    return parent in kinds and not pa.types.is_struct(kinds[parent])
 
 
 def _refuse_protected(changes: ColumnChanges, protected: Mapping[str, str]) -> None:

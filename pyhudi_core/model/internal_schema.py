@@ -96,6 +96,11 @@ class Evolution:
         return None if place == 0 else _names(self.columns, self.versions[place - 1].columns)
 
 
+def names_at(evolution: Evolution | None, requested_time: str) -> FileNames | None:
+    """Return the column names in files of the commit of this time; None if they are the current ones, or columns have no numbers."""
+    return None if evolution is None else evolution.names_at(requested_time)
+
+
 def in_file(names: FileNames | None, columns: Iterable[str]) -> list[str]:
     """Return the names of these columns in a file, without the columns that the file does not have."""
     found = columns if names is None else (names.of(column) for column in columns)
@@ -166,7 +171,7 @@ def _kind_json(column: NumberedColumn) -> Any:
 
 
 def _kind(raw: Any) -> str:
-    """The word for a type. Raises for what is no type."""
+    """Return Hudi's word for a type. Raises `TypeError` if the value does not describe a type."""
     found = raw["type"] if isinstance(raw, dict) else raw
     if not isinstance(found, str) or (isinstance(raw, dict) and found not in ("record", "array", "map")):
         raise TypeError(f"{found!r:.80} is no type of a column")

@@ -68,7 +68,8 @@ class OperationType(StrEnum):
 
 
 BOOTSTRAP = "BOOTSTRAP"
-"""The word in the commit of a metadata-only bootstrap, the first of its table; no other operation meets it, so it is none of the conflict table."""
+"""The operation in the commit of a metadata-only bootstrap. The commit is the first of its table, so no other operation runs beside it, and the
+conflict table has no line for it."""
 
 OPERATIONS = tuple(operation for operation in OperationType if operation is not OperationType.UNKNOWN)
 WRITERS = frozenset(OPERATIONS[:7])

@@ -18,6 +18,7 @@ from pyhudi_core.conflicts.conflict import Group
 from pyhudi_core.errors import CommitStateUnknownError, UnsupportedTableError, at_table
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action
+from pyhudi_core.model.internal_schema import names_at
 from pyhudi_core.services.rewriting import unfit_because
 from pyhudi_core.services.service import Execution
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -158,7 +159,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
         time, evolution = self.transaction.requested_time, snapshot.evolution
         if evolution is not None and not self.how.engine.in_process:
             return "the columns of the table were altered, and this release rewrites such a table in this process, not on Spark"
-        renamed = evolution is not None and evolution.names_at(time) is not None
+        renamed = names_at(evolution, time) is not None
         return "the columns of the table were altered after it was planned" if renamed else None
 
     def _settings(self) -> HandleSettings:

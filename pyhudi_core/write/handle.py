@@ -181,12 +181,12 @@ class Write:
         draft = self._state.draft()
         snapshot = self._loaded(draft)
         altering.refuse_plans(draft.context, snapshot.timeline)
-        find = partial(_altered, draft.context, changes)
-        batch = find(snapshot)
-        if batch.altered is not None and batch.altered.altered.unchanged:
-            self._state = states.nothing_to_change(replace(draft, batch=batch), snapshot)
+        new = altering.new_columns(draft.context, changes, snapshot)
+        if new.altered.unchanged:
+            self._state = states.nothing_to_change(replace(draft, batch=Batch(altered=new)), snapshot)
             return self
-        if batch.altered is not None and batch.altered.new_statistics:
+        find = partial(_altered, draft.context, changes)
+        if new.new_statistics:
             draft = states.in_context(draft, metadata_update.removing)
         self._state = replace(draft, batch=Batch(find=find))
         return self._attempt(snapshot.timeline)

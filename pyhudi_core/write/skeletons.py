@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pyhudi_core.conflicts.conflict import Touched
-from pyhudi_core.errors import CommitStateUnknownError, CorruptBaseFileError
+from pyhudi_core.errors import CorruptBaseFileError
 from pyhudi_core.file_groups.skeletons import (
     BY_FILE,
     BY_PARTITION,
@@ -94,11 +94,9 @@ def bootstrap_skeletons(
         )
         with Retries(context) as retries:
             publish(CommitCheck.of(attempt), retries)
-    except CommitStateUnknownError:
-        transaction.heartbeat.handle.cancel()  # it may be decided, so nothing of it is removed
-        raise
     except BaseException:
-        transaction.heartbeat.handle.cancel()  # the failed write is rolled back as that of a dead process
+        # Nothing is removed here: the commit may be decided. If it is not, it is rolled back as that of a dead process.
+        transaction.heartbeat.handle.cancel()
         raise
     markers.remove(context.storage, SKELETON_TIME)
     return metadata

@@ -232,7 +232,7 @@ def test_the_assets_can_be_called_in_a_unit_test(lake):
 @pytest.mark.parametrize(
     ("result", "says"),
     [
-        ({"order": rows(1)}, "returned rows for order, which is none of its tables"),
+        ({"order": rows(1)}, "returned rows for order, but its decorator names no such table"),
         (rows(1), "does not say what belongs to which table"),
         ({"orders": rows(1), "lines": [1, 2]}, "The output lines returned list"),
         ({"orders": rows(1), "lines": HudiWrite(rows(1), "upsrt")}, "The output lines has operation='upsrt'"),

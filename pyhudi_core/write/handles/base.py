@@ -27,7 +27,7 @@ from pyhudi_core.formats.log.writer import BlockFormat
 from pyhudi_core.merge.law import TableMerger
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import WriteStat
-from pyhudi_core.model.internal_schema import Evolution, FileNames
+from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.meta_fields import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -179,10 +179,6 @@ class HandleSettings:
             generates_keys=config.generates_keys,
             config=config,
         )
-
-    def names_at(self, requested_time: str) -> FileNames | None:
-        """What columns are called in the files of a commit; None if that is as they are called now."""
-        return None if self.evolution is None else self.evolution.names_at(requested_time)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base
 from pyhudi_core.file_groups.slice import BaseFile
 from pyhudi_core.index.base import leaving
 from pyhudi_core.merge.law import Mask, MergeLaw, TableMerger, Versions, mask
-from pyhudi_core.model.internal_schema import in_file
+from pyhudi_core.model.internal_schema import in_file, names_at
 from pyhudi_core.model.meta_fields import COMMIT_TIME, FILE_NAME, RECORD_KEY
 from pyhudi_core.model.schema import conform
 from pyhudi_core.write.handles.base import HandleContext, KnownKeys, WrittenFile, filled, known_keys, refuse_new_partial
@@ -44,7 +44,7 @@ class MergeHandle:
         """As `WriteHandle.write`; called once, for all rows of the bucket."""
         incoming = Incoming(rows, MergeLaw(self._context.settings.ordering))
         settings, base, bucket = self._context.settings, self._base, self._bucket
-        called = settings.names_at(base.name.requested_time)
+        called = names_at(settings.evolution, base.name.requested_time)
         # The rows get the name of the new file, so the old one is not read.
         columns = [name for name in settings.schema.names if name != FILE_NAME]
         constants = settings.constants_of(bucket.partition) if may_be_skeleton(base.path) else {}
