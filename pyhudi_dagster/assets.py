@@ -19,7 +19,7 @@ from pyhudi_dagster.asset_arguments import AssetArguments, Inputs, asset_spec, i
 from pyhudi_dagster.asset_function import AssetFunction
 from pyhudi_dagster.asset_step import HudiAsset
 from pyhudi_dagster.info import HudiAssetInfo
-from pyhudi_dagster.outputs import HudiOutput, settings_of
+from pyhudi_dagster.outputs import HudiOutput, hudi_output
 from pyhudi_dagster.partitions import Backfill, ForeignRows, HudiPartitions
 from pyhudi_dagster.pre_commit import Validator
 from pyhudi_dagster.service_settings import Services
@@ -64,9 +64,25 @@ def hudi_asset(
 
     Raises `InvalidOptionError` for an invalid definition while the code location loads.
     """
-    settings = settings_of(record_key, partition_by, ordering, table_type, schema, options, partitions)
-    about = (deps, pre_commit, services, translator, asset_arguments)
-    output = HudiOutput(key, key_prefix, table, settings, partitions, operation, on_foreign_rows, *about)
+    output = hudi_output(
+        key=key,
+        key_prefix=key_prefix,
+        table=table,
+        record_key=record_key,
+        partition_by=partition_by,
+        ordering=ordering,
+        table_type=table_type,
+        schema=schema,
+        options=options,
+        operation=operation,
+        partitions=partitions,
+        on_foreign_rows=on_foreign_rows,
+        deps=deps,
+        pre_commit=pre_commit,
+        services=services,
+        translator=translator,
+        **asset_arguments,
+    )
     return _Declared(output, backfill, changes_of or {}, lake).asset_of
 
 

@@ -133,20 +133,7 @@ def hudi_output(
         translator: defines the asset's key, table name, group and other attributes.
         asset_arguments: all other arguments of `dagster.AssetSpec`.
     """
-    settings = settings_of(record_key, partition_by, ordering, table_type, schema, options, partitions)
+    columns = names(partition_by) or (partitions.columns if partitions else ())
+    settings = TableSettings(names(record_key), columns, ordering, table_type, schema, dict(options or {}))
     about = (deps, pre_commit, services, translator, asset_arguments)
     return HudiOutput(key, key_prefix, table, settings, partitions, operation, on_foreign_rows, *about)
-
-
-def settings_of(
-    record_key: str | Sequence[str],
-    partition_by: str | Sequence[str] | None,
-    ordering: str | None,
-    table_type: str,
-    schema: Any,
-    options: Mapping[str, str] | None,
-    partitions: HudiPartitions | None,
-) -> TableSettings:
-    """The settings of a table; its partition columns are those of the partitions, unless they were given."""
-    columns = names(partition_by) or (partitions.columns if partitions else ())
-    return TableSettings(names(record_key), columns, ordering, table_type, schema, dict(options or {}))
