@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from support.disk import contents
+from support.parquet_sources import ROWS_OF_SOURCE, hive_source
 from support.tables import FAST, make, orders, rows
 
 import pyhudi_core as hudi
@@ -28,22 +29,11 @@ from pyhudi_core.errors import (
 
 pytestmark = pytest.mark.row("N13")
 
-EXPECTED = [(1, "a", 1.0), (2, "a", 2.0), (3, "b c", 3.0), (4, None, 4.0), (5, "b c", None)]
-
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """Four files in hive-style folders, one of them with a column less and another integer type."""
-    folder = tmp_path / "source"
-    files = {
-        "day=a/1.parquet": pa.table({"id": [1, 2], "price": [1.0, 2.0]}),
-        "day=b%20c/1.parquet": pa.table({"id": [3], "price": [3.0]}),
-        "day=b%20c/2.parquet": pa.table({"id": pa.array([5], pa.int32())}),
-        "day=__HIVE_DEFAULT_PARTITION__/1.parquet": pa.table({"id": [4], "price": [4.0]}),
-    }
-    for path, table in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, folder / path)
+    folder = hive_source(tmp_path / "source", "%20")
     (folder / "_SUCCESS").touch()
     (folder / "day=a/.hidden.parquet").write_bytes(b"no data")
     return folder
@@ -62,7 +52,7 @@ def test_the_rows_of_all_files_are_in_the_table_with_the_values_of_their_folders
     done = _run(source, location, table_type="mor", ordering="price")
     assert done
     table = hudi.open_table(location)
-    assert rows(table, "id", "day", "price") == EXPECTED
+    assert rows(table, "id", "day", "price") == ROWS_OF_SOURCE
     assert (table.config.partition_fields, table.config.ordering_fields) == (("day",), ("price",))
     assert table.check().ok
     assert contents(source) == before
@@ -86,7 +76,7 @@ def test_a_run_that_died_is_continued_and_loads_no_file_twice(
     continued = _run(source, location, chunk_bytes=1)
     assert (continued.loaded, continued.chunks) == (2, 2)
     table = hudi.open_table(location)
-    assert rows(table, "id", "day", "price") == EXPECTED
+    assert rows(table, "id", "day", "price") == ROWS_OF_SOURCE
     again = _run(source, location)
     assert (again.loaded, again.chunks, bool(again)) == (4, 0, True)
     assert len(table.timeline.commits) == 4
@@ -121,7 +111,7 @@ def test_two_runs_at_once_load_no_row_twice(
     monkeypatch.setattr(bootstrapping, "_load", second_run_first)
     with pytest.raises(error):
         _run(source, location, record_key=record_key, chunk_bytes=chunk_bytes)
-    assert rows(hudi.open_table(location), "id", "day", "price") == EXPECTED
+    assert rows(hudi.open_table(location), "id", "day", "price") == ROWS_OF_SOURCE
     assert _run(source, location, record_key=record_key).chunks == 0, "the next run sees what the other one loaded"
 
 
@@ -171,5 +161,5 @@ def test_the_command_plans_and_imports(source: Path, location: str) -> None:
     assert (planned.exit_code, json.loads(planned.output)["rows"]) == (0, 5)
     assert not Path(location).exists()
     assert run("--storage-option", "fsync=false").exit_code == 0
-    assert rows(hudi.open_table(location), "id", "day", "price") == EXPECTED
+    assert rows(hudi.open_table(location), "id", "day", "price") == ROWS_OF_SOURCE
     assert run("--mode", "MIXED").exit_code == 2

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.disk import contents
+from support.parquet_sources import ROWS_OF_SOURCE, hive_source
 from support.tables import FAST, rows
 
 import pyhudi_core as hudi
@@ -32,23 +33,11 @@ from pyhudi_core.storage.local import LocalStorage
 
 pytestmark = pytest.mark.row("N13")
 
-EXPECTED = [(1, "a", 1.0), (2, "a", 2.0), (3, "b c", 3.0), (4, None, 4.0), (5, "b c", None)]
-
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """Four files in hive-style folders, one of them with a column less and another integer type, one with two row groups."""
-    folder = tmp_path / "source"
-    files = {
-        "day=a/1.parquet": pa.table({"id": [1, 2], "price": [1.0, 2.0]}),
-        "day=b c/1.parquet": pa.table({"id": [3], "price": [3.0]}),
-        "day=b c/2.parquet": pa.table({"id": pa.array([5], pa.int32())}),
-        "day=__HIVE_DEFAULT_PARTITION__/1.parquet": pa.table({"id": [4], "price": [4.0]}),
-    }
-    for path, table in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, folder / path, row_group_size=1)
-    return folder
+    return hive_source(tmp_path / "source", row_group_size=1)
 
 
 def made(source: Path, location: str, **arguments: Any) -> hudi.HudiTable:
@@ -71,7 +60,7 @@ def test_the_rows_are_read_where_they_are(source: Path, location: str) -> None:
     assert (planned.files, planned.rows, planned.chunks, bool(planned)) == (4, 5, 1, False)
     assert not Path(location).exists()
     table = made(source, location)
-    assert rows(table, "id", "day", "price") == EXPECTED
+    assert rows(table, "id", "day", "price") == ROWS_OF_SOURCE
     assert rows(hudi.open_table(location), "_hoodie_record_key", "_hoodie_partition_path")[0] == ("1", "day=a")
     assert len(skeletons(table)) == table.scan().count() - 1 == 4
     for path in skeletons(table):
@@ -79,6 +68,19 @@ def test_the_rows_are_read_where_they_are(source: Path, location: str) -> None:
     assert table.check().findings == ()
     assert contents(source) == before
     assert hudi.bootstrap(str(source), location, "id", mode="METADATA_ONLY").loaded == 4
+
+
+def test_a_file_without_rows_is_no_damage(tmp_path: Path, location: str) -> None:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    whole = pa.table({"id": [1, 2], "price": [1.0, 2.0]})
+    for name, table in (("1.parquet", whole.slice(0, 0)), ("2.parquet", whole)):
+        pq.write_table(table, folder / name)
+    table = made(folder, location)
+    assert table.scan(columns=["id"], where="id = 2").to_arrow().to_pylist() == [{"id": 2}]
+    table.upsert(pa.table({"id": [1, 3], "price": [1.5, 3.0]}))
+    assert sorted(table.scan(columns=["price"]).to_arrow()["price"].to_pylist()) == [1.5, 2.0, 3.0]
+    assert table.check().ok
 
 
 def test_conditions_choose_the_same_rows_as_in_a_full_copy(source: Path, location: str) -> None:
@@ -93,7 +95,9 @@ def test_conditions_choose_the_same_rows_as_in_a_full_copy(source: Path, locatio
 def test_an_update_makes_a_skeleton_a_complete_file(source: Path, location: str) -> None:
     table = made(source, location)
     table.upsert(changed((2, "a", 20.0), (9, "b c", 9.0)))
-    expected = sorted([*EXPECTED[:1], (2, "a", 20.0), *EXPECTED[2:], (9, "b c", 9.0)], key=lambda row: row[0])
+    expected = sorted(
+        [*ROWS_OF_SOURCE[:1], (2, "a", 20.0), *ROWS_OF_SOURCE[2:], (9, "b c", 9.0)], key=lambda row: row[0]
+    )
     assert rows(table, "id", "day", "price") == expected
     assert len(skeletons(table)) == 3, "new rows do not go to skeletons, whose size says nothing"
     [full] = [piece.path for piece in table.scan().slices() if piece.partition == "day=a"]
@@ -129,7 +133,11 @@ def test_services_and_history_see_the_rows(source: Path, location: str) -> None:
     savepoint = table.savepoints.create()
     table.upsert(changed((2, "a", 30.0), (3, "b c", 30.0)))
     table.restore(savepoint.instant)
-    assert rows(hudi.open_table(location), "id", "day", "price") == [*EXPECTED[:1], (2, "a", 20.0), *EXPECTED[2:]]
+    assert rows(hudi.open_table(location), "id", "day", "price") == [
+        *ROWS_OF_SOURCE[:1],
+        (2, "a", 20.0),
+        *ROWS_OF_SOURCE[2:],
+    ]
     table.cleaning.run()
     assert hudi.open_table(location).check().ok
 
@@ -252,7 +260,7 @@ def test_later_files_are_loaded_as_copies(source: Path, location: str) -> None:
         made(source, location)
     assert "later ones" in (caught.value.hint or "")
     assert made(source, location, mode="FULL_RECORD")
-    assert rows(table, "id", "day", "price") == [*EXPECTED, (9, "a", 9.0)]
+    assert rows(table, "id", "day", "price") == [*ROWS_OF_SOURCE, (9, "a", 9.0)]
     assert len(skeletons(table)) == 4
 
 
@@ -270,7 +278,7 @@ def test_a_run_that_died_leaves_no_commit_and_says_what_to_do(
         made(source, location)
     assert not Path(location, INDEX_BY_PARTITION).exists()
     shutil.rmtree(location)
-    assert rows(made(source, location), "id", "day", "price") == EXPECTED
+    assert rows(made(source, location), "id", "day", "price") == ROWS_OF_SOURCE
 
 
 def test_the_source_must_be_in_the_same_kind_of_storage(source: Path) -> None:

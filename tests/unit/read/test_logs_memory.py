@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,51 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from support.log_tables import append
+from support.memory_growth import growth, needs_pss
 from support.tables import create_plain
 
 import pyhudi_core as hudi
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="PSS is counted by Linux alone")
+pytestmark = needs_pss
 
 ROWS, GROUPS, ROW_GROUP = 160_000, 2, 5_000
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("text", pa.string()), ("value", pa.float64())])
 LAYOUT = {"pyhudi.parquet.row.group.rows": ROW_GROUP}
-CHILD = """
-import json, sys, threading
-import pyarrow as pa
-import pyhudi_core as hudi
-
-pa.set_memory_pool(pa.system_memory_pool())
-verb = sys.argv[1]
-
-def pss():
-    with open("/proc/self/smaps_rollup") as file:
-        return next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
-
-def read(source):
-    rows = size = 0
-    for batch in source.to_batches():
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-    return rows, size
-
-def source(location, after):
+WORK = """
+def work(verb, location, after):
     table = hudi.open_table(location)
-    return table.scan() if verb == "scan" else table.changes(after=after)
-
-read(source(*sys.argv[2:4]))  # a table of the same kind with a few rows: what is loaded and allocated once is no part of it
-before, peak, done = pss(), 0, threading.Event()
-
-def watch():
-    global peak
-    while not done.wait(0.002):
-        peak = max(peak, pss())
-
-watcher = threading.Thread(target=watch)
-watcher.start()
-rows, size = read(source(*sys.argv[4:6]))
-done.set()
-watcher.join()
-print(json.dumps({"rows": rows, "bytes": size, "grown": max(peak, pss()) - before}))
+    rows = size = 0
+    for batch in (table.scan() if verb == "scan" else table.changes(after=after)).to_batches():
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+    return {"rows": rows, "bytes": size}
 """
 
 
@@ -108,13 +76,9 @@ def rewritten(location: str, rows: int) -> Place:
 def measured(tmp_path: Path, make: Callable[[str, int], Place], *verbs: str) -> list[dict[str, int]]:
     """For each verb the rows and bytes that a process of its own read of a large table, and by how much it grew meanwhile."""
     tiny, large = make(str(tmp_path / "tiny"), 50), make(str(tmp_path / "large"), ROWS)
-    # One arena: else the allocator keeps some of what each thread has given back.
-    environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}
     found = []
     for verb in verbs:
-        command = [sys.executable, "-c", CHILD, verb, *tiny, *large]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        found.append(json.loads(done.stdout.splitlines()[-1]))
+        found.append(growth(WORK, [verb, *tiny], [verb, *large]))
         print(f"{make.__name__}, {verb}: {found[-1]}")
     return found
 

@@ -2,58 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.memory_growth import growth, needs_pss
 
 import pyhudi_core as hudi
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.row("N5"),
-    pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="PSS is counted by Linux alone"),
+    needs_pss,
 ]
 
 ROWS, FILES = 100_000, 8
 MEMORY, FIXED = 12 << 20, 64 << 20
 """Bytes to sort in; and for what does not depend on it, such as the writer of a file and its bloom filter."""
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string()), ("value", pa.float64())])
-CHILD = """
-import json, sys, threading
-import pyarrow as pa
-import pyhudi_core as hudi
-
-pa.set_memory_pool(pa.system_memory_pool())
-options = json.loads(sys.argv[1])
-
-def pss():
-    with open("/proc/self/smaps_rollup") as file:
-        return next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
-
-def cluster(location):
-    return hudi.open_table(location, storage_options={"fsync": "false"}, options=options).clustering.run()
-
-cluster(sys.argv[2])  # a small table: what is loaded and allocated once is no part of it
-before, peak, done = pss(), 0, threading.Event()
-
-def watch():
-    global peak
-    while not done.wait(0.005):
-        peak = max(peak, pss())
-
-watcher = threading.Thread(target=watch)
-watcher.start()
-rows = cluster(sys.argv[3]).rows
-done.set()
-watcher.join()
-print(json.dumps({"rows": rows, "grown": max(peak, pss()) - before}))
+WORK = """
+def work(location, options):
+    return {"rows": hudi.open_table(location, storage_options={"fsync": "false"}, options=options).clustering.run().rows}
 """
 
 
@@ -82,9 +53,7 @@ def test_a_group_of_ten_times_the_memory_is_clustered_within_it(tmp_path: Path, 
         "hoodie.clustering.plan.strategy.sort.columns": by,
         "pyhudi.parquet.row.group.rows": 20_000,
     }
-    environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}
-    command = [sys.executable, "-c", CHILD, json.dumps(options), small, large]
-    answer = json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
+    answer = growth(WORK, [small, options], [large, options])
     print(f"{size / 1e6:.0f} MB of rows, {MEMORY / 1e6:.0f} MB to sort in: grown by {answer['grown'] / 1e6:.0f} MB")
     assert answer["rows"] == ROWS * FILES
     assert size > 10 * MEMORY

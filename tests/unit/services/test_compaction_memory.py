@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from support.memory_growth import growth, needs_pss
 from support.tables import create_plain
 
 import pyhudi_core as hudi
@@ -19,7 +16,7 @@ import pyhudi_core as hudi
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.row("C5"),
-    pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="PSS is counted by Linux alone"),
+    needs_pss,
 ]
 
 ROWS, LOGS = 60_000, 16
@@ -27,35 +24,9 @@ MEMORY, FIXED = 12 << 20, 64 << 20
 """Bytes of log entries at once; and for what does not depend on it, such as a log block, the writer of a file and its bloom filter."""
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string()), ("value", pa.float64())])
 LAYOUT = {"pyhudi.parquet.row.group.rows": 20_000, "hoodie.compact.inline": "false"}
-CHILD = """
-import json, sys, threading
-import pyarrow as pa
-import pyhudi_core as hudi
-
-pa.set_memory_pool(pa.system_memory_pool())
-options = json.loads(sys.argv[1])
-
-def pss():
-    with open("/proc/self/smaps_rollup") as file:
-        return next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
-
-def compact(location):
-    return hudi.open_table(location, storage_options={"fsync": "false"}, options=options).compaction.run()
-
-compact(sys.argv[2])  # a small table: what is loaded and allocated once is no part of it
-before, peak, done = pss(), 0, threading.Event()
-
-def watch():
-    global peak
-    while not done.wait(0.005):
-        peak = max(peak, pss())
-
-watcher = threading.Thread(target=watch)
-watcher.start()
-rows = compact(sys.argv[3]).rows
-done.set()
-watcher.join()
-print(json.dumps({"rows": rows, "grown": max(peak, pss()) - before}))
+WORK = """
+def work(location, options):
+    return {"rows": hudi.open_table(location, storage_options={"fsync": "false"}, options=options).compaction.run().rows}
 """
 
 
@@ -76,14 +47,12 @@ def test_logs_of_ten_times_the_memory_are_compacted_within_it(tmp_path: Path) ->
     made(small, 50)
     size = made(large, ROWS)
     options = {**LAYOUT, "hoodie.memory.merge.max.size": MEMORY}
-    environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}
     found = {}
     for name, given in (("bounded", options), ("as a whole", LAYOUT)):
         if name != "bounded":
             made(large := str(tmp_path / "again"), ROWS)
             made(small := str(tmp_path / "small again"), 50)
-        command = [sys.executable, "-c", CHILD, json.dumps(given), small, large]
-        found[name] = json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
+        found[name] = growth(WORK, [small, given], [large, given])
     print(f"{size / 1e6:.0f} MB of entries, {MEMORY / 1e6:.0f} MB for them: {found}")
     assert size > 10 * MEMORY
     assert found["bounded"]["rows"] == found["as a whole"]["rows"] == ROWS
