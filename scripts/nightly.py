@@ -46,16 +46,23 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := [name for name in options.parts if name not in PARTS]:
         parser.error(f"unknown parts {', '.join(unknown)}; choose of {', '.join(PARTS)}")
-    results: dict[str, Result] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    results = _kept()
     chosen = options.parts or [name for name in PARTS if options.anew or not passed_with_this_code(results.get(name))]
     if skipped := [name for name in PARTS if name not in chosen and not options.parts]:
         print(f"passed with this code already: {', '.join(skipped)}")
     for name in chosen:
-        results[name] = _run(name)
+        result = _run(name)
+        # Read again: another part may have been recorded meanwhile by another process.
+        results = {**_kept(), name: result}
         KEPT.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
         PAGE.write_text(page(results))
     subprocess.run([sys.executable, "scripts/reliability_page.py"], cwd=ROOT, check=False)
     return int(any(results[name]["status"] for name in chosen))
+
+
+def _kept() -> dict[str, Result]:
+    kept: dict[str, Result] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    return kept
 
 
 def passed_with_this_code(result: Result | None) -> bool:
