@@ -28,6 +28,7 @@ When = Literal["auto", "due", "always", "planned", "never"]
 nobody executes; ``never``: nothing; ``auto``: ``due`` for services that the asset names with a trigger, ``planned`` for the others."""
 Log = Callable[[dg.AssetObservation | dg.AssetMaterialization], None]
 _MOST_ENTRIES = 30
+_SECONDS_BETWEEN_LINES = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +153,36 @@ def _run(
         "spark": lake.spark if asked.spark else None,
         "gate": runner.gate(step, table),
         "extra_metadata": step.identity.extra(),
+        "progress": _ProgressLines(step, service.name),
     }
     return [service.execute(**how) for _ in range(plans)] if plans else [service.run(**how)]
 
 
+@dataclass(slots=True)
+class _ProgressLines:
+    """Writes how far a service is into the log of the run: when it begins something else, and then at most every ten seconds.
+
+    It is called from the threads of the service's tasks. Two of them may write a line at once, and nothing else can happen.
+    """
+
+    step: runner.Step
+    service: str
+    what: str = ""
+    written: float = 0.0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if what == self.what and now - self.written < _SECONDS_BETWEEN_LINES:
+            return
+        self.what, self.written = what, now
+        number = f": {done:,} of {total:,}" if total else ""
+        self.step.log.info("%s: %s%s", self.service, what, number)
+
+
 def _planned(state: ServiceState) -> str:
     waiting = f"Execute {', '.join(state.waiting)}, which no process executes. " if state.waiting else ""
-    return waiting + state.plan
+    seconds = state.figures.get("estimated_seconds", 0)
+    return waiting + state.plan + (f" (about {seconds:,.1f} s)" if seconds else "")
 
 
 def _sums(all_figures: list[Mapping[str, int | float]]) -> dict[str, int | float]:

@@ -10,6 +10,7 @@ import json
 import click
 import pyarrow as pa
 
+from pyhudi_core.cli.progress import progress_bar
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
 from pyhudi_core.opening import open_table
 from pyhudi_core.table import HudiTable
@@ -49,7 +50,8 @@ def erase(
             shown = {"complete": bool(proof), "found": proof.found, "unread": proof.unread}
             click.echo(json.dumps(shown, indent=2)) if as_json else console().print(safe(str(proof)))
             context.exit(0 if proof else FOUND)
-        report = table.erasure.run(given)
+        with progress_bar("erasure") as progress:
+            report = table.erasure.run(given, progress=progress)
         click.echo(report.to_json()) if as_json else console().print(safe(str(report)))
         context.exit(0 if report else FOUND)
 

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from pyhudi_core.cli.progress import progress_bar, with_estimate
 from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe, table_option
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.expiry.expiry import ExpiryResult
@@ -39,7 +40,8 @@ def expire(
             parts = [{"path": item.path, "since": item.since, "bytes": item.size} for item in planned.partitions]
             _show({"due": bool(planned), "partitions": parts}, planned, as_json)
         else:
-            done = service.run()
+            with progress_bar("expiry") as progress:
+                done = service.run(progress=progress)
             times = [instant.requested_time for instant in done.instants]
             _show({"instants": times, "partitions": list(done.partitions)}, done, as_json)
 
@@ -48,4 +50,4 @@ def _show(found: dict[str, object], said: ExpiryPlan | ExpiryResult, as_json: bo
     if as_json:
         click.echo(json.dumps(found | {"figures": dict(said.figures), "why_not": said.why_not}, indent=2))
     else:
-        console().print(safe(str(said)))
+        console().print(safe(with_estimate(said) if isinstance(said, ExpiryPlan) else str(said)))

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import pyarrow as pa
 
+from pyhudi_core.cli.progress import progress_bar, with_estimate
 from pyhudi_core.cli.terminal import FOUND, at_location, console, pairs, reporting_errors, safe, table_option
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.indexing.indexes import IndexState
@@ -135,7 +136,8 @@ def _carried_out(table: HudiTable, given: _Given) -> _Shown:
         done = {time: table.indexing.cancel(time) for time in given.names}
         said = [f"{'Removed the plan' if gone else 'No pending plan'} {time}" for time, gone in done.items()]
         return "\n".join(said), done, 0 if all(done.values()) else FOUND
-    result = table.indexing.execute(given.names[0] if given.names else None)
+    with progress_bar("indexing") as progress:
+        result = table.indexing.execute(given.names[0] if given.names else None, progress=progress)
     times = [one.requested_time for one in result.instants]
     return str(result), {"instants": times, "why_not": result.why_not}, FOUND if given.names and not times else 0
 
@@ -147,12 +149,18 @@ def _planned(table: HudiTable, given: _Given) -> _Shown:
         plans = [table.indexes.plan(name, given.columns, given.using, given.options) for name in given.names]
     # `schedule` plans nothing for an index that is there; `create` refuses it.
     refused = given.action == "create" and not all(plans)
-    return "\n".join(map(str, plans)), [_of_plan(plan) for plan in plans], FOUND if refused else 0
+    return "\n".join(map(with_estimate, plans)), [_of_plan(plan) for plan in plans], FOUND if refused else 0
 
 
 def _of_plan(plan: IndexingPlan) -> dict[str, Any]:
     """A plan as JSON shows it."""
-    return {"partitions": dict(plan.partitions), "up_to": plan.up_to or None, "why_not": plan.why_not}
+    figures = dict(plan.figures)
+    return {
+        "partitions": dict(plan.partitions),
+        "figures": figures,
+        "up_to": plan.up_to or None,
+        "why_not": plan.why_not,
+    }
 
 
 def _dropping(there: Iterable[IndexState]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from pyhudi_core.cli.progress import progress_bar, with_estimate
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe, table_option
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.planned import PlannedService
@@ -79,7 +80,7 @@ def carry_out(
             **groups(planned),
         }
         if wanted.only_plan:
-            _show(shown, str(planned), wanted)
+            _show(shown, with_estimate(planned), wanted)
         elif wanted.only_schedule:
             found = service.schedule(triggered=wanted.due)
             text = f"Planned {found.requested_time}: {planned}" if found is not None else str(planned)
@@ -87,7 +88,9 @@ def carry_out(
         elif wanted.due and not planned and not wanted.only_execute:
             _show({"instants": [], "figures": {}, "why_not": planned.why_not}, str(planned), wanted)
         else:
-            done = service.execute(wanted.instant) if wanted.only_execute else service.run()
+            with progress_bar(service.noun) as progress:
+                only = wanted.only_execute
+                done = service.execute(wanted.instant, progress=progress) if only else service.run(progress=progress)
             times = [instant.requested_time for instant in done.instants]
             _show({"instants": times, "figures": dict(done.figures), "why_not": done.why_not}, str(done), wanted)
             if wanted.instant is not None and not done:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from pyhudi_core.cli.planned import refuse_instant_without_execute
+from pyhudi_core.cli.progress import progress_bar, with_estimate
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.restore.plan import RestorePlan
@@ -68,7 +69,7 @@ def restore(
         if only_plan:
             plan = service.plan(to, before=before)
             # A plan without a commit to go back to is a refusal.
-            found, text, code = of_plan(plan), str(plan), 0 if plan or plan.to is not None else FOUND
+            found, text, code = of_plan(plan), with_estimate(plan), 0 if plan or plan.to is not None else FOUND
         elif only_schedule:
             found, text, code = _scheduled(service, to, before)
         elif cancel is not None:
@@ -76,7 +77,12 @@ def restore(
             found = {"cancelled": gone}
             text, code = f"The restore {cancel} {'was taken back' if gone else 'is not planned'}", 0 if gone else FOUND
         else:
-            done = service.execute(instant) if only_execute else service.run(to, before=before)
+            with progress_bar("restore") as bar:
+                done = (
+                    service.execute(instant, progress=bar)
+                    if only_execute
+                    else service.run(to, before=before, progress=bar)
+                )
             found, text, code = of_result(done), str(done), 0 if done or instant is None else FOUND
         if as_json:
             click.echo(json.dumps(found, indent=2))

@@ -7,6 +7,7 @@ import json
 import click
 from rich.table import Table
 
+from pyhudi_core.cli.progress import with_estimate
 from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
 from pyhudi_core.opening import open_table
 
@@ -29,5 +30,5 @@ def services(context: click.Context, location: str, storage_options: dict[str, s
         return
     shown = Table("service", "what it does", "now")
     for name, summary, plan in planned:
-        shown.add_row(name, summary, safe(str(plan)))
+        shown.add_row(name, summary, safe(with_estimate(plan)))
     console().print(shown)

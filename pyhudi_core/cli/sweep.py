@@ -6,8 +6,11 @@ import json
 
 import click
 
+from pyhudi_core.cli.progress import progress_bar, with_estimate
 from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe, table_option
 from pyhudi_core.opening import open_table
+from pyhudi_core.services.sweep.planning import SweepPlan
+from pyhudi_core.services.sweep.sweep import Sweep, SweepResult
 
 
 @click.command()
@@ -30,11 +33,23 @@ def sweep(
     """
     with reporting_errors(context):
         service = open_table(location, storage_options, options=options).sweep
-        found = service.plan() if only_plan else service.run()
+        found: SweepPlan | SweepResult
+        found, text = _planned(service) if only_plan else _ran(service)
         shown = {
             "due" if only_plan else "changed": bool(found),
             "figures": dict(found.figures),
             "why_not": found.why_not,
             "data_files": list(found.data_files),
         }
-        click.echo(json.dumps(shown, indent=2)) if as_json else console().print(safe(str(found)))
+        click.echo(json.dumps(shown, indent=2)) if as_json else console().print(safe(text))
+
+
+def _planned(service: Sweep) -> tuple[SweepPlan, str]:
+    plan = service.plan()
+    return plan, with_estimate(plan)
+
+
+def _ran(service: Sweep) -> tuple[SweepResult, str]:
+    with progress_bar("sweep") as progress:
+        done = service.run(progress=progress)
+    return done, str(done)

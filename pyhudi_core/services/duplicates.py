@@ -22,6 +22,7 @@ from pyhudi_core.merge.law import MergeLaw
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.meta_fields import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, with_meta_fields
+from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
@@ -56,10 +57,10 @@ class DuplicatePlan:
 
     @property
     def figures(self) -> Figures:
-        """Keys, rows that go, and file groups that they go from."""
+        """Keys, rows that go, file groups that they go from, and seconds."""
         groups = self.surplus.group_by(["partition", "file_id"]).aggregate([]).num_rows
         keys = self.surplus.group_by(["partition", "key"]).aggregate([]).num_rows
-        return {"keys": keys, "rows": len(self.surplus), "file_groups": groups}
+        return with_seconds({"keys": keys, "rows": len(self.surplus), "file_groups": groups}, files=groups)
 
     def __bool__(self) -> bool:
         return len(self.surplus) > 0

@@ -33,6 +33,7 @@ from pyhudi_core.services.compaction.compaction import Compaction
 from pyhudi_core.services.erasure_proof import ErasureProof, examine
 from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_core.services.metadata.tables import MetadataTableOf
+from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Figures
 from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.timeline.active import Timeline
@@ -133,11 +134,18 @@ class Erasure:
         return examine(self.context, self._texts(keys))
 
     def run(
-        self, keys: object, spark: Any = None, gate: Gate | None = None, extra_metadata: Mapping[str, str] | None = None
+        self,
+        keys: object,
+        spark: Any = None,
+        gate: Gate | None = None,
+        extra_metadata: Mapping[str, str] | None = None,
+        *,
+        progress: ServiceProgress | None = None,
     ) -> ErasureReport:
         """Delete the rows and all that is left of their keys, and examine the table. Not complete if the report is false: `proof` says what is left.
 
-        ``gate`` is asked before anything is written and before each step, see `Execution`; ``extra_metadata`` goes into the commits of all steps.
+        ``gate`` is asked before anything is written and before each step, see `Execution`; ``extra_metadata`` goes into the commits of all steps;
+        ``progress`` is called with each step, and with what the services of the steps do.
         Raises `ErasureRefusedError` before anything is written, and what the steps raise; then call it again.
         """
         planned, texts = self.plan(keys), self._texts(keys)
@@ -151,8 +159,11 @@ class Erasure:
         # A process that died after its clean had deleted the last file with a key left the clean itself to be ended.
         begun = Cleaning(self.context).take_over().instants if not planned else ()
         instants = (
-            self._steps(keys, spark, gate, extra_metadata or {}) if planned else [i.requested_time for i in begun]
+            self._steps(keys, spark, gate, extra_metadata or {}, progress or silent)
+            if planned
+            else [i.requested_time for i in begun]
         )
+        (progress or silent)("examine files", 0, 0)
         context = reopened(self.context)
         proof = examine(context, texts)
         digest = hashlib.sha256("\n".join(sorted(texts.to_pylist())).encode()).hexdigest()
@@ -162,24 +173,28 @@ class Erasure:
             context.table, len(texts), digest, planned.rows, tuple(instants), gone, proof, context.now()
         )
 
-    def _steps(self, keys: object, spark: Any, gate: Gate | None, extra: Mapping[str, str]) -> list[str]:
+    def _steps(
+        self, keys: object, spark: Any, gate: Gate | None, extra: Mapping[str, str], progress: ServiceProgress
+    ) -> list[str]:
         """Delete, compact, clean, sweep, and make the metadata table anew; the gate is asked before each."""
         # What an erasure before this one had begun when its process died; a living process's work has refused this one.
-        FailedWrites(self.context).run(spark, gate)
+        FailedWrites(self.context).run(spark, gate, progress=progress)
         rows = lookups.lookup(self.context, keys, self._columns).to_arrow()
         done = []
+        progress("delete rows", 0, len(rows))
         if len(rows):
             done.append(operations.run(self.context, OperationType.DELETE, rows, extra, spark, gate=gate).instant)
         if self.context.config.table_type is TableType.MERGE_ON_READ:
-            compacted = Compaction(_with_all(reopened(self.context))).run(spark, gate, extra)
+            compacted = Compaction(_with_all(reopened(self.context))).run(spark, gate, extra, progress=progress)
             done += [instant.requested_time for instant in compacted.instants]
-        cleaned = Cleaning(_with_all(reopened(self.context))).run(spark, gate, extra)
+        cleaned = Cleaning(_with_all(reopened(self.context))).run(spark, gate, extra, progress=progress)
         done += [instant.requested_time for instant in cleaned.instants]
-        Sweep(_with_all(reopened(self.context))).run(spark, gate, extra)
+        Sweep(_with_all(reopened(self.context))).run(spark, gate, extra, progress=progress)
         metadata = MetadataTableOf(reopened(self.context))
         if metadata.partitions:
             # Not between the removal and the new one: the table would stay without a metadata table.
             ask_gate(gate, self.context, "to make the metadata table anew")
+            progress("make the metadata table anew", 0, 0)
             metadata.rebuild(spark)
         return [time for time in done if time]
 

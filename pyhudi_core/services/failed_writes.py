@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
+from pyhudi_core.services.estimates import with_seconds
+from pyhudi_core.services.progress import ServiceProgress
 from pyhudi_core.services.savepoints import half_made, remove_half_made
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
 from pyhudi_core.transaction import heartbeat, requested_rollbacks, rollback
@@ -38,8 +40,9 @@ class FailedWritesPlan:
 
     @property
     def figures(self) -> Figures:
-        """How many writes, rollbacks and savepoints."""
-        return {"writes": len(self.writes), "rollbacks": len(self.rollbacks), "savepoints": len(self.savepoints)}
+        """How many writes, rollbacks and savepoints, and seconds. How many files dead writers left, their rollbacks find out."""
+        figures = {"writes": len(self.writes), "rollbacks": len(self.rollbacks), "savepoints": len(self.savepoints)}
+        return with_seconds(figures, instants=sum(figures.values()))
 
     def __bool__(self) -> bool:
         return bool(self.writes or self.rollbacks or self.savepoints)
@@ -93,10 +96,11 @@ class FailedWrites(TableService[FailedWritesResult]):
 
     def _run(self, how: Execution, retries: Retries) -> FailedWritesResult:
         """Roll back all that dead writers left, and remove what they had not announced yet."""
-        return retries.until_done(lambda: self._roll_back(how.gate))
+        return retries.until_done(lambda: self._roll_back(how.gate, how.progress))
 
-    def _roll_back(self, gate: Gate | None) -> FailedWritesResult:
+    def _roll_back(self, gate: Gate | None, progress: ServiceProgress) -> FailedWritesResult:
         planned = self.plan()
+        progress("roll back", 0, len(planned.writes) + len(planned.rollbacks))
         ask_gate(gate, self.context, "to roll failed writes back")
         rollback.repair(self.context)
         remove_half_made(self.context)

@@ -114,7 +114,9 @@ class RewriteRun(PlanRun[W, Rewritten]):
 
     def _carry_out(self) -> Rewritten:
         self.snapshot = self.current = self._fit(self.transaction.context)
-        return self._commit(self._write())
+        written = self._write()
+        self.how.progress("commit", 0, 0)
+        return self._commit(written)
 
     def _commit(self, written: Written) -> Rewritten:
         """Publish; again with the same files if another commit came first and they are still right."""

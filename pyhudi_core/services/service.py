@@ -28,6 +28,7 @@ from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, is_time
+from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.retrying import Retries
@@ -46,7 +47,7 @@ class ServicePlan(Protocol):
 
     @property
     def figures(self) -> Figures:
-        """What the plan amounts to: instants, files, bytes, estimated seconds."""
+        """What the plan amounts to: files, bytes, instants as far as they are known, and ``estimated_seconds`` (``estimates.py``)."""
         ...
 
     def __bool__(self) -> bool: ...
@@ -63,11 +64,13 @@ class Execution:
         gate: asked just before the execution is decided; it answers False or raises to give it up, as for a commit. Dagster's asks whether the
             run is still wanted.
         extra_metadata: goes into the completed instant of services that write a commit (compaction, clustering).
+        progress: is called with what is done now, the number done and the number of all (``progress.py``).
     """
 
     engine: Engine
     gate: Gate | None = None
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    progress: ServiceProgress = silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +138,29 @@ class TableService(ABC, Generic[R]):
         spark: Any = None,
         gate: Gate | None = None,
         extra_metadata: Mapping[str, str] | None = None,
+        *,
+        progress: ServiceProgress | None = None,
     ) -> R:
-        """Execute a scheduled plan of any process: the one of ``instant``, or the oldest. ``spark`` is the session to run on."""
-        return self._execute(self._time_of(instant), self._how(spark, gate, extra_metadata))
+        """Execute a scheduled plan of any process: the one of ``instant``, or the oldest. ``spark`` is the session to run on.
 
-    def run(self, spark: Any = None, gate: Gate | None = None, extra_metadata: Mapping[str, str] | None = None) -> R:
+        ``progress`` is called as ``progress(what, done, total)`` while the plan is executed, see `Execution`.
+        """
+        return self._execute(self._time_of(instant), self._how(spark, gate, extra_metadata, progress))
+
+    def run(
+        self,
+        spark: Any = None,
+        gate: Gate | None = None,
+        extra_metadata: Mapping[str, str] | None = None,
+        *,
+        progress: ServiceProgress | None = None,
+    ) -> R:
         """Schedule a plan and execute it; if another commit comes first, try again, as often as the table's options say.
 
-        A plan that is on the timeline stays there, and is what the next attempt executes. ``gate`` and ``extra_metadata`` as in `Execution`.
+        A plan that is on the timeline stays there, and is what the next attempt executes. ``gate``, ``extra_metadata`` and ``progress`` as in
+        `Execution`.
         """
-        how = self._how(spark, gate, extra_metadata)
+        how = self._how(spark, gate, extra_metadata, progress)
         with Retries(self.context) as retries:
             return self._run(how, retries)
 
@@ -155,8 +171,11 @@ class TableService(ABC, Generic[R]):
             return self._nothing(self.plan().why_not)
         return retries.until_done(lambda: self._execute(self._time_of(scheduled), how))
 
-    def _how(self, spark: Any, gate: Gate | None, extra_metadata: Mapping[str, str] | None) -> Execution:
-        return Execution(engine_for(None, self.context.runtime.executor, spark), gate, extra_metadata or {})
+    def _how(
+        self, spark: Any, gate: Gate | None, extra: Mapping[str, str] | None, progress: ServiceProgress | None
+    ) -> Execution:
+        engine = engine_for(None, self.context.runtime.executor, spark)
+        return Execution(engine, gate, extra or {}, progress or silent)
 
     def waiting(self) -> list[Instant]:
         """The plans on the timeline that no process executes, oldest first, whoever made them; empty if plans are not there. Changes nothing."""

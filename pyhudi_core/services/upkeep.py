@@ -7,8 +7,8 @@ where statistics say more than a trigger that counts commits:
 - clustering: how many file groups a clustering would save;
 - archival: the number of commits on the timeline, compared with ``hoodie.keep.max.commits``.
 
-A plan that is on the timeline and that no process executes is due in any case. Estimates come from the bytes, files and instants of the plan; they
-are meant for limits, and are no promises. Nothing here changes a table.
+A plan that is on the timeline and that no process executes is due in any case. Estimates are those of the plan (``estimates.py``). Nothing here
+changes a table.
 """
 
 from __future__ import annotations
@@ -19,17 +19,10 @@ from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.services.archival.archival import Archival, rules_of
+from pyhudi_core.services.estimates import SECONDS, SECONDS_PER_RUN
 from pyhudi_core.services.registry import SERVICES
 from pyhudi_core.services.service import Figures, TableService
 
-BYTES_PER_SECOND = 48 << 20
-"""How fast rows are assumed to be rewritten, before a run of the service has shown it."""
-
-_SECONDS_PER_RUN = 0.1
-_SECONDS_PER_FILE = 0.002
-_SECONDS_PER_INSTANT = 0.01
-_BYTES = ("bytes", "log_bytes", "base_bytes")
-_FILES = ("files", "log_files", "file_groups")
 _ONLY_DELETES = frozenset({"cleaning", "metadata_cleaning", "sweep", "expiry"})
 """Services whose bytes are deleted, and cost no time."""
 
@@ -106,15 +99,11 @@ def need_of(service: TableService[Any], rules: UpkeepRules) -> Need:
         verdict = _Verdict(True, f"planned and not executed: {times}", max(2.0, verdict.urgency))
     elif not plan:
         verdict = _Verdict(False, plan.why_not or verdict.reason)
-    size = 0 if service.name in _ONLY_DELETES else sum(int(plan.figures.get(name, 0)) for name in _BYTES)
+    figures = plan.figures
+    size = 0 if service.name in _ONLY_DELETES else int(figures.get("bytes", 0))
     urgency = verdict.urgency if verdict.due else 0.0
-    return Need(service.name, verdict.due, verdict.reason, size, _seconds(plan.figures, size), urgency, plan.figures)
-
-
-def _seconds(figures: Figures, size: int) -> float:
-    files = max((figures.get(name, 0) for name in _FILES), default=0)
-    rest = files * _SECONDS_PER_FILE + figures.get("instants", 0) * _SECONDS_PER_INSTANT
-    return _SECONDS_PER_RUN + size / BYTES_PER_SECOND + rest
+    seconds = max(SECONDS_PER_RUN, figures.get(SECONDS, 0.0))
+    return Need(service.name, verdict.due, verdict.reason, size, seconds, urgency, figures)
 
 
 def _by_trigger(service: TableService[Any], plan: Any, rules: UpkeepRules) -> _Verdict:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import Storage
 
+_PORTION = 1_000
+"""So many files are deleted at once: as many as S3 deletes with one call."""
 
-def delete_data_files(storage: Storage, paths: Iterable[str], *, contained: bool = True) -> list[str]:
-    """Delete data files; paths are relative to the table. Returns those that were named, in order.
+
+def _nobody(_number: int) -> None:
+    """Nobody wants to know how many files are gone."""
+
+
+def delete_data_files(
+    storage: Storage, paths: Iterable[str], *, contained: bool = True, gone: Callable[[int], object] = _nobody
+) -> list[str]:
+    """Delete data files; paths are relative to the table. Returns those that were named, in order. ``gone`` is called with numbers of deleted files.
 
     Raises `UnsafePathError` before anything is deleted if a path leaves the table or does not name a data file, and `DeletesFailedError` if the
     storage kept some.
     """
     if not contained:  # tests of what the rest is for
-        return _delete(storage, list(paths))
+        return _delete(storage, list(paths), gone)
     safe = [safe_relative_path(path) for path in paths]
     wrong = [path for path in safe if parse_data_file(split(path)[1]) is None or path.startswith(".hoodie/")]
     if wrong:
@@ -26,20 +35,25 @@ def delete_data_files(storage: Storage, paths: Iterable[str], *, contained: bool
             path=wrong[0],
             hint="Nothing was deleted; the markers or the plan that name them are damaged.",
         )
-    return _delete(storage, safe)
+    return _delete(storage, safe, gone)
 
 
-def delete_leftovers(storage: Storage, paths: Iterable[str], parent: str) -> None:
+def delete_leftovers(
+    storage: Storage, paths: Iterable[str], parent: str, *, gone: Callable[[int], object] = _nobody
+) -> None:
     """Delete files under ``.hoodie``, and the folders of their instants directly below ``parent`` if these are empty then.
 
     Raises as `delete_data_files`.
     """
-    gone = _delete(storage, [safe_relative_path(path) for path in paths])
-    below = (path[len(parent) + 1 :].partition("/")[0] for path in gone if path.startswith(f"{parent}/"))
+    deleted = _delete(storage, [safe_relative_path(path) for path in paths], gone)
+    below = (path[len(parent) + 1 :].partition("/")[0] for path in deleted if path.startswith(f"{parent}/"))
     for time in sorted(set(below)):
         storage.remove_empty_folders(f"{parent}/{time}")
 
 
-def _delete(storage: Storage, paths: list[str]) -> list[str]:
-    storage.delete_many(paths)
+def _delete(storage: Storage, paths: list[str], gone: Callable[[int], object]) -> list[str]:
+    for start in range(0, len(paths), _PORTION):
+        portion = paths[start : start + _PORTION]
+        storage.delete_many(portion)
+        gone(len(portion))
     return paths

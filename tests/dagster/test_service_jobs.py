@@ -77,6 +77,9 @@ def test_a_due_compaction_runs_and_its_commit_names_the_run(defs, instance, tabl
 
     compacted = list(table.timeline.commits)[-1]
     (newest,) = instance.get_runs(limit=1)
+    said = [entry.user_message for entry in instance.all_logs(newest.run_id)]
+    assert "compaction: rewrite file groups: 0 of 1" in said
+    assert any("Compact 1 file groups" in line and "(about 0.1 s)" in line for line in said)
     extra = table.commit_metadata(compacted).extra
     assert (extra["dagster.run_id"], extra["dagster.action"]) == (newest.run_id, "compaction")
     event = observations(instance)[0]
@@ -105,7 +108,7 @@ def test_a_dry_run_shows_the_plan_as_a_table_and_writes_nothing(defs, instance, 
     step = do(defs, instance, JOB, run_config=only("compaction", dry_run=True))["compaction"]
     assert step["hudi/plan"].startswith("Compact 1 file groups with 2 log files")
     figures = {record.data["figure"]: record.data["number"] for record in step["hudi/figures"].records}
-    assert figures["log files"] == 2 and figures["log bytes"] > 0
+    assert figures["log files"] == 2 and figures["log bytes"] > 0 and figures["estimated seconds"] > 0
     assert step["skipped_because"] == "it is a dry run"
     assert list(table.timeline) == before and not observations(instance)
 

@@ -21,7 +21,7 @@ from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFou
 from pyhudi_core.file_groups.unnamed_files import named_paths, recovered_until
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.file_names import parse_data_file, split
-from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, is_time
+from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, is_time, parse_file_name
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.services.archival.limits import (
@@ -32,6 +32,7 @@ from pyhudi_core.services.archival.limits import (
     plan_archival,
 )
 from pyhudi_core.services.compaction.rules import counted_from
+from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.timeline.archived_files import drop_archived, rows_of
@@ -101,7 +102,14 @@ class Archival(TableService[ArchivalResult]):
         if not plan:
             return plan
         triggered = plan_now(self.context, rules_of(self.context, triggered=True))
-        return replace(plan, due=bool(triggered), trigger="" if triggered else triggered.why_not)
+        folder, going = self.context.folder, {instant.group for instant in plan.instants}
+        listed = (
+            (info.size, parse_file_name(split(info.path)[1]))
+            for info in folder.storage.list_folder(folder.path).objects
+        )
+        sizes = [size for size, instant in listed if instant is not None and instant.group in going]
+        due, trigger = bool(triggered), "" if triggered else triggered.why_not
+        return replace(plan, due=due, trigger=trigger, files=len(sizes), bytes=sum(sizes))
 
     def schedule(self) -> None:
         """None: Hudi knows no scheduled archival. Use `run`, from any process."""
@@ -112,7 +120,8 @@ class Archival(TableService[ArchivalResult]):
 
         The gate is asked each time before the lock is taken. Nothing of an archival holds extra metadata, and no task runs on Spark.
         """
-        return retries.until_done(lambda: archive(self.context, rules_of(self.context, triggered=False), how.gate))
+        rules = rules_of(self.context, triggered=False)
+        return retries.until_done(lambda: archive(self.context, rules, how.gate, how.progress))
 
     def take_over(self) -> ArchivalResult:
         """Finish a run that died: move the pointer, delete the files of what is archived. Archives nothing more."""
@@ -129,7 +138,7 @@ class Archival(TableService[ArchivalResult]):
             archive(self.context, rules)
 
     def _execute(self, requested_time: str | None, execution: Execution) -> ArchivalResult:
-        return self.run(gate=execution.gate)
+        return self.run(gate=execution.gate, progress=execution.progress)
 
     def _nothing(self, why_not: str) -> ArchivalResult:
         return ArchivalResult(why_not=why_not)
@@ -145,7 +154,9 @@ def rules_of(context: TableContext, *, triggered: bool) -> ArchivalRules:
     return ArchivalRules(options.min_commits + more, keep_max, options.beyond_savepoint)
 
 
-def archive(context: TableContext, rules: ArchivalRules, gate: Gate | None = None) -> ArchivalResult:
+def archive(
+    context: TableContext, rules: ArchivalRules, gate: Gate | None = None, progress: ServiceProgress = silent
+) -> ArchivalResult:
     """Archive what the rules allow, and finish what an earlier run left. Raises `LockTimeoutError`, and errors of damaged files."""
     planned = plan_now(context, rules)
     swept, before, stop = _sweep(context, planned) if planned else ((), "", "")
@@ -155,6 +166,7 @@ def archive(context: TableContext, rules: ArchivalRules, gate: Gate | None = Non
     # Files that are gone stay gone, so what was looked at here counts under the lock, where no writer should wait for listings.
     cleaned = frozenset(instant for instant in planned.instants if instant.action is Action.REPLACECOMMIT)
     while True:
+        progress("archive instants", len(done.instants), len(planned.instants))
         ask_gate(gate, context, "to archive")
         step = _when_published(context, partial(_move, context, rules, before, cleaned))
         done = done.and_then(step)

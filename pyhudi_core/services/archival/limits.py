@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant
+from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.timeline.active import Timeline
 
 _GO_ALONG = frozenset({Action.CLEAN, Action.ROLLBACK})
@@ -78,18 +79,22 @@ class Limit:
 class ArchivalPlan:
     """The instants to archive, by requested time; falsy, with the reason, when there are none.
 
-    ``due``: whether commits would archive them now; if not, ``trigger`` says what they wait for.
+    ``due``: whether commits would archive them now; if not, ``trigger`` says what they wait for. ``files`` and ``bytes``: of these instants on the
+    active timeline, if they were counted.
     """
 
     instants: tuple[Instant, ...] = ()
     why_not: str = ""
     trigger: str = ""
     due: bool = False
+    files: int = 0
+    bytes: int = 0
 
     @property
     def figures(self) -> dict[str, int | float]:
-        """How many instants."""
-        return {"instants": len(self.instants)}
+        """Instants, their files and bytes on the active timeline, seconds."""
+        figures = {"instants": len(self.instants), "files": self.files, "bytes": self.bytes}
+        return with_seconds(figures, rewritten=self.bytes, files=self.files, instants=len(self.instants))
 
     def __bool__(self) -> bool:
         return bool(self.instants)

@@ -20,6 +20,7 @@ from pyhudi_core.model.file_names import split
 from pyhudi_core.services.cleaning.plan import DONE, PlannedClean
 from pyhudi_core.services.cleaning.planning import view_of
 from pyhudi_core.services.plan_run import PlanRun
+from pyhudi_core.services.progress import Steps
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.savepoints import kept_files
@@ -69,7 +70,10 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         ask_gate(self.how.gate, context, "to delete files")
         execution.refuse_overtaken(self.transaction)
         bases_first = sorted(done.paths, key=lambda path: (split(path)[1].startswith("."), path))
-        removal.delete_data_files(context.storage, bases_first, contained=context.protections.path_containment)
+        steps = Steps(self.how.progress, "delete files", len(bases_first))
+        steps.begin()
+        contained = context.protections.path_containment
+        removal.delete_data_files(context.storage, bases_first, contained=contained, gone=steps.add)
         return Cleaned(self._complete(done), done)
 
     def _still_needed(self, timeline: Timeline) -> frozenset[str]:

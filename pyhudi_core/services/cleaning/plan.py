@@ -15,6 +15,7 @@ from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.file_names import join, parse_data_file
 from pyhudi_core.model.instant import Instant, State, is_time
 from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 
 PLAN = "HoodieCleanerPlan"
@@ -58,14 +59,15 @@ class CleaningPlan:
 
     @property
     def figures(self) -> Figures:
-        """Files, bytes, file groups and partitions."""
+        """Files, bytes, file groups, partitions and seconds."""
         count = sum(len(names) for names in self.files.values())
-        return {
+        figures = {
             "files": count,
             "bytes": self.size,
             "file_groups": self.file_groups,
             "partitions": len(self.files),
         }
+        return with_seconds(figures, files=count, instants=bool(self))
 
     def __bool__(self) -> bool:
         return bool(self.files)

@@ -43,6 +43,7 @@ from pyhudi_core.services.clustering.rings import Rings, attachments, rings_afte
 from pyhudi_core.services.clustering.row_curve import ColumnBounds, bounds_of
 from pyhudi_core.services.clustering.streamed import Unit, UnitTask
 from pyhudi_core.services.plan_run import RewriteRun, shared_out
+from pyhudi_core.services.progress import Steps
 from pyhudi_core.transaction import layout
 from pyhudi_core.write import metadata_update
 from pyhudi_core.write.attempt import Attempt, extra_of
@@ -61,6 +62,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
 
     rings: Rings = field(default_factory=dict)
     hashing: Hashing | None = None
+    steps: Steps = field(init=False)
 
     @property
     def _noun(self) -> str:
@@ -72,12 +74,15 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         self._refuse_changed()
         self._prepare_buckets()
         groups = self._sized()
+        self.steps = Steps(self.how.progress, "write file groups", sum(group.outputs for group in groups))
+        self.steps.begin()
         settings = replace(self._settings(), target=self.transaction.context.options.clustering.target_size)
         streamed = [group for group in groups if self._is_streamed(group)]
         parts = [self._written(wave, settings) for wave in self._waves([g for g in groups if g not in streamed])]
         is_curve = bool(self.work.order.columns) and self.work.order.layout != LINEAR
         parts += [self._streamed(part, settings) for part in ([[g] for g in streamed] if is_curve else [streamed])]
         stats = sorted((stat for part in parts for stat in part.stats), key=lambda stat: stat.path)
+        self.steps.end()
         ranges = [part.ranges for part in parts] or [range_schema(settings.schema).empty_table()]
         return Written(tuple(stats), pa.concat_tables(ranges), moves_all=True)
 
@@ -173,7 +178,8 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         else:
             sorted_rows = rows.shuffle(TASK, tasks, SORT, *by)
             payloads = dealt([(partition, file_id or f"{ids.uuid()}-0") for partition, file_id in new.files], tasks)
-        written = sorted_rows.map(ClusterTask(open_runtime, settings), WRITTEN, payloads)
+        task = self.steps.counted(ClusterTask(open_runtime, settings), engine)
+        written = sorted_rows.map(task, WRITTEN, payloads)
         try:
             return Written.collect(written, settings.schema, key_changes=False)
         finally:
@@ -208,7 +214,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         reading = replace(reading, bounds=self._bounds(reading, [piece for group in groups for piece in group.slices]))
         scratch = f"{layout.markers(transaction.requested_time)}/sort-{transaction.nonce}"
         task = UnitTask(reading, _sort_columns(order), scratch, self._memory // (2 * len(shares)))
-        written = engine.run(task, WRITTEN, shares)
+        written = engine.run(self.steps.counted(task, engine), WRITTEN, shares)
         try:
             return Written.collect(written, settings.schema, key_changes=False)
         finally:

@@ -19,6 +19,7 @@ from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_f
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.options.clustering import EXECUTIONS, EXECUTIONS_PACKAGE, SIZE_BASED
+from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 from pyhudi_core.storage.base import Storage
 
@@ -149,13 +150,17 @@ class ClusteringPlan:
 
     @property
     def figures(self) -> Figures:
-        """Groups, file groups before and after, bytes."""
-        return {
+        """Groups, file groups before and after, files and bytes that are rewritten, seconds."""
+        files = sum(len(piece.files) for group in self.groups for piece in group.slices)
+        size, outputs = sum(group.size for group in self.groups), sum(group.outputs for group in self.groups)
+        figures = {
             "groups": len(self.groups),
             "file_groups": sum(len(group.slices) for group in self.groups),
-            "new_file_groups": sum(group.outputs for group in self.groups),
-            "bytes": sum(group.size for group in self.groups),
+            "new_file_groups": outputs,
+            "files": files,
+            "bytes": size,
         }
+        return with_seconds(figures, rewritten=size, files=files + outputs)
 
     def __bool__(self) -> bool:
         return bool(self.groups)

@@ -26,6 +26,7 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.plan_run import RewriteRun, replaced_since, shared_out
+from pyhudi_core.services.progress import Steps
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution
 from pyhudi_core.transaction.begin import Transaction
@@ -71,9 +72,14 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
             return Written.nothing(settings.schema)
         merging = Merging(config, self.snapshot.evolution, context.options.compaction.merge_memory)
         task = self._task(runtime_opener(engine, context.storage, context.runtime), settings, merging)
+        steps = Steps(self.how.progress, "rewrite file groups", len(slices))
+        steps.begin()
+        task = steps.counted(task, engine)
         output = engine.run(task, WRITTEN, shared_out(slices, lambda piece: piece.size, engine.cores))
         try:
-            return Written.collect(output, settings.schema, key_changes=False)
+            written = Written.collect(output, settings.schema, key_changes=False)
+            steps.end()
+            return written
         finally:
             output.release()
 

@@ -15,6 +15,7 @@ from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 
 RECORD = "HoodieCompactionPlan"
@@ -106,13 +107,18 @@ class CompactionPlan:
 
     @property
     def figures(self) -> Figures:
-        """File groups, log files, and bytes of logs and base files."""
-        return {
+        """File groups, log files, all files, bytes of logs, base files and both, seconds."""
+        logs, bases = (sum(getattr(o, name) for o in self.operations) for name in ("log_bytes", "base_bytes"))
+        files = sum(len(operation.piece.files) for operation in self.operations)
+        figures = {
             "file_groups": len(self.operations),
             "log_files": sum(len(operation.piece.logs) for operation in self.operations),
-            "log_bytes": sum(operation.log_bytes for operation in self.operations),
-            "base_bytes": sum(operation.base_bytes for operation in self.operations),
+            "log_bytes": logs,
+            "base_bytes": bases,
+            "files": files,
+            "bytes": logs + bases,
         }
+        return with_seconds(figures, rewritten=logs + bases, files=files + len(self.operations))
 
     def __bool__(self) -> bool:
         return bool(self.operations)

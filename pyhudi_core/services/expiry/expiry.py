@@ -16,6 +16,7 @@ from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.expiry.planning import ExpiryPlan, plan_expiry
+from pyhudi_core.services.progress import Steps
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
 from pyhudi_core.write.checks import checked_extra
 from pyhudi_core.write.handle import Write
@@ -80,6 +81,8 @@ class Expiry(TableService[ExpiryResult]):
         planned = self.plan()
         if not planned:
             return self._nothing(planned.why_not)
+        steps = Steps(how.progress, "delete partitions", len(planned.paths))
+        steps.begin()
         with Write(WriteRequest(self.context, OperationType.DELETE_PARTITION, extra)) as write:
             write.drop(planned.paths, missing_ok=True)
             # What completed after the plan and before this write began is no conflict of the write.
@@ -89,6 +92,7 @@ class Expiry(TableService[ExpiryResult]):
                     table=self.context.table,
                     hint="Nothing was deleted; run the expiry again.",
                 )
+            steps.end()
             commit = write.commit(how.gate)
         if not commit:
             return self._nothing(commit.reason)

@@ -19,6 +19,7 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.file_names import PARTITION_METAFILE, join
 from pyhudi_core.model.instant import is_time, parse_time
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
@@ -68,13 +69,17 @@ class ExpiryPlan:
 
     @property
     def figures(self) -> Figures:
-        """Partitions, file groups, bytes, and rows if they are known."""
-        return {
+        """Partitions, file groups, files, bytes, seconds, and rows if they are known."""
+        slices = [piece for partition in self.partitions for piece in partition.slices]
+        figures = {
             "partitions": len(self.partitions),
-            "file_groups": sum(len(partition.slices) for partition in self.partitions),
+            "file_groups": len(slices),
+            "files": sum(len(piece.files) for piece in slices),
             "bytes": sum(partition.size for partition in self.partitions),
             **({} if self.rows is None else {"rows": self.rows}),
         }
+        # A commit names the file groups; their files go with a clean.
+        return with_seconds(figures, files=len(slices), instants=bool(self))
 
     def __bool__(self) -> bool:
         return bool(self.partitions)

@@ -33,6 +33,7 @@ from pyhudi_core.services.indexing.decisions import IndexingDecisions
 from pyhudi_core.services.indexing.plan import IndexingWork
 from pyhudi_core.services.indexing.planning import newest
 from pyhudi_core.services.plan_run import PlanRun
+from pyhudi_core.services.progress import Steps
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution, markers
@@ -152,7 +153,9 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         defined = metadata_update.definitions_of(self.transaction.context, groups)
         files = FirstFiles(self.transaction, snapshot, self.how.engine, self.staging, defined)
         try:
-            staged = [files.staged_base(first) for first in self._builds(base, groups)]
+            builds = self._builds(base, groups)
+            steps = Steps(self.how.progress, "build indexes", len(builds))
+            staged = [files.staged_base(first) for first in steps.over(builds)]
         except (ObjectNotFoundError, CorruptionError) as error:
             building = reopened(self.transaction.context).config.metadata_partitions_inflight
             if isinstance(error, CorruptionError) and {*groups} <= {*building}:

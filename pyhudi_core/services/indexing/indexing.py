@@ -18,8 +18,9 @@ from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.services.indexing.cancel import cancel_plan
 from pyhudi_core.services.indexing.execution import Indexed, IndexingRun
 from pyhudi_core.services.indexing.plan import IndexingPlan, IndexingWork, decode
-from pyhudi_core.services.indexing.planning import plan_indexing, refuse_outdated
+from pyhudi_core.services.indexing.planning import of_table, plan_indexing, refuse_outdated
 from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.services.progress import ServiceProgress
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
@@ -73,7 +74,7 @@ class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
         """What `schedule` would plan now. ``partitions``: such as ``["record_index"]``; None for those that the options name."""
         if partitions is not None:
             return Indexing(self.context, partitions).plan()
-        return super().plan(triggered=triggered)
+        return of_table(self.context, super().plan(triggered=triggered))
 
     def schedule(self, partitions: Sequence[str] | None = None, *, triggered: bool = False) -> Instant | None:
         """Put a plan on the timeline; None if there is nothing to build. Raises `InvalidOptionError` for partitions that are not made here."""
@@ -87,11 +88,13 @@ class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
         gate: Gate | None = None,
         extra_metadata: Mapping[str, str] | None = None,
         partitions: Sequence[str] | None = None,
+        *,
+        progress: ServiceProgress | None = None,
     ) -> IndexingResult:
         """Execute the plans that are there and that no process executes; then plan and build ``partitions`` (None: those of the options)."""
         if partitions is not None:
-            return Indexing(self.context, partitions).run(spark, gate, extra_metadata)
-        return super().run(spark, gate, extra_metadata)
+            return Indexing(self.context, partitions).run(spark, gate, extra_metadata, progress=progress)
+        return super().run(spark, gate, extra_metadata, progress=progress)
 
     def cancel(self, instant: Instant | str) -> bool:
         """Remove a plan, and what an executor of it has built. False if it is not pending (any more).

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pyhudi_core.errors import CorruptTimelineError
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.safe_path import is_safe
+from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 
 RECORD = "HoodieIndexPlan"
@@ -27,16 +28,22 @@ class IndexingPlan:
         up_to: the requested time of the newest commit when this was planned. The execution builds from the state in which it begins. Empty for an
             index that is built in one decision, up to the newest commit of that moment.
         why_not: why nothing would be built.
+        files: of the table, from which they would be built.
+        size: bytes of these files. What is read of them depends on the index: footers, or columns.
     """
 
     partitions: Mapping[str, int] = field(default_factory=dict)
     up_to: str = ""
     why_not: str = ""
+    files: int = 0
+    size: int = 0
 
     @property
     def figures(self) -> Figures:
-        """Numbers of partitions and of file groups (at least)."""
-        return {"partitions": len(self.partitions), "file_groups": sum(self.partitions.values())}
+        """Numbers of partitions and of file groups (at least); files and bytes of the table, and seconds (at most)."""
+        groups = sum(self.partitions.values())
+        figures = {"partitions": len(self.partitions), "file_groups": groups, "files": self.files, "bytes": self.size}
+        return with_seconds(figures, rewritten=self.size, files=self.files + groups, instants=len(self.partitions))
 
     def __bool__(self) -> bool:
         return bool(self.partitions)

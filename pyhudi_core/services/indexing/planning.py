@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyhudi_core.errors import CommitConflictError, CorruptTimelineError, ObjectNotFoundError
 from pyhudi_core.model.instant import Action, Instant, State
@@ -12,6 +13,7 @@ from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.write import metadata_build, non_blocking
+from pyhudi_core.write.states import load
 
 
 def plan_indexing(context: TableContext, timeline: Timeline, asked: Sequence[str] | None) -> IndexingPlan:
@@ -35,6 +37,14 @@ def plan_indexing(context: TableContext, timeline: Timeline, asked: Sequence[str
     if why:
         return IndexingPlan(why_not=why)
     return IndexingPlan(left, newest(timeline))
+
+
+def of_table(context: TableContext, plan: IndexingPlan) -> IndexingPlan:
+    """The plan with the files and bytes of the table, for its figures; `plan_indexing` lists no files, because a plan is made under the lock, too."""
+    if not plan:
+        return plan
+    files = [file for piece in load(context).view.all_slices() for file in piece.files]
+    return replace(plan, files=len(files), size=sum(file.size for file in files))
 
 
 def newest(timeline: Timeline) -> str:

@@ -31,6 +31,7 @@ from pyhudi_core.services.compaction.plan import CompactionOperation, Compaction
 from pyhudi_core.services.compaction.rules import trigger_of
 from pyhudi_core.services.metadata.place import NONE, AtMetadataTable
 from pyhudi_core.services.plan_run import PlanRun
+from pyhudi_core.services.progress import Steps
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution, markers
@@ -125,7 +126,9 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
         context = transaction.context
         own, data = context.folder.load(), self.data.folder.load()
         reader = MetadataSlices(context.root, own, data)
-        written = context.runtime.executor.map(partial(self._rewrite, reader), list(self.work))
+        steps = Steps(self.how.progress, "rewrite file groups", len(self.work))
+        steps.begin()
+        written = context.runtime.executor.map(partial(self._rewrite, reader, steps), list(self.work))
         stats = tuple(stat for stat in written if stat is not None)
         extra = {**self.how.extra_metadata, SCHEMA_KEY: PLAIN_SCHEMA, TOKEN_KEY: transaction.token}
         commit = CommitMetadata(str(OperationType.COMPACT), stats, extra)
@@ -137,7 +140,12 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
     def _check(self, found: Timeline) -> None:
         execution.refuse_overtaken(self.transaction)
 
-    def _rewrite(self, reader: MetadataSlices, piece: FileSlice) -> WriteStat | None:
+    def _rewrite(self, reader: MetadataSlices, steps: Steps, piece: FileSlice) -> WriteStat | None:
+        made = self._rewritten(reader, piece)
+        steps.add()
+        return made
+
+    def _rewritten(self, reader: MetadataSlices, piece: FileSlice) -> WriteStat | None:
         """Write the base file of one slice, with its marker; none if the slice has no entries."""
         context, time = self.transaction.context, self.transaction.requested_time
         made = compacted(piece.partition, reader.arrivals(_from_root(context.place, piece), everything))

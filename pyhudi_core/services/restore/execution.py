@@ -20,6 +20,7 @@ from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.index.hashing_metadata import forget
 from pyhudi_core.model.instant import Action
 from pyhudi_core.services.plan_run import PlanRun
+from pyhudi_core.services.progress import Steps
 from pyhudi_core.services.restore import work as restore_work
 from pyhudi_core.services.restore.plan import PlannedRestore
 from pyhudi_core.services.restore.work import RestoreWork, Undone
@@ -59,7 +60,7 @@ class RestoreRun(PlanRun[PlannedRestore, Restored]):
         for time in work.cleans:
             remove_instant(context.folder, time, {Action.CLEAN})
             _forget(context, time)
-        for undone in work.undone:
+        for undone in Steps(self.how.progress, "undo instants", len(work.undone)).over(work.undone):
             undo(context, undone)
         return Restored(self._complete(work), work)
 

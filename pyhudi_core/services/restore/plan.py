@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline.restored import PLAN
 
@@ -50,13 +51,15 @@ class RestorePlan:
 
     @property
     def figures(self) -> Figures:
-        """Commits, plans, files and bytes."""
-        return {
+        """Commits, plans, files and bytes that are deleted, seconds (without those of the metadata table, which is built again)."""
+        files, plans = sum(len(commit.files) for commit in self.commits), len(self.plans) + len(self.cleans)
+        figures = {
             "commits": len(self.commits),
-            "plans": len(self.plans) + len(self.cleans),
-            "files": sum(len(commit.files) for commit in self.commits),
+            "plans": plans,
+            "files": files,
             "bytes": sum(commit.size for commit in self.commits),
         }
+        return with_seconds(figures, files=files, instants=len(self.commits) + plans)
 
     def __bool__(self) -> bool:
         return bool(self.commits)

@@ -20,6 +20,7 @@ from pyhudi_core.errors import CommitError, CommitStateUnknownError, HudiError
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services.metadata.tables import MetadataTableOf
 from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.services.progress import ServiceProgress
 from pyhudi_core.services.restore import work as restore_work
 from pyhudi_core.services.restore.execution import RestoreRun
 from pyhudi_core.services.restore.plan import PlannedRestore, RestorePlan, decode
@@ -116,13 +117,14 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         before: Instant | str | None = None,
         spark: Any = None,
         gate: Gate | None = None,
+        progress: ServiceProgress | None = None,
     ) -> RestoreResult:
         """Go back to this commit (or savepoint), or to the state before another commit. A pending restore that no process executes is finished first.
 
-        ``gate`` is asked before anything is undone. Raises as `schedule`.
+        ``gate`` is asked before anything is undone; ``progress`` as in `Execution`. Raises as `schedule`.
         """
         service = self._with(to, before)
-        return super(Restores, service).run(spark, gate)
+        return super(Restores, service).run(spark, gate, progress=progress)
 
     def unattended(self) -> list[Instant]:
         """Only restores that were begun. A planned one waits for who planned it, and can be cancelled until then."""

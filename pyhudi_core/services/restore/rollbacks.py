@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pyhudi_core.errors import at_table
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
+from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.restore.plan import RestorePlan
 from pyhudi_core.services.restore.planning import Target, not_alone
 from pyhudi_core.services.restore.restores import Restores
@@ -42,8 +43,10 @@ class RollbackPlan:
 
     @property
     def figures(self) -> Figures:
-        """Files; of a completed commit also commits, plans and bytes."""
-        return {"files": len(self.files)} if self.restore is None else self.restore.figures
+        """Files and seconds; of a completed commit also commits, plans and bytes."""
+        if self.restore is not None:
+            return self.restore.figures
+        return with_seconds({"files": len(self.files)}, files=len(self.files), instants=self.pending is not None)
 
     def __bool__(self) -> bool:
         return self.pending is not None or bool(self.restore)

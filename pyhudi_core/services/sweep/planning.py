@@ -18,6 +18,7 @@ from pyhudi_core.conflicts.concurrent import pending_restores
 from pyhudi_core.file_groups.unnamed_files import Owner, Owners, named_paths, recovered_until
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Instant, is_time
+from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.active import Timeline
@@ -80,17 +81,19 @@ class SweepPlan:
 
     @property
     def figures(self) -> Figures:
-        """Files of each kind, and the bytes of all."""
+        """Files of each kind, files and bytes of all, seconds."""
         data, markers = [place.data_files for place in self.places], [place.markers for place in self.places]
-        everything = chain(*data, *markers, self.staged, self.temporaries, self.unpublished)
-        return {
+        everything = [*chain(*data, *markers), *self.staged, *self.temporaries, *self.unpublished]
+        figures = {
             "data_files": sum(map(len, data)),
             "markers": sum(map(len, markers)),
             "staged": len(self.staged),
             "temporaries": len(self.temporaries),
             "unpublished": len(self.unpublished),
+            "files": len(everything),
             "bytes": sum(info.size for info in everything),
         }
+        return with_seconds(figures, files=len(everything))
 
     def changed_before(self, latest_ms: int) -> SweepPlan:
         """The same without files that were changed later, in milliseconds since 1970 by the clock of the storage."""

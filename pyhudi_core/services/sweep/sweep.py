@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from pyhudi_core.model.file_names import split
 from pyhudi_core.model.instant import Instant, parse_file_name
+from pyhudi_core.services.progress import Steps
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
 from pyhudi_core.services.sweep.planning import SweepPlan, plan_sweep
 from pyhudi_core.transaction import heartbeat, layout, markers, removal
@@ -83,15 +84,18 @@ class Sweep(TableService[SweepResult]):
         # The storage dates its objects, and this machine's clock may be ahead. Its time takes writing an object.
         planned = planned.changed_before(heartbeat.storage_time_ms(context) - context.options.upkeep.sweep_age_ms)
         ask_gate(how.gate, context, "to delete files that belong to nobody")
-        return self._delete(planned)
+        return self._delete(planned, how)
 
-    def _delete(self, planned: SweepPlan) -> SweepResult:
+    def _delete(self, planned: SweepPlan, how: Execution) -> SweepResult:
         context = self.context
+        steps = Steps(how.progress, "delete files", int(planned.figures["files"]))
+        steps.begin()
         places = {place.prefix: place for place in planned.places}
         for there in (context, *map(context.at, context.companions)):
             swept = places[there.place.prefix]
-            removal.delete_data_files(there.storage, [info.path for info in swept.data_files])
-            removal.delete_leftovers(there.storage, [info.path for info in swept.markers], layout.MARKERS)
+            removal.delete_data_files(there.storage, [info.path for info in swept.data_files], gone=steps.add)
+            paths = [info.path for info in swept.markers]
+            removal.delete_leftovers(there.storage, paths, layout.MARKERS, gone=steps.add)
         for info in planned.unpublished:
             instant = parse_file_name(split(info.path)[1])
             assert instant is not None, "the plan found it on a timeline"
@@ -106,7 +110,7 @@ class Sweep(TableService[SweepResult]):
         return SweepResult((), planned.why_not, planned.data_files, *counts)
 
     def _execute(self, requested_time: str | None, execution: Execution) -> SweepResult:
-        return self.run(gate=execution.gate)
+        return self.run(gate=execution.gate, progress=execution.progress)
 
     def _nothing(self, why_not: str) -> SweepResult:
         return SweepResult(why_not=why_not)

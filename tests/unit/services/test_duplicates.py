@@ -42,7 +42,7 @@ def test_the_row_that_wins_the_merge_stays(location: str, kind: str) -> None:
     table = twice(location, kind)
     assert table.check().of(Kind.DUPLICATE_KEY)
     plan = table.duplicates.plan()
-    assert dict(plan.figures) == {"keys": 3, "rows": 4, "file_groups": 3}
+    assert dict(plan.figures) == {"keys": 3, "rows": 4, "file_groups": 3, "estimated_seconds": 0.106}
     assert "4 surplus rows of 3 keys ('" in str(plan)
     commit = table.duplicates.run()
     assert commit.stats.rows_deleted == 4

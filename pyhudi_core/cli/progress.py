@@ -1,0 +1,46 @@
+"""How long a table service would take, and how far it is, on the terminal. The bar is on standard error; without a terminal there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from pyhudi_core.cli.terminal import safe
+from pyhudi_core.services.estimates import SECONDS
+from pyhudi_core.services.progress import ServiceProgress
+from pyhudi_core.services.service import ServicePlan
+
+
+def with_estimate(plan: ServicePlan) -> str:
+    """The plan as a sentence, with its estimate."""
+    seconds = plan.figures.get(SECONDS, 0)
+    return f"{plan} (about {seconds:,.1f} s)" if plan and seconds else str(plan)
+
+
+@contextmanager
+def progress_bar(began: str, console: Console | None = None) -> Iterator[ServiceProgress]:
+    """Show how far a service is. ``began``: what is shown until it says what it does; ``console``: standard error if omitted."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    shown = console or Console(stderr=True)
+    with Bar(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar:
+        task, farthest = bar.add_task(safe(began), total=None), ("", 0)
+
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal farthest
+            # The numbers come from several threads, so a lower one may come later.
+            if what == farthest[0] and done < farthest[1]:
+                return
+            farthest = (what, done)
+            bar.update(task, description=safe(what), completed=done, total=total or None)
+
+        yield show
