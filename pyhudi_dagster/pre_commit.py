@@ -92,7 +92,7 @@ def answers(
             passed=found is None,
             asset_key=key,
             check_name=check_name(validator),
-            description=f"It found {found}. Nothing was published."
+            description=f"It found {found}. This commit was not published."
             if found is not None
             else "Another validator refused the commit.",
             metadata={"hudi/requested_instant": refused.instant} if refused.instant else {},

@@ -38,7 +38,7 @@ def test_a_refused_commit_leaves_a_failed_check_no_event_and_no_row(run, lake, i
     table = lake.table("orders")
     assert table.scan().to_arrow()["id"].to_pylist() == [1] and not table.timeline.pending
     (failed,) = [each for each in refused.get_asset_check_evaluations() if not each.passed]
-    assert "Nothing was published" in failed.description
+    assert "This commit was not published" in failed.description
 
     with_three = run(asset_of(orders(3, 4, 5), pre_commit=rules), raise_on_error=False)
     assert results(with_three) == {"not_null_amount": True, "not_all": False}
