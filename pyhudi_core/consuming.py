@@ -17,7 +17,7 @@ from pyhudi_core.conflicts.requirement import TableState
 from pyhudi_core.errors import HudiError, InvalidOptionError, SnapshotExpiredError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import time_before
-from pyhudi_core.read.bounds import TimePoint, as_text
+from pyhudi_core.read.bounds import TimePoint, interval_bound
 from pyhudi_core.read.changes import Changes
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.table import HudiTable
@@ -151,7 +151,11 @@ class Consumer:
             self._refuse_undone(known, restores)
             self._refuse_other_table(known)
         utc = self.source.config.timeline_timezone == "UTC"
-        after = as_text(self.start or "", utc=utc, name="start") if known is None else known.until
+        after = (
+            interval_bound(self.start or "", self.source.timeline, utc=utc, name="start")
+            if known is None
+            else known.until
+        )
         newer = _completions(self.source, after)
         return Batch(self, after, newer[: self.most_commits][-1], seen, restored) if newer else None
 

@@ -109,6 +109,19 @@ def completion_bound(point: TimePoint, timeline: Timeline, archived: Archived, *
     return _completed(named, timeline, archived) if named is not None and named.is_completed else text
 
 
+def interval_bound(point: TimePoint, timeline: Timeline, *, utc: bool, name: str) -> str:
+    """Return the completion time of an end of an interval (``after``, ``until``), which are compared with completion times.
+
+    The digits of a commit's instant, as histories show them, mean its completion time: as a time they lie before it, and the commit would be read
+    again, or be missed as the last one.
+    """
+    text = as_text(point, utc=utc, name=name)
+    if not isinstance(point, str) or any(instant.completion_time == text for instant in timeline):
+        return text
+    named = (i for i in timeline if i.requested_time == text and i.action is not Action.SAVEPOINT)
+    return next((i.completion_time for i in named if i.completion_time is not None), text)
+
+
 def _completed(instant: Instant, timeline: Timeline, archived: Archived) -> str:
     found = timeline.find(instant.requested_time, instant.action) or instant
     if found.completion_time is None:

@@ -14,7 +14,7 @@ from pyhudi_core.model.instant import Instant, time_before
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import CdcMode
 from pyhudi_core.predicates import Predicate
-from pyhudi_core.read.bounds import TimePoint, as_text
+from pyhudi_core.read.bounds import TimePoint, interval_bound
 from pyhudi_core.read.changes import ChangeReader, Changes, GroupChange
 from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned_change
@@ -32,8 +32,8 @@ def changes(
 ) -> Changes:
     """Return every change of a row by commits completed in (after, until]. Raises `SnapshotExpiredError` if some were archived or cleaned."""
     timeline = context.folder.load()
-    upper = None if until is None else as_text(until, utc=context.utc, name="until")
-    lower = "" if after is None else as_text(after, utc=context.utc, name="after")
+    upper = None if until is None else interval_bound(until, timeline, utc=context.utc, name="until")
+    lower = "" if after is None else interval_bound(after, timeline, utc=context.utc, name="after")
     last = build(context.storage, context.folder, context.config, timeline, upper, executor=context.runtime.executor)
     if next(iter(archived_between(context, last, lower)), None) is not None:
         raise SnapshotExpiredError(

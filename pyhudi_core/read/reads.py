@@ -13,7 +13,7 @@ from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant, State, time_after
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
-from pyhudi_core.read.bounds import TimePoint, as_text
+from pyhudi_core.read.bounds import TimePoint, interval_bound
 from pyhudi_core.read.lookups import SemiJoinOn, joined, located, probing
 from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.read_optimized import refuse_pending_deletes, without_logs
@@ -84,14 +84,14 @@ def incremental(
     files that held the rows at ``until`` were cleaned.
     """
     timeline = context.folder.load()
-    upper = None if until is None else as_text(until, utc=context.utc, name="until")
+    upper = None if until is None else interval_bound(until, timeline, utc=context.utc, name="until")
     state = build(context.storage, context.folder, context.config, timeline, upper, executor=context.runtime.executor)
     if after is None:
         refuse_forgotten(state, context.table)
         with naming_clean(context.folder):
             refuse_cleaned(state, context.table)
         return make_scan(context, state, columns, where, meta=meta).pinned()
-    lower = as_text(after, utc=context.utc, name="after")
+    lower = interval_bound(after, timeline, utc=context.utc, name="after")
     since = [i for i in state.visibility.commits if (i.completion_time or i.requested_time) > lower]
     # Log compactions of release 1.2 write their own time into rows that they copy, so a data write must be among the
     # instants.

@@ -49,6 +49,18 @@ def test_a_table_can_be_read_as_of_every_commit(history: tuple[HudiTable, list[h
 
 
 @pytest.mark.row("D4")
+def test_the_digits_of_an_instant_mean_its_commit_in_intervals_too(
+    history: tuple[HudiTable, list[hudi.Commit]],
+) -> None:
+    table, commits = history
+    second = commits[1].instant
+    assert rows(table.incremental(after=second), "id") == [(3,)]
+    assert rows(table.incremental(after=commits[0].instant, until=second), "id") == [(1,)]
+    feed = table.changes(after=commits[0].instant, until=second).to_arrow().to_pylist()
+    assert [change["op"] for change in feed] == ["u"]
+
+
+@pytest.mark.row("D4")
 def test_just_before_a_commit_completed_it_is_not_seen(history: tuple[HudiTable, list[hudi.Commit]]) -> None:
     table, commits = history
     before = f"{int(commits[1].completion_time) - 1}"
