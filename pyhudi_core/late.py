@@ -1,7 +1,7 @@
 """Modules that are imported when they are first used, so that a program waits only for the code that it calls.
 
-Opening a table needs a fifth of the package. The other modules cost as much time as pyarrow and numpy together, so `HudiTable` names them
-with `late`.
+Opening a table needs an eighth of the package, and few libraries. The others cost more time than pyarrow and numpy together, so modules that
+`open_table` reaches name them with `late` and `late_call`.
 """
 
 from __future__ import annotations

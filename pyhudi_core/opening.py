@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +15,8 @@ from pyhudi_core.errors import (
     UnsupportedTableError,
     at_table,
 )
-from pyhudi_core.late import late
-from pyhudi_core.model.file_names import parse_data_file, split
-from pyhudi_core.model.key_text import text_problem
-from pyhudi_core.model.new_table import new_table_config
-from pyhudi_core.model.partition_path import partition_paths
+from pyhudi_core.late import late, late_call
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
-from pyhudi_core.model.schema import normalise, to_avro
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
@@ -34,15 +28,30 @@ from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.home import TableHome
 
 if TYPE_CHECKING:
+    import difflib
+
     from pyhudi_core import doctor, validators
     from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
     from pyhudi_core.merge import record_merger
+    from pyhudi_core.model.file_names import parse_data_file, split
+    from pyhudi_core.model.key_text import text_problem
+    from pyhudi_core.model.new_table import new_table_config
+    from pyhudi_core.model.partition_path import partition_paths
+    from pyhudi_core.model.schema import normalise, to_avro
     from pyhudi_core.validators import Validator, Validators
     from pyhudi_core.write import asked_metadata_table, prepare
 else:
+    difflib = late("difflib")
     doctor, validators = late("pyhudi_core.doctor"), late("pyhudi_core.validators")
     record_merger = late("pyhudi_core.merge.record_merger")
     asked_metadata_table, prepare = late("pyhudi_core.write.asked_metadata_table"), late("pyhudi_core.write.prepare")
+    parse_data_file = late_call("pyhudi_core.model.file_names", "parse_data_file")
+    split = late_call("pyhudi_core.model.file_names", "split")
+    text_problem = late_call("pyhudi_core.model.key_text", "text_problem")
+    new_table_config = late_call("pyhudi_core.model.new_table", "new_table_config")
+    partition_paths = late_call("pyhudi_core.model.partition_path", "partition_paths")
+    normalise = late_call("pyhudi_core.model.schema", "normalise")
+    to_avro = late_call("pyhudi_core.model.schema", "to_avro")
 
 _LOOKED = 200
 """Folders that are looked at before a table is created in a folder that is not empty."""

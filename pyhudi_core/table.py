@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.late import late, late_in
+from pyhudi_core.late import late, late_call, late_in
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.services.of_table import TableServices
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.timeline.commit_search import commits_holding
 from pyhudi_core.transaction.home import TableHome
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from pyhudi_core.read.sizes import Partition, Size, TableSize
     from pyhudi_core.services import auto
     from pyhudi_core.snapshot.snapshot import Snapshot
+    from pyhudi_core.timeline.commit_search import commits_holding
     from pyhudi_core.transaction import status
     from pyhudi_core.validators import Validator
     from pyhudi_core.write import operations, result, states
@@ -43,6 +43,7 @@ else:
     operations, result, states = late_in("pyhudi_core.write", "operations", "result", "states")
     reads, sizes, snapshots = late_in("pyhudi_core.read", "reads", "sizes", "snapshots")
     status = late("pyhudi_core.transaction.status")
+    commits_holding = late_call("pyhudi_core.timeline.commit_search", "commits_holding")
 
 
 class HudiTable(TableServices):

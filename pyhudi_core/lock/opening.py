@@ -1,6 +1,6 @@
 """Choose the lock of a table from its options, or the one that fits its storage.
 
-Packages of servers are imported only if the options name their lock.
+A lock is imported when it is opened, and packages of servers only if the options name their lock.
 """
 
 from __future__ import annotations
@@ -11,23 +11,31 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import xxhash
-
-from pyhudi_core.lock.audit import AuditedLock
+from pyhudi_core.late import late, late_call
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.file_system import FileSystemLockProvider
-from pyhudi_core.lock.in_process import InProcessLockProvider
-from pyhudi_core.lock.server import LockServer, ServerLockProvider
-from pyhudi_core.lock.server_clock import ServerClock
-from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.options import LockOptions, LockServerOptions
 from pyhudi_core.options.locks import GENERATOR, PROVIDER, refuse_incomplete
 from pyhudi_core.runtime.base import Clock, Runtime
 from pyhudi_core.storage.base import Storage
 
 if TYPE_CHECKING:
+    import xxhash
+
+    from pyhudi_core.lock.audit import AuditedLock
     from pyhudi_core.lock.dynamodb import DynamoDb
+    from pyhudi_core.lock.in_process import InProcessLockProvider
+    from pyhudi_core.lock.server import LockServer, ServerLockProvider
+    from pyhudi_core.lock.server_clock import ServerClock
+    from pyhudi_core.lock.storage_based import StorageBasedLockProvider
     from pyhudi_core.lock.zookeeper import ZooKeeper
+else:
+    xxhash = late("xxhash")
+    AuditedLock = late_call("pyhudi_core.lock.audit", "AuditedLock")
+    InProcessLockProvider = late_call("pyhudi_core.lock.in_process", "InProcessLockProvider")
+    ServerClock = late_call("pyhudi_core.lock.server_clock", "ServerClock")
+    ServerLockProvider = late_call("pyhudi_core.lock.server", "ServerLockProvider")
+    StorageBasedLockProvider = late_call("pyhudi_core.lock.storage_based", "StorageBasedLockProvider")
 
 _HUDI_SEED = 0xFFFFFFFFDABADABA
 _SHORTEST_LEASE_MS = 2_000

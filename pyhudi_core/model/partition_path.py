@@ -11,7 +11,6 @@ Invariants
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -26,9 +25,11 @@ from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.timestamp_partitions import TimestampFolders
 
 if TYPE_CHECKING:
+    import hashlib
+
     import pyarrow.compute as pc
 else:
-    pc = late("pyarrow.compute")
+    hashlib, pc = late("hashlib"), late("pyarrow.compute")
 
 __all__ = [
     "DEFAULT_PARTITION",

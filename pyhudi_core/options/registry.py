@@ -6,14 +6,20 @@ contradict each other. Otherwise an error gives the key.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
+from pyhudi_core.late import late
 from pyhudi_core.options.definitions import LATER_PREFIXES, OPTIONS
 from pyhudi_core.options.not_here import NOT_HERE
 from pyhudi_core.options.option import Option, Scope
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = late("difflib")
 
 Value = bool | int | float | str | None
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 import time
-import uuid
+from typing import TYPE_CHECKING
+
+from pyhudi_core.late import late
+
+if TYPE_CHECKING:
+    import secrets
+    import uuid
+else:
+    secrets, uuid = late("secrets"), late("uuid")
 
 
 class SystemClock:

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from pyhudi_core.late import late
 from pyhudi_core.runtime.base import R, T
+
+if TYPE_CHECKING:
+    from concurrent import futures as pools
+else:
+    pools = late("concurrent.futures")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class ThreadExecutor:
                 failed.set()
                 raise
 
-        with ThreadPoolExecutor(width, thread_name_prefix="pyhudi") as pool:
+        with pools.ThreadPoolExecutor(width, thread_name_prefix="pyhudi") as pool:
             futures = [pool.submit(run, item) for item in work]
         # The pool is empty here: all calls have ended. A skipped call comes with an error, which result() raises first
         # or later.

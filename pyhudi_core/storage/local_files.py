@@ -12,7 +12,6 @@ import fcntl
 import os
 import uuid
 from contextlib import suppress
-from pathlib import PurePosixPath
 
 _TEMPORARY = (".pyhudi-", ".tmp")
 
@@ -134,10 +133,10 @@ def sync(path: str) -> None:
 def make_folders(folder: str, fsync: bool) -> None:
     """Create the folder and its parents; with ``fsync`` each is stored durably in its parent."""
     missing: list[str] = []
-    current = PurePosixPath(folder)
-    while not os.path.isdir(current):
-        missing.append(str(current))
-        current = current.parent
+    current = folder
+    while current and not os.path.isdir(current):
+        missing.append(current)
+        current = os.path.dirname(current)
     for path in reversed(missing):
         try:
             os.mkdir(path)

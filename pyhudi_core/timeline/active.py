@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from html import escape
+from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import CorruptAvroError, CorruptTimelineError, ObjectNotFoundError
-from pyhudi_core.formats.avro.container import decode_record
+from pyhudi_core.late import late_call
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, parse_file_name
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
@@ -29,6 +29,14 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.settled_files import SettledFiles
 from pyhudi_core.timeline import restored
 from pyhudi_core.timeline.history import History
+
+if TYPE_CHECKING:
+    from html import escape
+
+    from pyhudi_core.formats.avro.container import decode_record
+else:
+    escape = late_call("html", "escape")
+    decode_record = late_call("pyhudi_core.formats.avro.container", "decode_record")
 
 _SHOWN = 20
 _KEPT_COMMITS = 1_000

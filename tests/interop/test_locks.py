@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from pyhudi_core.errors import LockTimeoutError
-from pyhudi_core.lock import FileSystemLockProvider, StorageBasedLockProvider
+from pyhudi_core.lock.file_system import FileSystemLockProvider
+from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LockFile
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage import LocalStorage

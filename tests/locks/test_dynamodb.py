@@ -10,7 +10,7 @@ import pytest
 from locks.server_cases import SECRET, Lab, ServerCases
 from locks.servers import Server, dynamodb, scratch
 from locks.time_cases import CounterCases
-from pyhudi_core.lock import LockProvider
+from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.dynamodb import DynamoDb, DynamoDbCounter
 from pyhudi_core.lock.server_clock import Counter
 from pyhudi_core.testing.lock_kit import LockKit

@@ -13,7 +13,7 @@ from support.waiting import until
 from locks.server_cases import Lab, ServerCases, another_process
 from locks.servers import Server, hive_metastore, scratch
 from pyhudi_core.errors import LockServerError, LockTimeoutError
-from pyhudi_core.lock import LockProvider
+from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.hive_metastore import HiveClaim, HiveLockServer, HiveMetastore
 from pyhudi_core.lock.server import Claimant
 from pyhudi_core.runtime.system import system_runtime

@@ -10,7 +10,7 @@ import pytest
 from locks.server_cases import SECRET, Lab, ServerCases, proxied
 from locks.servers import Server, postgresql, scratch
 from pyhudi_core.errors import LockServerError
-from pyhudi_core.lock import LockProvider
+from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.testing.lock_kit import LockKit
 
 pytestmark = pytest.mark.slow

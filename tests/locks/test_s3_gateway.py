@@ -20,7 +20,8 @@ import pyhudi_core as hudi
 from locks.server_cases import SECRET
 from locks.servers import Server, gateway, scratch
 from pyhudi_core.errors import HudiError, InvalidOptionError, PreconditionFailedError, StorageError, UnknownOptionError
-from pyhudi_core.lock import LockProvider, StorageBasedLockProvider
+from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage import open_storage
 from pyhudi_core.storage.s3 import S3Storage

@@ -10,7 +10,7 @@ import pytest
 from locks.server_cases import Lab, ServerCases
 from locks.servers import Server, scratch, zookeeper
 from locks.time_cases import CounterCases
-from pyhudi_core.lock import LockProvider
+from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.server import Claimant
 from pyhudi_core.lock.server_clock import Counter
 from pyhudi_core.lock.zookeeper import ZooKeeper, ZooKeeperCounter, ZooKeeperLockServer

@@ -37,7 +37,7 @@ from pyhudi_core.errors import (
     InvalidOptionError,
     PreconditionFailedError,
 )
-from pyhudi_core.lock import StorageBasedLockProvider
+from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.opening import create_at
 from pyhudi_core.storage import s3_files
 from pyhudi_core.testing import Bounds, Fault, History, Profile, SimOptions, SimWorld, explore

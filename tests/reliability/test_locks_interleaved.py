@@ -11,7 +11,8 @@ from reliability.counter_table import CounterWorld, chain, counter_world, increm
 from reliability.real_table import OPTIONS, TableSetup, TableWorld, orders, rows_of, table_world
 
 from pyhudi_core.errors import LockIdentityError, LockLostError, LockTimeoutError, StorageError
-from pyhudi_core.lock import FileSystemLockProvider, StorageBasedLockProvider
+from pyhudi_core.lock.file_system import FileSystemLockProvider
+from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LockFile, Owner
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Bounds, Fault, History, Profile, SimOptions, SimWorld, explore

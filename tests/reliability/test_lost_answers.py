@@ -30,7 +30,7 @@ from pyhudi_core.errors import (
     CommitAbortedError,
     LockTimeoutError,
 )
-from pyhudi_core.lock import StorageBasedLockProvider
+from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.testing import Bounds, Fault, History, Profile, explore
 
 

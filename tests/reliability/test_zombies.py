@@ -22,7 +22,8 @@ from pyhudi_core.errors import (
     LockTimeoutError,
     StorageError,
 )
-from pyhudi_core.lock import FileSystemLockProvider, StorageBasedLockProvider
+from pyhudi_core.lock.file_system import FileSystemLockProvider
+from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Fault, Profile, SimOptions, SimWorld
 from pyhudi_core.transaction.rollback import repair

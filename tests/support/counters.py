@@ -7,7 +7,7 @@ from reliability.counter_table import chain
 from pyhudi_core.errors import (
     PreconditionFailedError,
 )
-from pyhudi_core.lock import FileSystemLockProvider
+from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.testing import (
     History,
     SimWorld,

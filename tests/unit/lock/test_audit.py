@@ -8,9 +8,11 @@ import pytest
 from support.homes import home_at, make_at
 from support.tables import orders
 
-from pyhudi_core.lock import FileSystemLockProvider, StorageBasedLockProvider, audit
+from pyhudi_core.lock import audit
 from pyhudi_core.lock.audit import AUDIT_FOLDER, AuditedLock
 from pyhudi_core.lock.base import lease_left_s
+from pyhudi_core.lock.file_system import FileSystemLockProvider
+from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.storage import LocalStorage
 from pyhudi_core.testing import Fault, Profile, SimOptions, SimWorld
 

@@ -13,7 +13,10 @@ from moto import mock_aws
 from support.emulated_s3 import one_request_at_a_time
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.lock import FileSystemLockProvider, InProcessLockProvider, LockProvider, StorageBasedLockProvider
+from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.lock.file_system import FileSystemLockProvider
+from pyhudi_core.lock.in_process import InProcessLockProvider
+from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.runtime import RandomIds, SystemClock
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage import LocalStorage, MemoryStorage

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyhudi_core.lock import LockProvider, LockSession, StorageBasedLockProvider
-from pyhudi_core.lock.storage_based import _Claim
+from pyhudi_core.lock.base import LockProvider, LockSession
+from pyhudi_core.lock.storage_based import StorageBasedLockProvider, _Claim
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE
 from pyhudi_core.lock.storage_session import StorageBasedLockSession
 from pyhudi_core.testing import SimWorld

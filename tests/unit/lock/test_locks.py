@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from support.samples import examples
 
 from pyhudi_core.errors import LockTimeoutError, StorageStateUnknownError
-from pyhudi_core.lock import FileSystemLockProvider
 from pyhudi_core.lock import holder as holders
+from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder, this_process
 from pyhudi_core.runtime import RandomIds, SystemClock
 from pyhudi_core.runtime import process as processes_of_system

@@ -12,7 +12,7 @@ import pytest
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, LockServerError, LockTimeoutError
-from pyhudi_core.lock import LockProvider
+from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.server import Claimant, ServerLockProvider
 from pyhudi_core.lock.sql import _READ, SqlClaim, SqliteDatabase, SqlLockServer, open_database
 from pyhudi_core.options import WriteOptions

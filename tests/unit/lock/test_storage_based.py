@@ -11,8 +11,8 @@ from support.homes import context_of, home_at, make_at
 from support.tables import ORDERS, create_plain, orders, rows
 
 from pyhudi_core.errors import InvalidOptionError, LockIdentityError, LockTimeoutError, StorageError
-from pyhudi_core.lock import StorageBasedLockProvider
 from pyhudi_core.lock.identity import in_process_identity, refuse_other_lock
+from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, MOST_BYTES, LockFile, Owner, shown
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime import SystemClock

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from moto.server import ThreadedMotoServer
 
 from pyhudi_core.errors import PreconditionFailedError, StorageError, StorageStateUnknownError
-from pyhudi_core.lock import FileSystemLockProvider
+from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.runtime import RandomIds, SystemClock
 from pyhudi_core.storage import s3_files
 from pyhudi_core.storage.s3 import S3Storage
