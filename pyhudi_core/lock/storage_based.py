@@ -40,6 +40,8 @@ DRIFT_MS = 500
 """Maximum difference between the clocks of two writers that does not shorten a lock; the same value as in Hudi."""
 
 _FAILURES = 5
+_GROWTH = 1.25
+"""Growth of the waits between two attempts. It is small, so that a writer wakes up soon after a release: an attempt costs one small request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class StorageBasedLockProvider:
     def acquire(self, timeout_s: float, note: str = "") -> StorageBasedLockSession:
         clock, ids = self._runtime.clock, self._runtime.ids
         claim = _Claim(self, Owner(ids.uuid(), 0, clock.now_ms(), note, self._runtime.process.identity()))
-        patience = Patience(clock, ids, *self._retry_wait_ms)
+        patience = Patience(clock, ids, *self._retry_wait_ms, growth=_GROWTH)
         try:
             grant: Grant = acquire_patiently(
                 claim.attempt, lambda: self._timed_out(timeout_s), patience, clock, timeout_s
@@ -121,14 +123,16 @@ class StorageBasedLockProvider:
             return LockFile(True, expired_at_ms, owner.to_text())
         return LockFile(False, self._runtime.clock.now_ms() + self._validity_ms, owner.to_text())
 
-    def read(self) -> Seen | None:
-        """Read the lock file; None if it does not exist."""
+    def read(self, known: Seen | None = None) -> Seen | None:
+        """Read the lock file; None if it does not exist. If it is still the file that is ``known``, its content is not read again."""
         # The tag is read before the content, so a conditional replacement never replaces a file that is newer than this content.
         info = self._storage.head(LOCK_FILE)
         if info is None:
             return None
         if info.size > MOST_BYTES:
             return Seen(info, None)
+        if known is not None and known.info.etag == info.etag:
+            return Seen(info, known.lock)
         try:
             return Seen(info, LockFile.parse(self._storage.get(LOCK_FILE)))
         except ObjectNotFoundError:
@@ -178,6 +182,7 @@ class _Claim:
         self._owner = owner
         self._unsettled = False
         self._failures = 0
+        self._known: Seen | None = None
 
     def attempt(self) -> Grant | None:
         """Try once; None if another writer holds the lock. Raises `StorageError` if the storage fails repeatedly."""
@@ -204,7 +209,7 @@ class _Claim:
             return  # the lock expires at the end of its validity
 
     def _try(self) -> Grant | None:
-        seen = self._provider.read()
+        seen = self._known = self._provider.read(self._known)
         late = self._adopt(seen)
         if late is not None:
             return late

@@ -17,20 +17,23 @@ class Patience:
     Args:
         clock: measures and sleeps.
         ids: the source of jitter.
-        first_ms: bound of the first wait; each further bound is twice as long.
+        first_ms: bound of the first wait.
         longest_ms: bound of every wait.
+        growth: each further bound is the previous one multiplied by this. A wait that grows slowly ends soon after the release of the lock: with
+            1.25 it takes longer than necessary by a sixth of the wait on average, with 2 by half of it.
     """
 
-    def __init__(self, clock: Clock, ids: Ids, first_ms: int, longest_ms: int) -> None:
+    def __init__(self, clock: Clock, ids: Ids, first_ms: int, longest_ms: int, growth: float = 2.0) -> None:
         self._clock = clock
         self._ids = ids
-        self._bound_ms = max(1, first_ms)
-        self._longest_ms = max(1, longest_ms)
+        self._bound_us = max(1, first_ms) * 1000
+        self._longest_us = max(1, longest_ms) * 1000
+        self._growth = growth
 
     def wait(self, at_most_s: float) -> None:
         """Sleep for a random time below the present bound, but at most the given time."""
-        bound_us = min(self._bound_ms, self._longest_ms) * 1000
-        self._bound_ms = min(self._bound_ms * 2, self._longest_ms)
+        bound_us = min(self._bound_us, self._longest_us)
+        self._bound_us = min(int(self._bound_us * self._growth), self._longest_us)
         self._clock.sleep(min(at_most_s, (1 + self._ids.below(bound_us)) / 1_000_000))
 
 

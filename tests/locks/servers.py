@@ -168,13 +168,16 @@ def hive_metastore(folder: Path, timeout_s: int, *, housekeeping: bool = True) -
 
 
 def gateway(folder: Path, access_key: str, secret_key: str) -> Server:
-    """versitygw, a gateway with Amazon's S3 protocol before a local folder."""
+    """versitygw, a gateway with Amazon's S3 protocol before a local folder.
+
+    It keeps connections open, as Amazon's servers do. Without this option it closes each connection after one answer.
+    """
     program = INSTALLED / "bin" / "versitygw"
     assert program.exists(), "versitygw is not installed: run `make locks`, which installs it"
     for name in ("objects", "attributes"):
         (folder / name).mkdir()
     port = free_port()
-    command = [str(program), "--port", f"127.0.0.1:{port}", "--quiet", "posix"]
+    command = [str(program), "--port", f"127.0.0.1:{port}", "--quiet", "--keep-alive", "posix"]
     command += ["--sidecar", str(folder / "attributes"), str(folder / "objects")]
     return Server(command, port, folder, {"ROOT_ACCESS_KEY": access_key, "ROOT_SECRET_KEY": secret_key})
 

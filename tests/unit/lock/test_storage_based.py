@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -175,6 +176,59 @@ def test_a_storage_may_fail_four_times_in_a_row_while_the_lock_is_waited_for(fai
     else:
         with pytest.raises(StorageError):
             provider.acquire(60)
+
+
+def test_a_writer_that_waits_reads_an_unchanged_lock_file_once_and_tries_again_soon() -> None:
+    """Waiting costs one small request an attempt; what it waits beyond the release is a fraction of what it has waited."""
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    held = StorageBasedLockProvider(world.storage, world.runtime).acquire(0)
+    counted = Counted(world.storage)
+    waiting = StorageBasedLockProvider(counted, world.runtime)
+    with pytest.raises(LockTimeoutError):
+        waiting.acquire(2)
+    looks = counted.calls["head"]
+    assert 10 < looks < 60
+    assert counted.calls["get"] == 2, "once to learn the holder, and once for the message"
+    held.release()
+    waiting.acquire(0).release()
+
+
+def test_a_lock_file_that_others_change_while_a_writer_waits_is_read_again() -> None:
+    world = SimWorld(SimOptions(profile=Profile.S3))
+    sessions = [StorageBasedLockProvider(world.storage, world.runtime).acquire(0)]
+
+    def hand_over() -> None:
+        if counted.calls["head"] in (3, 6):
+            sessions.pop().release()
+            sessions.append(StorageBasedLockProvider(world.storage, world.runtime).acquire(0))
+        elif counted.calls["head"] == 9:
+            sessions.pop().release()
+
+    counted = Counted(world.storage, hand_over)
+    session = StorageBasedLockProvider(counted, world.runtime).acquire(20)
+    assert session.still_held()
+    assert counted.calls == {"head": 9 + 1, "get": 4 + 1}, "the last of each are of still_held"
+
+
+class Counted:
+    """A storage that counts its reads; ``before`` runs before each `head`."""
+
+    def __init__(self, storage: Any, before: Callable[[], object] = lambda: None) -> None:
+        self._storage, self._before = storage, before
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._storage, name)
+        if name not in ("head", "get"):
+            return real
+
+        def call(path: str) -> Any:
+            self.calls[name] += 1
+            if name == "head":
+                self._before()
+            return real(path)
+
+        return call
 
 
 class Disturbed:
