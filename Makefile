@@ -100,10 +100,10 @@ soak: $(INSTALLED) ## Writers, readers and table services that are killed every 
 	$(BIN)/python scripts/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KEEP)),--keep)
 	$(if $(filter 1,$(KEEP)),$(BIN)/python scripts/reliability_page.py)
 
-locks: $(INSTALLED) java ## Locks and storages on real servers: installs, starts and stops them
+locks: $(INSTALLED) java ## Locks and storages on real servers: installs, starts and stops them (ONLY="zookeeper": tests by name)
 	$(BIN)/python scripts/servers.py
 	$(BIN)/python scripts/interop_env.py --only hudi-spark3.5-bundle_2.12:1.0.2
-	$(BIN)/pytest tests/locks -q --durations=10
+	$(BIN)/pytest tests/locks -q --durations=10 $(if $(ONLY),-k "$(ONLY)")
 
 e2e: $(INSTALLED) java ## Real servers: `dagster dev` with its daemon, and Airflow (in .airflow): schedules, backfills, killed processes
 	@test -x .airflow/bin/airflow || { $(BIN)/python -m venv .airflow && .airflow/bin/python -m pip install --quiet -r requirements-airflow.lock; }

@@ -147,7 +147,10 @@ PARTS: dict[str, Part] = {
     ),
     "slow-dagster": _in_two("the slow tests of Dagster", ("tests/dagster/",)),
     "slow-spark": Part("the slow tests on Spark", paths=("tests/spark/",), slow=True),
-    "locks": Part("locks and storages on real servers", ("make", "--no-print-directory", "locks"), paths=("tests/locks/",)),
+    "locks": Part("locks and storages on real servers, which it installs", ("make", "--no-print-directory", "locks", "ONLY=not 1000"),
+                  paths=("tests/locks/",)),
+    "locks-commits": Part("2 processes that share an object store on a real S3 gateway: 2,000 commits",
+                          paths=("tests/locks/test_s3_gateway.py",), slow=True, keyword="1000"),
     "commits": Part("the cost of commits (reliability.md)", (PYTHON, "-m", "benchmarks.commits")),
     "soak": _make("writers, readers and table services that are killed every two seconds, for ten minutes", "soak", "KEEP=1"),
     "mutants": _make("small changes to the code are noticed (score in reliability.md): the first hour", "mutants", "MINUTES=55"),
@@ -160,6 +163,8 @@ PARTS: dict[str, Part] = {
     "bench-memory": _bench("memory", "memory"),
     "bench-loads": _bench("loads through PySpark beside Spark's own write and Iceberg", "spark_loads"),
     "bench-local": _bench("the local engine beside deltalake and PyIceberg, and table services", "local_peers", "services", "ingest"),
+    "bench-locks": Part("benchmarks: locks on real servers, commits in S3 with latency injected (benchmarks.md)",
+                        (PYTHON, "scripts/lock_figures.py")),
 }  # fmt: skip
 
 
