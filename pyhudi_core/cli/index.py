@@ -26,7 +26,9 @@ _Shown = tuple[str, Any, int]
 @at_location
 @click.argument("action", type=click.Choice(_ACTIONS), default="list")
 @click.argument("names", nargs=-1)
-@click.option("--column", "columns", multiple=True, help="With create: a column of the index; may be repeated.")
+@click.option(
+    "--column", "columns", multiple=True, help="With create and schedule: a column of the index; may be repeated."
+)
 @click.option("--using", default="", help="With create: column_stats or bloom_filters, for an index on an expression.")
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -55,7 +57,7 @@ def index(
 ) -> None:
     """Indexes of the table at LOCATION: list; create or drop NAMES; schedule NAMES for any process to build; execute or cancel a plan by its time.
 
-    Indexes of the whole table are built while writers write. One on a column is built in one decision, which begins again if a commit completes.
+    Indexes are built while writers write.
 
     Exit code 0: done, or nothing to do; 1: a plan that is named is not pending, or create --plan: it would be refused; 2: it was refused, or failed.
     """
@@ -63,8 +65,10 @@ def index(
         raise click.UsageError(f"{action} needs at least one name")
     if only_plan and action not in ("create", "drop", "schedule"):
         raise click.UsageError("--plan goes with create, drop and schedule")
-    if (columns or using or index_options) and (action != "create" or len(names) != 1):
-        raise click.UsageError("--column, --using and --index-option go with create and one name")
+    if (columns or using or index_options) and (action not in ("create", "schedule") or len(names) != 1):
+        raise click.UsageError("--column, --using and --index-option go with create or schedule, and one name")
+    if (using or index_options) and not columns:
+        raise click.UsageError("--using and --index-option describe an index on a --column")
     with reporting_errors(context):
         given = _Given(action, names, columns, using, index_options, only_plan)
         text, found, code = _carried_out(open_table(location, storage_options, options=options), given)
@@ -118,6 +122,19 @@ class _Given:
     options: dict[str, str]
     only_plan: bool
 
+    @property
+    def of_index(self) -> tuple[tuple[str, ...], str, dict[str, str]]:
+        """What an index on a column is made of."""
+        return self.columns, self.using, self.options
+
+    @property
+    def is_of_column(self) -> bool:
+        return bool(self.columns)
+
+
+def _plan_of(table: HudiTable, given: _Given) -> IndexingPlan:
+    return table.indexes.plan(given.names[0], *given.of_index)
+
 
 def _carried_out(table: HudiTable, given: _Given) -> _Shown:
     """Do it, unless only the plan is wanted; returns what to print, as text and for JSON."""
@@ -144,7 +161,7 @@ def _carried_out(table: HudiTable, given: _Given) -> _Shown:
 
 def _planned(table: HudiTable, given: _Given) -> _Shown:
     if given.action == "schedule":
-        plans = [table.indexing.plan(given.names)]
+        plans = [table.indexing.plan(given.names)] if not given.is_of_column else [_plan_of(table, given)]
     else:
         plans = [table.indexes.plan(name, given.columns, given.using, given.options) for name in given.names]
     # `schedule` plans nothing for an index that is there; `create` refuses it.
@@ -169,11 +186,16 @@ def _dropping(there: Iterable[IndexState]) -> str:
 
 def _made(table: HudiTable, given: _Given) -> _Shown:
     if given.action == "schedule":
-        plan = table.indexing.plan(given.names)
-        instant = table.indexing.schedule(given.names)
+        if given.is_of_column:
+            plan, instant = _plan_of(table, given), table.indexes.schedule(given.names[0], *given.of_index)
+        else:
+            plan, instant = table.indexing.plan(given.names), table.indexing.schedule(given.names)
         time = instant.requested_time if instant is not None else None
         return (f"Planned {time}: {plan}" if time else str(plan)), {"instant": time, "why_not": plan.why_not}, 0
-    made = [table.indexes.create(name, given.columns, given.using, given.options) for name in given.names]
+    made = []
+    for name in given.names:
+        with progress_bar(f"index {name}") as bar:
+            made.append(table.indexes.create(name, given.columns, given.using, given.options, progress=bar))
     times = [instant.requested_time for result in made for instant in result.instants]
     return "\n".join(map(str, made)), {"instants": times, "partitions": [name for one in made for name in one.names]}, 0
 

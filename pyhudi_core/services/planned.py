@@ -8,6 +8,7 @@ adds its plan, the check of the plan under the lock, how a requested file is rea
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -21,6 +22,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution
 from pyhudi_core.transaction.begin import Transaction, reserve
 from pyhudi_core.transaction.execution import Groundwork, Refusal
+from pyhudi_core.transaction.record import Publication
 from pyhudi_core.transaction.requested_plans import give_back, put_plan
 from pyhudi_core.write.checks import checked_extra
 from pyhudi_core.write.retrying import Retries
@@ -91,8 +93,12 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         if not plan:
             give_back(transaction)
             return None
-        body = plan.encode(transaction.sync_marker)
-        return put_plan(transaction, body, lambda found: self._refuse_outdated(transaction, plan, found))
+        try:
+            body, before = plan.encode(transaction.sync_marker), self._published_before(transaction, plan)
+        except BaseException:
+            give_back(transaction)
+            raise
+        return put_plan(transaction, body, lambda found: self._refuse_outdated(transaction, plan, found), before)
 
     def waiting(self) -> list[Instant]:
         """The plans on the timeline that no process executes, oldest first."""
@@ -125,6 +131,10 @@ class PlannedService(TableService[R], Generic[P, W, R]):
     @abstractmethod
     def _refuse_outdated(self, transaction: Transaction, plan: P, found: Timeline) -> None:
         """Under the lock: raise `CommitConflictError` if the plan is not what would be planned now."""
+
+    def _published_before(self, transaction: Transaction, plan: P) -> Sequence[Publication]:
+        """What the decision of the plan publishes before the requested file; staged by this call."""
+        return ()
 
     @abstractmethod
     def _decode(self, data: bytes, path: str) -> W:

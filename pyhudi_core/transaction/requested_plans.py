@@ -13,32 +13,36 @@ process that dies between the decision and the file leaves both behind, and whoe
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyhudi_core.errors import CommitAbortedError
+from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.decision import Check, OutcomeUnknown, StagedIntent, decide
-from pyhudi_core.transaction.record import Intent, Publication
+from pyhudi_core.transaction.publication import digest
+from pyhudi_core.transaction.record import Intent, Publication, PublicationKind
 from pyhudi_core.transaction.reserved_decision import deciding
 
 
-def put_plan(transaction: Transaction, body: bytes, check: Check) -> Instant:
+def put_plan(transaction: Transaction, body: bytes, check: Check, before: Sequence[Publication] = ()) -> Instant:
     """Publish the plan of a reserved transaction as its requested file, and give the reservation back. Returns the pending instant.
 
     Args:
         body: the bytes of the requested file.
         check: raises `CommitError` if the plan may not stand on the timeline that was found under the lock.
+        before: what the same decision publishes before the requested file.
 
     Raises what ``check`` raises, `LockError` and `CommitAbortedError`: then nothing was published, and nothing of the attempt is left.
     """
     context, time = transaction.context, transaction.requested_time
-    staging = _Staging(transaction, body)
+    staging = _Staging(transaction, body, tuple(before))
+    staged = [staging.staged, *(publication.staged for publication in before if publication.staged)]
     what = f"plan {transaction.requested.action} {time}"
     try:
-        with deciding(transaction, what, lambda: give_back(transaction, staging.staged)) as terms:
+        with deciding(transaction, what, lambda: give_back(transaction, *staged)) as terms:
             context.root.put(staging.staged, body)
             decide(context, staging.intent, check, terms)
     except OutcomeUnknown as unknown:
@@ -70,6 +74,7 @@ class _Staging:
 
     transaction: Transaction
     body: bytes
+    before: tuple[Publication, ...] = ()
 
     @property
     def staged(self) -> str:
@@ -89,8 +94,24 @@ class _Staging:
                 instant=requested.requested_time,
                 hint="Nothing was planned; plan again. If the process was alive, raise hoodie.client.heartbeat.interval_in_ms.",
             )
+        self._refuse_changed()
         path = context.place.from_root(context.folder.file(requested))
         reservation = layout.heartbeat(requested.requested_time)
-        plans = (Publication(path, self.staged),)
+        plans = (*self.before, Publication(path, self.staged))
         intent = Intent(requested.requested_time, "", str(requested.action), reservation, transaction.token, plans)
         return StagedIntent(intent, {path: self.body})
+
+    def _refuse_changed(self) -> None:
+        """Raise `CommitConflictError` if a file that the decision would replace is not what it was."""
+        context = self.transaction.context
+        for publication in self.before:
+            if publication.kind is not PublicationKind.REPLACE:
+                continue
+            there = context.root.head(publication.path) is not None
+            if digest(context.root.get(publication.path) if there else None) != publication.replaces:
+                raise CommitConflictError(
+                    f"Another process changed {publication.path} at the same time",
+                    table=context.table,
+                    instant=self.transaction.requested_time,
+                    hint="Nothing was planned; plan again.",
+                )

@@ -84,8 +84,14 @@ def is_true(table: HudiTable, history: History | None = None) -> None:
     assert_metadata_is_true(table)
 
 
-def holds(*after: tuple[Row, ...]) -> Callable[[TableWorld, History], None]:
-    """The rows are one of these; and the table can be indexed, or is."""
+def indexed(table: HudiTable) -> object:
+    return table.indexing.run(partitions=INDEXES)
+
+
+def holds(
+    *after: tuple[Row, ...], build: Callable[[HudiTable], object] = indexed, listed: tuple[str, ...] = LISTED
+) -> Callable[[TableWorld, History], None]:
+    """The rows are one of these; and the table can be indexed by ``build``, or is: then it lists these partitions."""
     expected = {tuple(sorted(rows)) for rows in after}
 
     def check(world: TableWorld, history: History) -> None:
@@ -102,8 +108,8 @@ def holds(*after: tuple[Row, ...]) -> Callable[[TableWorld, History], None]:
         world.table().indexing.take_over()
         keys = [row[0] for row in rows]
         if len(keys) == len(set(keys)):
-            world.table().indexing.run(partitions=INDEXES)
-            assert world.table().config.metadata_partitions == LISTED
+            build(world.table())
+            assert world.table().config.metadata_partitions == listed
         table = world.table()
         assert rows_of(table) == rows
         assert not table.timeline.pending.instants

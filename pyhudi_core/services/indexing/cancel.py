@@ -1,13 +1,15 @@
-"""Remove the plan of an indexing, and what was built for it.
+"""Remove the plan of an indexing, what was built for it, and the definitions of its indexes.
 
 The process registers as the plan's executor first. So no other process builds it at the same time, and one that sleeps cannot complete it.
-The requested file goes last: a process that dies here leaves a plan, which is executed or cancelled again.
+The requested file goes after what was built: a process that dies here leaves a plan, which is executed or cancelled again. The definitions go after
+the plan, which needs them; one that stays behind is used by no reader.
 """
 
 from __future__ import annotations
 
 from pyhudi_core.errors import CommitAbortedError
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.services.indexing import definitions
 from pyhudi_core.services.indexing.decisions import IndexingDecisions
 from pyhudi_core.services.indexing.plan import IndexingWork
 from pyhudi_core.transaction import execution
@@ -38,4 +40,6 @@ def cancel_plan(context: TableContext, plan: Instant, work: IndexingWork | None)
         begun.heartbeat.handle.cancel()
     execution.forget(context, plan.requested_time)
     begun.heartbeat.stop(context)
+    if work is not None:
+        definitions.forget(context, work.partitions)
     return True

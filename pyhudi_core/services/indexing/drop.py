@@ -15,6 +15,7 @@ from pyhudi_core.metadata_table.defined_indexes import kind_of
 from pyhudi_core.metadata_table.index_definitions import changed_definitions
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.services.indexing.definitions import sweep
 from pyhudi_core.services.indexing.indexing import Indexing
 from pyhudi_core.services.indexing.planning import pending_partitions
 from pyhudi_core.services.metadata.tables import Dropped
@@ -82,7 +83,7 @@ def _attempt(context: TableContext, partitions: Sequence[str]) -> Dropped:
         return Dropped()
     transaction = begin.reserve(context, Action.INDEXING)
     try:
-        with deciding(transaction, f"drop {', '.join(gone)}", lambda: _sweep(transaction)) as terms:
+        with deciding(transaction, f"drop {', '.join(gone)}", lambda: sweep(transaction)) as terms:
             left = metadata_removal.files_of(context.root, gone)
             staging = Staging(transaction)
             decide(context, lambda timeline: _removal(transaction, gone, staging, timeline), lambda _: None, terms)
@@ -101,14 +102,6 @@ def _attempt(context: TableContext, partitions: Sequence[str]) -> Dropped:
             hint="table.metadata_table.partitions shows whether it was; drop it again if not.",
         ) from unknown.error
     return Dropped(gone)
-
-
-def _sweep(transaction: Transaction) -> None:
-    """Remove the staged bytes, if there are some, and the reservation."""
-    context = transaction.context
-    staged = context.root.list(f"{layout.STAGED}/{transaction.requested_time}-")
-    context.root.delete_many(info.path for info in staged)
-    transaction.heartbeat.stop(context)
 
 
 def _definitions(context: TableContext, gone: Sequence[str], staging: Staging) -> list[Publication]:

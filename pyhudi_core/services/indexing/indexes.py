@@ -4,8 +4,7 @@ An index is a partition of the metadata table. Those of the whole table have the
 ``partition_stats``, ``bloom_filters``. An index of a column has a name that its owner chooses; its partition has a prefix before it
 (``secondary_index_``, ``expr_index_``). What a statement means is what it means to Hudi 1.0.
 
-Indexes of the whole table are built by the indexing service, beside writers. Those of a column are built in one decision, which begins again if a
-commit completes meanwhile. All are dropped in one decision.
+All are built by the indexing service, beside writers, and dropped in one decision.
 """
 
 from __future__ import annotations
@@ -21,16 +20,18 @@ from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.defined_indexes import new_definition
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
+from pyhudi_core.model.instant import Instant
 from pyhudi_core.services.indexing import statements as index_statements
 from pyhudi_core.services.indexing.drop import drop_partitions, refuse_files, with_dependents
 from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
 from pyhudi_core.services.indexing.plan import IndexingPlan
-from pyhudi_core.services.indexing.planning import pending_partitions
+from pyhudi_core.services.indexing.planning import needs_of, pending_partitions
 from pyhudi_core.services.indexing.statements import CreateIndex, DropIndex
 from pyhudi_core.services.metadata.tables import Dropped, MetadataTableOf
+from pyhudi_core.services.progress import ServiceProgress
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
-from pyhudi_core.write import metadata_build
+from pyhudi_core.write import metadata_build, metadata_update, non_blocking
 from pyhudi_core.write.states import load
 
 _OF_EXPRESSIONS = (names.COLUMN_STATS, names.BLOOM_FILTERS)
@@ -89,8 +90,12 @@ class Indexes:
         definition = self._definition(wanted)
         if definition is None:
             return Indexing(self.context).plan([self._partition(wanted)])
-        plan = MetadataTableOf(self.context).plan_index(definition)
-        return IndexingPlan(plan.make if plan else {}, why_not=plan.why_not)
+        indexing = self._indexing(definition)
+        if indexing is None:
+            made = MetadataTableOf(self.context).plan_index(definition)
+            return IndexingPlan(made.make if made else {}, why_not=made.why_not)
+        plan, why = indexing.plan(), self._why_unfit(definition)
+        return IndexingPlan(why_not=why) if plan and why else plan
 
     def create(
         self,
@@ -101,11 +106,11 @@ class Indexes:
         *,
         if_not_exists: bool = False,
         spark: Any = None,
+        progress: ServiceProgress | None = None,
     ) -> IndexingResult:
-        """Build an index.
+        """Build an index while writers write: plan it and execute the plan, after plans that no process executes.
 
-        One of the whole table is built while writers write. One on a column or an expression is built in one decision, which begins again if a commit
-        completes meanwhile, as often as the options allow (`CommitConflictError` after that).
+        Only in a table without a commit, an index on a column is built in one decision.
 
         Args:
             name: of an index of the whole table, such as ``record_index``; or a name for an index of a column.
@@ -114,6 +119,7 @@ class Indexes:
             options: of an expression: ``expr`` (year, month, day, hour, lower or from_unixtime), and ``format`` for the last one.
             if_not_exists: an index that is there is no error.
             spark: a session on which the index is built; None builds it in this process.
+            progress: is called with what is done now, the number done and the number of all.
 
         Raises `InvalidOptionError` for what names no index, and if the index is there; `UnsupportedTableError` for a kind that this release does
         not make; and as `Indexing.run`.
@@ -130,9 +136,47 @@ class Indexes:
                 hint="With IF NOT EXISTS (if_not_exists=True) this is no error. Drop the index first to build it again.",
             )
         if definition is None:
-            return Indexing(self.context).run(spark, partitions=[partition])
+            return Indexing(self.context).run(spark, partitions=[partition], progress=progress)
+        indexing = self._fit(definition)
+        if indexing is not None:
+            return indexing.run(spark, progress=progress)
         built = MetadataTableOf(self.context).make_index(definition, spark)
         return IndexingResult((), "", len(built.partitions), sum(built.partitions.values()), tuple(built.partitions))
+
+    def schedule(
+        self, name: str, columns: str | Sequence[str] = (), using: str = "", options: Mapping[str, str] | None = None
+    ) -> Instant | None:
+        """Put the plan of an index on the timeline, with its definition; any process builds it by ``table.indexing.execute()``.
+
+        None if the index is there or planned, or the table has no commit. Raises as `create`.
+        """
+        wanted = self._wanted(name, columns, using, options)
+        definition = self._definition(wanted)
+        indexing = Indexing(self.context, [self._partition(wanted)]) if definition is None else self._fit(definition)
+        return None if indexing is None else indexing.schedule()
+
+    def _fit(self, definition: IndexDefinition) -> Indexing | None:
+        """As `_indexing`. Raises `UnsupportedTableError` for an index that the table cannot have."""
+        why = self._why_unfit(definition)
+        if why:
+            raise metadata_build.refusal(self.context, why)
+        return self._indexing(definition)
+
+    def _indexing(self, definition: IndexDefinition) -> Indexing | None:
+        """The indexing that would build an index on a column, with the partitions that it needs. None for a table without a commit."""
+        if not len(self.context.folder.load().commits):
+            return None
+        return Indexing(self.context, [*sorted(needs_of(definition.name)), definition.name], [definition])
+
+    def _why_unfit(self, definition: IndexDefinition) -> str:
+        """Why the table cannot have an index on a column, or its writes would be refused with it; empty if it can."""
+        context, wanted = reopened(self.context), [*sorted(needs_of(definition.name)), definition.name]
+        new = [name for name in wanted if name not in context.config.metadata_partitions]
+        return (
+            non_blocking.why_no_index(context.options, new)
+            or metadata_build.why_unfit(context.config, dict.fromkeys(wanted, 1))
+            or metadata_update.why_undefined(context, load(context).schema, new, [definition])
+        )
 
     def drop(self, name: str, *, if_exists: bool = False) -> Dropped:
         """Drop an index; a plan that would build it is cancelled. Statistics of partitions go with the column statistics.

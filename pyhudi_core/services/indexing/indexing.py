@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from pyhudi_core.errors import DuplicateKeyError
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.services.indexing.cancel import cancel_plan
+from pyhudi_core.services.indexing.definitions import published_with_plan
 from pyhudi_core.services.indexing.execution import Indexed, IndexingRun
 from pyhudi_core.services.indexing.plan import IndexingPlan, IndexingWork, decode
 from pyhudi_core.services.indexing.planning import of_table, plan_indexing, refuse_outdated
@@ -26,11 +28,12 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.record import Publication
 
 
 @dataclass(frozen=True, slots=True)
 class IndexingResult(PlannedResult):
-    """What was built: ``instants`` are the completed indexings; an index on a column is built without one.
+    """What was built: ``instants`` are the completed indexings; a table without a commit is indexed without one.
 
     Attributes:
         partitions: how many partitions of the metadata table were built.
@@ -59,16 +62,19 @@ class IndexingResult(PlannedResult):
 
 
 class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
-    """Indexing of one table. ``asked``: the partitions to plan; None for those that the options name."""
+    """Indexing of one table. ``asked``: the partitions to plan; None for those that the options name. ``definitions``: of new ones on columns."""
 
     name = "indexing"
     summary = "build indexes of the metadata table, while writers write"
     action = Action.INDEXING
     noun = "indexing"
 
-    def __init__(self, context: TableContext, asked: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, context: TableContext, asked: Sequence[str] | None = None, definitions: Sequence[IndexDefinition] = ()
+    ) -> None:
         super().__init__(context)
         self.asked = asked
+        self.definitions = tuple(definitions)
 
     def plan(self, partitions: Sequence[str] | None = None, *, triggered: bool = False) -> IndexingPlan:
         """What `schedule` would plan now. ``partitions``: such as ``["record_index"]``; None for those that the options name."""
@@ -107,7 +113,10 @@ class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
         return pending is not None and cancel_plan(self.context, pending, self._read(pending))
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> IndexingPlan:
-        return plan_indexing(self.context, timeline, self.asked)
+        return plan_indexing(self.context, timeline, self.asked, self.definitions)
+
+    def _published_before(self, transaction: Transaction, plan: IndexingPlan) -> Sequence[Publication]:
+        return published_with_plan(transaction, plan.definitions)
 
     def _refuse_outdated(self, transaction: Transaction, plan: IndexingPlan, found: Timeline) -> None:
         refuse_outdated(transaction, plan, found)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pyhudi_core.errors import CorruptTimelineError
 from pyhudi_core.formats.avro.container import decode_record, encode_record
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.safe_path import is_safe
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
@@ -29,6 +30,7 @@ class IndexingPlan:
             index that is built in one decision, up to the newest commit of that moment.
         why_not: why nothing would be built.
         files: of the table, from which they would be built.
+        definitions: of indexes on columns among the partitions, which are published with the plan.
         size: bytes of these files. What is read of them depends on the index: footers, or columns.
     """
 
@@ -37,6 +39,7 @@ class IndexingPlan:
     why_not: str = ""
     files: int = 0
     size: int = 0
+    definitions: tuple[IndexDefinition, ...] = ()
 
     @property
     def figures(self) -> Figures:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pyhudi_core.errors import CommitConflictError, CorruptTimelineError, ObjectNotFoundError
+from pyhudi_core.metadata_table.defined_indexes import kind_of
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services.indexing.plan import IndexingPlan, decode
 from pyhudi_core.timeline.active import Timeline
@@ -16,11 +18,19 @@ from pyhudi_core.write import metadata_build, non_blocking
 from pyhudi_core.write.states import load
 
 
-def plan_indexing(context: TableContext, timeline: Timeline, asked: Sequence[str] | None) -> IndexingPlan:
-    """What would be built now. ``asked``: partitions; None for those of the options. Raises `InvalidOptionError` for one that is not made here."""
+def plan_indexing(
+    context: TableContext,
+    timeline: Timeline,
+    asked: Sequence[str] | None,
+    definitions: Sequence[IndexDefinition] = (),
+) -> IndexingPlan:
+    """What would be built now. ``asked``: partitions; None for those of the options. ``definitions``: of new indexes among them.
+
+    Raises `InvalidOptionError` for a partition that is not made here.
+    """
     if asked is None and not context.options.metadata.enable:
         return IndexingPlan(why_not="hoodie.metadata.enable is not set, and no partitions were named")
-    wanted = metadata_build.asked_for(context, asked)
+    wanted = metadata_build.asked_for(context, asked, {item.name for item in definitions})
     config = reopened(context).config  # this process may have executed other plans since
     listed = config.metadata_partitions
     missing = {name: count for name, count in wanted.items() if name not in listed}
@@ -31,16 +41,25 @@ def plan_indexing(context: TableContext, timeline: Timeline, asked: Sequence[str
     if not left:
         times = sorted({planned[name] for name in missing})
         return IndexingPlan(why_not=f"{', '.join(missing)} is planned already ({', '.join(times)})")
+    waits = [name for name in missing if name in planned and any(name in needs_of(one) for one in left)]
+    if waits:
+        return IndexingPlan(why_not=f"it needs {waits[0]}, which is planned already ({planned[waits[0]]})")
     if not len(timeline.commits):
         return IndexingPlan(why_not="the table has no commit yet; its first one can make the metadata table")
     why = metadata_build.why_unfit(config, wanted) or non_blocking.why_no_index(context.options, left)
     if why:
         return IndexingPlan(why_not=why)
-    return IndexingPlan(left, newest(timeline))
+    return IndexingPlan(left, newest(timeline), definitions=tuple(item for item in definitions if item.name in left))
+
+
+def needs_of(partition: str) -> frozenset[str]:
+    """The partitions that an index on a column cannot do without."""
+    kind = kind_of(partition)
+    return kind.needs if kind is not None else frozenset()
 
 
 def of_table(context: TableContext, plan: IndexingPlan) -> IndexingPlan:
-    """The plan with the files and bytes of the table, for its figures; `plan_indexing` lists no files, because a plan is made under the lock, too."""
+    """The plan with the files and bytes of the table, for its figures. The plan itself needs none of them."""
     if not plan:
         return plan
     files = [file for piece in load(context).view.all_slices() for file in piece.files]

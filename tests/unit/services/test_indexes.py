@@ -169,7 +169,7 @@ def test_an_index_on_a_column_that_was_built_says_so(location: str) -> None:
     table = made(location)
     done = table.indexes.create("by_day", ["day"])
     assert done
-    assert str(done) == "indexing: partitions 3, file_groups 5"
+    assert str(done) == "indexing: instants 1, partitions 2, file_groups 4"
     said = command("sql", location, "CREATE INDEX by_ts ON trips (ts)", "--json")
     assert json.loads(said.output)["changed"]
     assert not table.sql("CREATE INDEX IF NOT EXISTS by_ts ON trips (ts)")
