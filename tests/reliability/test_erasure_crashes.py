@@ -21,6 +21,7 @@ from support.metadata_tables import build
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, ErasureRefusedError
 from pyhudi_core.model.instant import Action
 from pyhudi_core.services.cleaning.execution import CleaningRun
+from pyhudi_core.services.compaction.execution import CompactionRun
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
 from pyhudi_core.testing.crash_cases import Audit, CrashPlan, CrashScenario
 
@@ -94,7 +95,7 @@ ACTS: dict[str, tuple[Act, Act, Auditor]] = {
     "expiry": (expire, write_later, audit_and_expire),
 }
 """What dies, the next process, and how the table is examined after it."""
-TABLES = [(COW, False), (MOR, True)]
+TABLES = [(COW, False), (MOR, False), (MOR, True)]
 """Kinds, and whether there is a metadata table."""
 
 
@@ -129,6 +130,37 @@ def test_an_erasure_that_dies_when_no_file_holds_the_keys_any_more_is_ended_by_t
     assert report, str(report)
     assert report.instants == (pending.requested_time,)
     assert not world.table().timeline.pending.instants
+
+
+@pytest.mark.row("K11", "N13")
+@pytest.mark.parametrize(
+    ("run", "step"),
+    [
+        (CompactionRun, "_write"),
+        (CompactionRun, "_attempt"),
+        pytest.param(CleaningRun, "_carry_out", marks=pytest.mark.slow),
+        pytest.param(CleaningRun, "_complete", marks=pytest.mark.slow),
+    ],
+)
+def test_an_erasure_of_rows_in_logs_that_dies_within_a_step_is_ended_by_the_next_one(
+    run: type[object], step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key is in a base file and in a log; the process dies while its compaction or its clean is executed."""
+
+    def die(*_: object) -> NoReturn:
+        raise Died
+
+    world = table_world(_setup(MOR))
+    with monkeypatch.context() as patch:
+        patch.setattr(run, step, die)
+        with pytest.raises(Died):
+            erase(world)
+    assert [row[0] for row in rows_of(world.table())] == [2, 3], "the delete is a commit of its own"
+    world.wait()
+    erase_again(world)
+    assert not world.table().timeline.pending.instants
+    assert rows_of(world.table()) == ((2, "a", 20.0), (3, "b", 30.0), LATER)
+    assert world.table().check().ok, world.table().check().findings
 
 
 @pytest.mark.slow

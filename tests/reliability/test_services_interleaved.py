@@ -49,6 +49,7 @@ PAIRS: tuple[tuple[str, str], ...] = (
     ("clustering", "compaction"),
     ("clustering", "log compaction"),
     ("restore", "log compaction"),
+    ("restore", "indexing"),
     ("upsert", "savepoint of the newest"),
     ("upsert", "rollback"),
     ("upsert", "archival"),
