@@ -266,7 +266,8 @@ def _lock_calls(result: Result) -> str:
         "## Storage calls under the lock",
         "Storage calls while the lock is held, by purpose. A test counts them for a small table, for a table with",
         f"{first['commits']} commits (most of them archived) and for a table with {first['files']} files, and fails if the counts differ. None of",
-        "the calls touches a data file or a folder of data files.",
+        "the calls touches a data file or a folder of data files. At most 6 calls are allowed without a metadata table, and 9 with one; each",
+        "timeline is listed once.",
         _taken(result),
         "",
     ]

@@ -20,8 +20,10 @@ import pyhudi_core as hudi
 from pyhudi_dagster import HudiPartitions, checkpoints, interrupts, past_commits, spark_session
 from pyhudi_dagster.backlog import Backlog
 from pyhudi_dagster.identity import _LONGEST_LIST, Identity, partitions_text
-from pyhudi_dagster.metadata import total_entry
+from pyhudi_dagster.incremental import Changes
+from pyhudi_dagster.metadata import duration_entries, total_entry
 from pyhudi_dagster.past_commits import PastCommit
+from pyhudi_dagster.writer import Written
 
 
 def test_a_backlog_of_nothing_has_no_commits_and_no_rows() -> None:
@@ -54,6 +56,21 @@ def test_a_duration_is_told_to_the_millisecond(location: str) -> None:
     [instant] = table.timeline.commits
     timed = replace(instant, requested_time="20260101000000000", completion_time="20260101000001235")
     assert total_entry(PastCommit(timed, table.commit_metadata(instant))) == {"hudi/duration_total_s": 1.235}
+
+
+def test_a_commit_of_another_process_that_told_no_figures_has_none(location: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    [instant] = table.timeline.commits
+    told = duration_entries(Written(table, PastCommit(instant, table.commit_metadata(instant))))
+    assert set(told.values()) == {0}
+
+
+def test_changes_are_the_same_whatever_gap_was_accepted_meanwhile(location: str) -> None:
+    table = make(location)
+    one, other = (Changes("orders", table, None, "20260101000000000", Backlog()) for _ in range(2))
+    one.accept_gap("skip", "anna")
+    assert one == other
 
 
 def test_the_timeline_view_ends_with_a_commit_of_a_release_that_wrote_no_completion_times(location: str) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from support.wrapping import WrappedStorage
 
 from pyhudi_core.lock.base import LockSession
-from pyhudi_core.opening import create_at
+from pyhudi_core.opening import create_at, create_whole
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.storage.base import Storage
@@ -77,10 +77,11 @@ class Story:
         """Another process; keywords are the fields of `Writer`."""
         return Writer(self, name or f"w{next(self._names)}", **how)
 
-    def table(self, *rows: tuple[int, str, int]) -> HudiTable:
-        """Create the table with the rows of one first commit; returns a reader's handle."""
+    def table(self, *rows: tuple[int, str, int], metadata: bool = False) -> HudiTable:
+        """Create the table, perhaps with its metadata table, with the rows of one first commit; returns a reader's handle."""
         home = self.writer("maker").home()
-        table = create_at(home, SCHEMA, "id", "part", name="story")
+        create = create_whole if metadata else create_at
+        table = create(home, SCHEMA, "id", "part", None, None, "story")
         if rows:
             table.upsert(batch(*rows))
         return HudiTable(self.writer("reader").home())

@@ -15,22 +15,25 @@ from pyhudi_core.testing import Profile
 
 GOAL_MS, ENOUGH, AT_MOST = 50, 5, 50
 """So many commits have to be within the goal, out of so many."""
-AT_MOST_CALLS, AT_MOST_LISTINGS = 6, 4
-"""Storage calls between taking and giving back the lock, and listings of the timeline in a whole upsert, while no other writer is at work."""
+AT_MOST_CALLS, AT_MOST_LISTINGS = {False: 6, True: 9}, 4
+"""Storage calls between taking and giving back the lock, without and with a metadata table, and listings of the table's timeline in a whole upsert,
+while no other writer is at work.
+"""
 SHORT: dict[str, object] = {"hoodie.keep.min.commits": 4, "hoodie.keep.max.commits": 8}
 LONGER = int(os.environ.get("PYHUDI_EXPLORE", "1"))
 Shape = tuple[int, int]
 """Commits before, and files."""
+TINY: Shape = (3, 2)
 SMALL: Shape = (18, 2)
 LONG: Shape = (60 * LONGER, 2)
 WIDE: Shape = (18, 100 * LONGER)
 
 
-def calls_under_the_lock(profile: Profile, shape: Shape) -> tuple[Counter[str], int]:
+def calls_under_the_lock(profile: Profile, shape: Shape, *, metadata: bool) -> tuple[Counter[str], int]:
     """What one small commit asks of the storage while it holds the lock, by kind; and how many files lie on the active timeline then."""
     story = Story(profile)
     commits, files = shape
-    table = story.table()
+    table = story.table(metadata=metadata)
     table.bulk_insert(batch(*((n, f"p{n}", 0) for n in range(files))))
     steady = story.writer(options=SHORT).open()
     for number in range(commits):
@@ -45,6 +48,8 @@ def calls_under_the_lock(profile: Profile, shape: Shape) -> tuple[Counter[str], 
 
 def _kind(path: str) -> str:
     """The kind of a path, independent of its instant."""
+    if path.startswith(".hoodie/metadata/"):
+        return f"{_kind(path.removeprefix('.hoodie/metadata/'))} of the metadata table"
     if "/history/" in path:
         return "history: " + path.rpartition("/")[2].rstrip("0123456789")
     for kind in ("commit_record", ".heartbeat", "history", "hoodie.properties", "staged", ".temp", "timeline"):
@@ -53,32 +58,46 @@ def _kind(path: str) -> str:
     return "data"
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
-def test_what_is_done_under_the_lock_does_not_grow_with_history_or_files(profile: Profile) -> None:
+KINDS_OF_TABLES = pytest.mark.parametrize(
+    ("profile", "metadata"),
+    [(Profile.S3, False), (Profile.LOCAL_POSIX, False), (Profile.S3, True), (Profile.LOCAL_POSIX, True)],
+)
+
+
+@KINDS_OF_TABLES
+def test_few_calls_are_made_under_the_lock_and_none_touches_data(profile: Profile, *, metadata: bool) -> None:
+    calls, _ = calls_under_the_lock(profile, TINY, metadata=metadata)
+    assert sum(calls.values()) <= AT_MOST_CALLS[metadata]
+    assert not [call for call in calls if " data" in call]
+    assert calls["list_names timeline"] == 1
+    assert calls["list_names timeline of the metadata table"] == int(metadata)
+
+
+@pytest.mark.one_in(4)
+@KINDS_OF_TABLES
+def test_what_is_done_under_the_lock_does_not_grow_with_history_or_files(profile: Profile, *, metadata: bool) -> None:
     """Call for call the same for a table with few commits and few files, with a long history, and with many files; no data file is touched."""
-    small, listed = calls_under_the_lock(profile, SMALL)
-    long, long_listed = calls_under_the_lock(profile, LONG)
-    wide, wide_listed = calls_under_the_lock(profile, WIDE)
+    small, listed = calls_under_the_lock(profile, SMALL, metadata=metadata)
+    long, long_listed = calls_under_the_lock(profile, LONG, metadata=metadata)
+    wide, wide_listed = calls_under_the_lock(profile, WIDE, metadata=metadata)
     assert small == long == wide
-    assert not [call for call in small if call.endswith(" data")]
-    assert sum(small.values()) <= AT_MOST_CALLS
-    assert small["list_names timeline"] == 1
+    assert not [call for call in small if " data" in call]
     bound = 3 * (int(str(SHORT["hoodie.keep.max.commits"])) + 2)
     assert max(listed, long_listed, wide_listed) <= bound, "the listing that is read under the lock has grown"
     calls = dict(sorted(small.items()))
-    record(
-        "lock_calls",
-        {profile.name.lower(): {"commits": LONG[0], "files": WIDE[1], "calls": sum(small.values()), **calls}},
-    )
+    name = profile.name.lower() + ("_with_metadata_table" if metadata else "")
+    record("lock_calls", {name: {"commits": LONG[0], "files": WIDE[1], "calls": sum(small.values()), **calls}})
 
 
 @pytest.mark.row("T15", "K12")
+@pytest.mark.parametrize("metadata", [False, True])
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
-def test_an_upsert_that_nobody_disturbs_lists_the_timeline_at_most_four_times(profile: Profile) -> None:
+def test_an_upsert_that_nobody_disturbs_lists_the_timeline_at_most_four_times(
+    profile: Profile, *, metadata: bool
+) -> None:
     """Before the rows are prepared, after the requested time was reserved, at the check without the lock, and under the lock."""
     story = Story(profile)
-    story.table((0, "p0", 0), (1, "p1", 0))
+    story.table((0, "p0", 0), (1, "p1", 0), metadata=metadata)
     story.writer().open().upsert(batch((0, "p0", 1)))
     writer = story.writer()
     table = writer.open()

@@ -286,6 +286,17 @@ def test_a_hash_that_two_keys_share_is_no_conflict(monkeypatch: pytest.MonkeyPat
     assert KeyOverlap(storage, "1", own.stats).compare(instant, other, frozenset({"p"})).keys == (("p", "b"),)
 
 
+def test_no_more_files_are_read_once_enough_keys_are_found_to_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_overlap, "_SHOWN", 2)
+    storage = _memory()
+    own, other, lost = (_commit_of(storage, time, ["a", "b", "c"]) for time in ("1", "2", "3"))
+    storage.delete(lost.stats[0].path)
+    # One hash at a time: the second file is not opened before the first one is compared.
+    overlap = KeyOverlap(storage, "1", (*own.stats, *lost.stats), hashes=1)
+    found = overlap.compare(Instant("2", Action.COMMIT, State.COMPLETED, "3"), other, frozenset({"p"}))
+    assert (found.unread, found.keys) == (None, (("p", "a"), ("p", "b")))
+
+
 def test_row_groups_of_other_commits_are_not_read() -> None:
     storage = _memory()
     commit = _commit_of(storage, "5", ["x", "y"], old=[f"old{n}" for n in range(70)])

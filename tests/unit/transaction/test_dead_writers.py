@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.disk import data_files, files
-from support.homes import StandingClock, home_at, make_at, runtime_with
+from support.homes import StandingClock, context_of, home_at, make_at, runtime_with
 from support.killing import killed_after
 from support.tables import make, orders, reopen, rows
+from support.wrapping import WrappedStorage
 
 import pyhudi_core as hudi
+from pyhudi_core.errors import PreconditionFailedError
 from pyhudi_core.model.instant import Action, format_time
+from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.table import HudiTable
+from pyhudi_core.transaction.rollback import repair
 
 OLD = [(1, 1.0), (2, 2.0)]
 NEW = [(1, 10.0), (2, 2.0), (3, 3.0)]
@@ -172,6 +178,62 @@ def test_a_rollback_whose_process_died_is_finished_by_the_next_write(location: s
     assert not table.timeline.pending.instants
     assert rows(table, "id", "price") == [*OLD, (9, 9.0)]
     assert len(data_files(location)) == 3
+
+
+class _OvertakenAtItsDecision(WrappedStorage):
+    """A storage whose answer to the first change of the commit record comes after other processes went on, and says that the change failed."""
+
+    def __init__(self, real: Any, meanwhile: Callable[[], object]) -> None:
+        self._real, self._meanwhile = real, [meanwhile]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def put_if_absent(self, path: str, data: bytes) -> Any:
+        done = self._real.put_if_absent(path, data)
+        if "commit_record" in path and self._meanwhile:
+            self._meanwhile.pop()()
+            raise PreconditionFailedError("it exists", path=path)
+        return done
+
+
+def test_the_plan_of_a_rollback_goes_if_a_hudi_writer_has_rolled_its_write_back_meanwhile(location: str) -> None:
+    """The plan was decided without an answer, another process published it, and nothing is left that it could roll back."""
+    table = make(location)
+    pending = [
+        Path(location, ".hoodie/timeline", f"20260101000000000{end}") for end in (".commit.requested", ".inflight")
+    ]
+    pending[0].parent.mkdir()
+    for path in pending:
+        path.touch()
+
+    def meanwhile() -> None:
+        Path(location, ".hoodie/lock").unlink()  # its lease has ended
+        reopen(table).upsert(orders((1, "a", 1.0)))
+        assert Action.ROLLBACK in {i.action for i in table.timeline.pending}
+        for path in pending:
+            path.unlink()
+
+    storage = _OvertakenAtItsDecision(LocalStorage(location, fsync=False), meanwhile)
+    assert not HudiTable(home_at(storage)).rollback("20260101000000000").changed
+    assert [i.action for i in table.timeline] == [Action.COMMIT]
+    assert files(f"{location}/.hoodie/.heartbeat") == []
+
+
+def test_a_dead_writer_that_announced_itself_late_does_not_hide_the_next_dead_one(location: str) -> None:
+    table = make(location)
+    seen = table.timeline
+    late = table.begin("upsert")
+    late.write(orders((1, "a", 1.0)))
+    beats = Path(location, ".hoodie/.heartbeat")
+    never = beats / "99991231000000000"  # died before it announced itself
+    never.write_bytes((beats / str(late.instant)).read_bytes())
+    for path in (beats / str(late.instant), never):
+        os.utime(path, (1, 1))
+    repair(context_of(table), seen)
+    assert files(str(beats)) == [str(late.instant)]
+    reopen(table).upsert(orders((2, "b", 2.0)))
+    assert rows(table, "id") == [(2,)]
 
 
 @pytest.mark.row("B4")
