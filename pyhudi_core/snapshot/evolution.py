@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from pyhudi_core.file_groups.visibility import Visibility
+from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.internal_schema import Evolution, Version, parse_version, parse_versions
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.storage.base import Storage
@@ -26,9 +27,14 @@ def history_name(requested_time: str) -> str:
     return f"{requested_time}_{requested_time}.schemacommit"
 
 
-def find_evolution(storage: Storage, visibility: Visibility) -> Evolution | None:
-    """Return the names of a state's columns in older files; None if columns have no numbers. Raises `CorruptionError`."""
-    now = _numbered_now(visibility)
+def find_evolution(
+    storage: Storage, visibility: Visibility, archived: CommitMetadata | None = None
+) -> Evolution | None:
+    """Return the names of a state's columns in older files; None if columns have no numbers.
+
+    ``archived`` is the commit that defines the schema if no visible commit of the active timeline does. Raises `CorruptionError`.
+    """
+    now = _numbered_now(visibility, archived)
     if now is None:
         return None
     kept_at, known = _history(storage)
@@ -57,13 +63,17 @@ def has_other_numbers(storage: Storage, visibility: Visibility) -> bool:
     return kept or any(LATEST_SCHEMA in visibility.read_commit(instant).extra for instant in visibility.commits)
 
 
-def _numbered_now(visibility: Visibility) -> Version | None:
+def _numbered_now(visibility: Visibility, archived: CommitMetadata | None) -> Version | None:
     for instant in sorted(visibility.commits, reverse=True):
         commit = visibility.read_commit(instant)
         if commit.schema and commit.operation not in SERVICE_OPERATIONS:
-            text = commit.extra.get(LATEST_SCHEMA)
-            return parse_version(text, instant.file_name()) if text else None
-    return None
+            return _version(commit, instant.file_name())
+    return None if archived is None else _version(archived, "an archived commit")
+
+
+def _version(commit: CommitMetadata, path: str) -> Version | None:
+    text = commit.extra.get(LATEST_SCHEMA)
+    return parse_version(text, path) if text else None
 
 
 def _history(storage: Storage) -> tuple[str, tuple[Version, ...]]:

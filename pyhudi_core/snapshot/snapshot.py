@@ -18,6 +18,7 @@ from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.metadata_table.names import FILES, FOLDER, readable_partitions
 from pyhudi_core.metadata_table.reader import MetadataListing, MetadataTable
+from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import TableConfig
@@ -86,19 +87,17 @@ def build(
     listing = NamedFiles(stored, visibility, storage.head, partial(lost_file, folder))
     view = FileGroupView(listing, visibility, storage.location)
     visible = Timeline(tuple(sorted(visibility.commits)))
-    text = (
-        folder.latest_schema(visible)
-        or _archived_schema(folder, timeline, visibility.completed_until)
-        or folder.latest_schema(timeline)
-        or config.create_schema
-    )
+    text, archived = folder.latest_schema(visible), None
+    if text is None:
+        archived = _archived_definition(folder, timeline, visibility.completed_until)
+        text = (archived and archived.schema) or folder.latest_schema(timeline) or config.create_schema
     if text is None:
         raise UnsupportedTableError(
             "Neither a commit nor hoodie.properties has the table's schema",
             table=storage.location,
             hint="Write to the table once with Hudi, which stores the schema in the commit.",
         )
-    evolution = find_evolution(storage, visibility)
+    evolution = find_evolution(storage, visibility, archived)
     return Snapshot(config, timeline, bound, from_avro(text), view, metadata, evolution)
 
 
@@ -140,12 +139,12 @@ def _metadata_table(
     return found
 
 
-def _archived_schema(folder: TimelineFolder, timeline: Timeline, bound: str) -> str | None:
-    """Return the schema of the newest archived commit that has one and had completed at the bound."""
+def _archived_definition(folder: TimelineFolder, timeline: Timeline, bound: str) -> CommitMetadata | None:
+    """Return the newest archived commit that has a schema and had completed at the bound."""
     if not timeline.has_history or not len(timeline.commits):
         return None
     for instant in folder.history.newest_first(bound):
         commit = folder.read_commit(instant)
         if commit.schema and commit.operation not in SERVICE_OPERATIONS:
-            return commit.schema
+            return commit
     return None

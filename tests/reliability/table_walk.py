@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from reliability.walk_forms import DAYS, SCHEMA, Rows, changes, form_of, row_of
+from reliability.walk_forms import DAYS, Columns, Rows, changes, form_of
 from reliability.walk_operations import Operations
 from support.homes import StandingClock, home_at, runtime_with
 from support.wrapping import WrappedStorage
@@ -73,17 +73,18 @@ class Walk(Operations):
         self.clock = StandingClock()
         self.storage = Mortal(MemoryStorage("memory://walk", MemoryBucket(), self.clock))
         self.state: Rows = {}
-        self.past: list[tuple[str, str, Rows]] = []
+        self.columns = self.columns_after = self.form.columns
+        self.past: list[tuple[str, str, Rows, Columns]] = []
         self.table = self.handle(create=True)
         self.log.append(f"seed {self.seed}: {self.form}")
 
     def handle(self, create: bool = False) -> hudi.HudiTable:
         """A new handle of the table, as a new process has it."""
-        home = home_at(self.storage, runtime_with(clock=self.clock), self.form.options)
+        home = home_at(self.storage, runtime_with(clock=self.clock), self.columns.options(self.form.options))
         if create:
             partition_by = "day" if self.form.partitioned else ()
             ordering = "ts" if self.form.ordered else None
-            return create_at(home, SCHEMA, "id", partition_by, ordering, self.form.table_type)
+            return create_at(home, self.columns.schema, "id", partition_by, ordering, self.form.table_type)
         return hudi.HudiTable(home)
 
     # --- a step
@@ -93,16 +94,17 @@ class Walk(Operations):
         name = self.draw.choice(sorted(self.operations()))
         if self.draw.random() < 0.3:
             self.table = self.handle()
+        self.columns_after = self.columns
         chosen = self.operations()[name]()
         if chosen is None:
             return
         act, after = chosen
         name = name.rstrip("234")
-        before = self.state
+        before, then = (self.state, self.columns), (after, self.columns_after)
         vanish = self.crashes and self.draw.random() < 0.25
         self.storage.left = self.draw.randint(0, 40) if vanish else None
-        self.log.append(f"{name}{' (vanishes)' if vanish else ''}: {changes(before, after)}")
-        allowed = [after]
+        self.log.append(f"{name}{' (vanishes)' if vanish else ''}: {changes(self.state, after)}")
+        allowed = [then]
         try:
             result = act()
             self.log.append(f"   -> {str(result)[:300]}")
@@ -112,17 +114,19 @@ class Walk(Operations):
             self.log.append(f"   refused: {type(error).__name__}: {str(error)[:400]}")
             allowed = [before]
         except Vanished:
-            allowed = [before, after]
+            allowed = [before, then]
             self.log.append("   vanished")
         vanished, self.storage.left = self.storage.left is not None and self.storage.left < 0, None
         if vanished:
-            allowed = [before, after]  # a service after the commit may have kept the end of the process to itself
+            allowed = [before, then]  # a service after the commit may have kept the end of the process to itself
             self.table = self.handle()
             self.clock.sleep(7200)
             self.table.failed_writes.run()
         if name in ("restore", "rollback_newest"):
             self.past = [one for one in self.past if self.is_there(one[0])]
         self.check(allowed)
+        if self.columns != before[1]:
+            self.table = self.handle()
         self.remember()
 
     def is_there(self, requested: str) -> bool:
@@ -132,12 +136,20 @@ class Walk(Operations):
         commits = self.table.timeline.commits
         newest = max(commits, key=lambda i: i.completion_time or "", default=None)
         if newest is not None and newest.completion_time and newest.requested_time not in {one[0] for one in self.past}:
-            self.past.append((newest.requested_time, newest.completion_time, self.state))
+            self.past.append((newest.requested_time, newest.completion_time, self.state, self.columns))
 
-    def check(self, allowed: list[Rows]) -> None:
-        found = self.rows(self.table.scan(columns=SCHEMA.names))
-        assert found in allowed, f"rows differ: {[changes(one, found) for one in allowed]}"
-        self.state = found
+    def check(self, allowed: list[tuple[Rows, Columns]]) -> None:
+        schema = self.table.schema
+        differ = []
+        for rows, columns in allowed:
+            if set(columns.schema) <= set(schema):
+                found = self.rows(self.table.scan(columns=columns.names), columns)
+                if found == rows:
+                    self.state, self.columns = rows, columns
+                    break
+                differ.append(changes(rows, found))
+        else:
+            raise AssertionError(f"rows or columns differ: {differ}, {schema.names}, {[one[1] for one in allowed]}")
         self.check_reads()
         report = self.table.check()
         fine = ("info", "warning", "repairable") if self.crashes else ("info", "warning")
@@ -147,13 +159,13 @@ class Walk(Operations):
 
     def check_reads(self) -> None:
         """Other ways to read give the same rows."""
-        price = float(self.draw.randint(0, 9))
+        price, columns = float(self.draw.randint(0, 9)), self.columns
         for where, fits in (
-            (f"price > {price}", lambda r: r[2] is not None and r[2] > price), ("day = 'b'", lambda r: r[0] == "b"),
-            ("note = 'x'", lambda r: r[3] == "x"), ("note IS NULL", lambda r: r[3] is None), ("lower(note) = 'x'", lambda r: r[3] == "x"),
+            (f"{columns.price} > {price}", lambda r: r[2] is not None and r[2] > price), ("day = 'b'", lambda r: r[0] == "b"),
+            (f"{columns.note} = 'x'", lambda r: r[3] == "x"), (f"{columns.note} IS NULL", lambda r: r[3] is None), (f"lower({columns.note}) = 'x'", lambda r: r[3] == "x"),
         ):  # fmt: skip
             try:
-                found = self.rows(self.table.scan(columns=SCHEMA.names, where=where))
+                found = self.rows(self.table.scan(columns=columns.names, where=where))
             except HudiError as error:
                 if where.startswith("lower"):
                     continue
@@ -165,22 +177,24 @@ class Walk(Operations):
         keys = pa.table({"id": pa.array([p[0] for p in pairs], pa.int64()), "day": [p[1] for p in pairs]})
         if not self.form.partitioned:
             keys = keys.select(["id"])
-        found = self.rows(self.table.lookup(keys, columns=SCHEMA.names))
+        found = self.rows(self.table.lookup(keys, columns=columns.names))
         wanted = {k: r for k, r in self.state.items() if self.id_of(k) in ids}
         assert found == wanted, f"lookup: {changes(wanted, found)}"
         assert self.table.scan().count() == len(self.state), "count"
         if self.past:
             self.check_past(self.draw.choice(self.past))
 
-    def check_past(self, one: tuple[str, str, Rows]) -> None:
-        instant, completed, then = one
+    def check_past(self, one: tuple[str, str, Rows, Columns]) -> None:
+        instant, completed, then, columns = one
         try:
-            found = self.rows(self.table.scan(columns=SCHEMA.names, as_of=completed))
+            found = self.rows(self.table.scan(columns=columns.names, as_of=completed), columns)
             assert found == then, f"as of {completed} ({instant}): {changes(then, found)}"
             self.reads["as_of"] += 1
         except SnapshotExpiredError as error:
             assert self.may_forget, error
             self.reads["as_of expired"] += 1
+        if columns.cleared != self.columns.cleared:
+            then = {key: (*row[:3], None) for key, row in then.items()}
         try:
             told = self.table.changes(after=completed).to_arrow().to_pylist()
         except SnapshotExpiredError as error:
@@ -196,18 +210,18 @@ class Walk(Operations):
                 if change["op"] == "d":
                     reached.pop(key, None)
                 else:
-                    reached[key] = row_of(row)
+                    reached[key] = self.columns.row(row)
             assert reached == self.state, f"changes after {completed}: {changes(self.state, reached)}"
         try:
-            window = self.rows(self.table.incremental(after=completed, columns=SCHEMA.names))
+            window = self.rows(self.table.incremental(after=completed, columns=self.columns.names))
         except SnapshotExpiredError:
             return
         assert window.items() <= self.state.items(), f"incremental: {changes(self.state, window)}"
         changed = {k for k, r in self.state.items() if then.get(k) != r}
         assert changed <= window.keys(), f"incremental after {completed} lacks {changed - window.keys()}"
 
-    def rows(self, scan: Any) -> Rows:
+    def rows(self, scan: Any, columns: Columns | None = None) -> Rows:
         found = scan.to_arrow().to_pylist()
-        rows = {self.key(row["id"], row["day"]): row_of(row) for row in found}
+        rows = {self.key(row["id"], row["day"]): (columns or self.columns).row(row) for row in found}
         assert len(rows) == len(found), f"a key is there twice: {found}"
         return rows

@@ -15,6 +15,51 @@ SCHEMA = pa.schema(
 Row = tuple[str, int, float | None, str | None]
 """day, ts, price and note of a key."""
 Rows = dict[Any, Row]
+NAMES = ("price", "note", "text", "value")
+"""Names that the last two columns may have; a name that was given up comes back for another column."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of price and note are now, after changes of columns.
+
+    Attributes:
+        price, note: their names.
+        wide: whether prices have 64 bits.
+        cleared: changes when the column of notes is dropped and added anew, so that all rows lose their notes.
+    """
+
+    price: str = "price"
+    note: str = "note"
+    wide: bool = True
+    cleared: int = 0
+
+    @property
+    def names(self) -> list[str]:
+        return [*SCHEMA.names[:3], self.price, self.note]
+
+    @property
+    def schema(self) -> pa.Schema:
+        price = pa.float64() if self.wide else pa.float32()
+        return pa.schema([*list(SCHEMA)[:3], (self.price, price), (self.note, pa.string())])
+
+    def row(self, row: Mapping[str, Any]) -> Row:
+        """A read row."""
+        return (row["day"], row["ts"], row[self.price], row[self.note])
+
+    def data(self, rows: list[tuple[int, Row]]) -> pa.Table:
+        """Rows as a batch."""
+        listed = [dict(zip(self.names, (id_, *row), strict=True)) for id_, row in rows]
+        return pa.Table.from_pylist(listed, schema=self.schema)
+
+    def options(self, given: Mapping[str, object]) -> dict[str, object]:
+        """The options of a form, with the columns' present names."""
+        now = {"price": self.price, "note": self.note}
+        sort = "hoodie.clustering.plan.strategy.sort.columns"
+        names = [now[name] for name in str(given[sort]).split(",") if name]
+        return {**given, sort: ",".join(names)}
+
+
 DAYS = ("a", "b", "c")
 
 
@@ -26,6 +71,7 @@ class Form:
     partitioned: bool
     ordered: bool
     options: Mapping[str, object]
+    columns: Columns = Columns()
 
     @property
     def is_mor(self) -> bool:
@@ -93,16 +139,7 @@ def form_of(draw: random.Random) -> Form:
     ):
         if draw.random() < 0.15 and (kind == "merge_on_read" or "compact" not in inline):
             options[inline] = True
-    return Form(kind, draw.random() < 0.7, draw.random() < 0.6, options)
-
-
-def row_of(row: Mapping[str, Any]) -> Row:
-    return (row["day"], row["ts"], row["price"], row["note"])
-
-
-def data(rows: list[tuple[int, Row]]) -> pa.Table:
-    """Rows as a batch."""
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, (id_, *row), strict=True)) for id_, row in rows], schema=SCHEMA)
+    return Form(kind, draw.random() < 0.7, draw.random() < 0.6, options, Columns(wide=draw.random() < 0.5))
 
 
 def changes(before: Rows, after: Rows) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from reliability.walk_forms import DAYS, Form, Row, Rows, data
+import pyarrow as pa
+from reliability.walk_forms import DAYS, NAMES, Columns, Form, Row, Rows
 from support.homes import StandingClock
 
 import pyhudi_core as hudi
@@ -23,7 +25,9 @@ class Operations:
     clock: StandingClock
     table: hudi.HudiTable
     state: Rows
-    past: list[tuple[str, str, Rows]]
+    columns: Columns
+    columns_after: Columns
+    past: list[tuple[str, str, Rows, Columns]]
     log: list[str]
     time = 0
     forgot = False
@@ -89,13 +93,13 @@ class Operations:
 
     def do_upsert(self) -> Choice:
         rows = self.batch()
-        return (lambda: self.table.upsert(data(rows))), self.put(self.state, rows)
+        return (lambda: self.table.upsert(self.columns.data(rows))), self.put(self.state, rows)
 
     do_upsert2 = do_upsert3 = do_upsert4 = do_upsert
 
     def do_update(self) -> Choice:
         rows = self.batch(1, 3, known=True)
-        return ((lambda: self.table.upsert(data(rows))), self.put(self.state, rows)) if rows else None
+        return ((lambda: self.table.upsert(self.columns.data(rows))), self.put(self.state, rows)) if rows else None
 
     do_update2 = do_update
 
@@ -105,7 +109,7 @@ class Operations:
             return None
         rows = [(id_, (row[0], 0, *row[2:])) for id_, row in self.batch(1, 3, known=True)]
         self.was_late = True
-        return ((lambda: self.table.upsert(data(rows))), self.put(self.state, rows)) if rows else None
+        return ((lambda: self.table.upsert(self.columns.data(rows))), self.put(self.state, rows)) if rows else None
 
     def do_partial(self) -> Choice:
         rows = self.batch(1, 3, known=True)
@@ -114,7 +118,7 @@ class Operations:
         if self.was_late and self.form.is_mor:
             return None  # a value of a row that lost can come back in a column that the partial row lacks, as in Hudi
         self.was_partial = True
-        given = data(rows).drop_columns(["note"])
+        given = self.columns.data(rows).drop_columns([self.columns.note])
         after = dict(self.state)
         for id_, row in rows:
             key = self.key(id_, row[0])
@@ -124,7 +128,9 @@ class Operations:
     def do_insert(self) -> Choice:
         rows = [(id_, row) for id_, row in self.batch() if self.key(id_, row[0]) not in self.state]
         verb = self.draw.choice(["insert", "bulk_insert"])
-        return ((lambda: getattr(self.table, verb)(data(rows))), self.put(self.state, rows)) if rows else None
+        return (
+            ((lambda: getattr(self.table, verb)(self.columns.data(rows))), self.put(self.state, rows)) if rows else None
+        )
 
     def do_insert_overwrite(self) -> Choice:
         if self.is_global and self.form.partitioned:
@@ -132,20 +138,20 @@ class Operations:
         rows = self.batch()
         days = {row[0] for _, row in rows}
         kept = {k: r for k, r in self.state.items() if r[0] not in days and self.form.partitioned}
-        return (lambda: self.table.insert_overwrite(data(rows))), kept | self.put({}, rows)
+        return (lambda: self.table.insert_overwrite(self.columns.data(rows))), kept | self.put({}, rows)
 
     def do_insert_overwrite_table(self) -> Choice:
         if self.draw.random() < 0.7:
             return None
         rows = self.batch()
-        return (lambda: self.table.insert_overwrite_table(data(rows))), self.put({}, rows)
+        return (lambda: self.table.insert_overwrite_table(self.columns.data(rows))), self.put({}, rows)
 
     def do_delete(self) -> Choice:
         rows = self.batch(1, 3, known=True)
         if not rows:
             return None
         gone = {self.key(id_, row[0]) for id_, row in rows}
-        keys = data(rows).select(["id", "day"] if self.form.partitioned else ["id"])
+        keys = self.columns.data(rows).select(["id", "day"] if self.form.partitioned else ["id"])
         return (lambda: self.table.delete(keys)), {k: r for k, r in self.state.items() if k not in gone}
 
     do_delete2 = do_delete
@@ -153,7 +159,7 @@ class Operations:
     def do_delete_where(self) -> Choice:
         price = float(self.draw.randint(5, 9))
         kept = {k: r for k, r in self.state.items() if r[2] is None or r[2] < price}
-        return (lambda: self.table.delete(where=f"price >= {price}")), kept
+        return (lambda: self.table.delete(where=f"{self.columns.price} >= {price}")), kept
 
     def do_delete_partitions(self) -> Choice:
         days = sorted({row[0] for row in self.state.values()})
@@ -221,9 +227,11 @@ class Operations:
             return (lambda: self.table.indexes.drop(name)), self.state
         self.log.append(f"   create {kind}")
         if kind == "secondary":
-            return (lambda: self.table.indexes.create("by_note", ["note"])), self.state
+            return (lambda: self.table.indexes.create("by_note", [self.columns.note])), self.state
         if kind == "year":
-            return (lambda: self.table.indexes.create("low", ["note"], "column_stats", {"expr": "lower"})), self.state
+            return (
+                lambda: self.table.indexes.create("low", [self.columns.note], "column_stats", {"expr": "lower"})
+            ), self.state
         return (lambda: self.table.indexes.create(kind)), self.state
 
     def do_metadata(self) -> Choice:
@@ -246,7 +254,7 @@ class Operations:
         if not self.past or self.draw.random() < 0.6:
             return None
         index = self.draw.randrange(len(self.past))
-        instant, _, then = self.past[index]
+        instant, _, then, self.columns_after = self.past[index]
         self.log.append(f"   restore to {instant}")
         return (lambda: self.table.restore(instant)), then
 
@@ -256,11 +264,12 @@ class Operations:
             return None
         newest = max(commits, key=lambda i: i.completion_time or "")
         before = sorted((i for i in commits if i is not newest), key=lambda i: i.completion_time or "")
-        then = {instant: rows for instant, _, rows in self.past}
+        then = {instant: (rows, columns) for instant, _, rows, columns in self.past}
         if newest.requested_time not in then or not before or before[-1].requested_time not in then:
             return None
         self.log.append(f"   rollback {newest}")
-        return (lambda: self.table.rollback(newest, completed=True)), then[before[-1].requested_time]
+        rows, self.columns_after = then[before[-1].requested_time]
+        return (lambda: self.table.rollback(newest, completed=True)), rows
 
     def do_erase(self) -> Choice:
         if self.draw.random() < 0.6:
@@ -270,8 +279,38 @@ class Operations:
             return None
         self.forgot = True
         gone = {self.key(id_, row[0]) for id_, row in rows}
-        keys = data(rows).select(["id", "day"] if self.form.partitioned else ["id"])
+        keys = self.columns.data(rows).select(["id", "day"] if self.form.partitioned else ["id"])
         return (lambda: self.table.erasure.run(keys)), {k: r for k, r in self.state.items() if k not in gone}
+
+    def do_alter(self) -> Choice:
+        """Change columns: new names (that other columns had), a wider type, another order, or a new column in place of an old one."""
+        columns, name = self.columns, self.draw.choice(NAMES)
+        how = self.draw.choice(["rename price", "rename note", "swap", "clear", "widen", "order"])
+        if how == "order":
+            self.log.append("   order")
+            return (lambda: self.table.alter(order=[columns.note, "id"])), self.state
+        arguments: dict[str, Any]
+        if how == "swap":
+            arguments = {"rename": {columns.price: columns.note, columns.note: columns.price}}
+            self.columns_after = replace(columns, price=columns.note, note=columns.price)
+        elif how == "widen":
+            arguments = {"retype": {columns.price: pa.float64()}}
+            self.columns_after = replace(columns, wide=True)
+        elif name in columns.names and not (how == "clear" and name == columns.note):
+            return None
+        elif how == "clear":
+            self.time += 1
+            arguments = {"drop": [columns.note], "add": {name: pa.string()}}
+            self.columns_after = replace(columns, note=name, cleared=self.time)
+        else:
+            which = how.split()[1]
+            arguments = {"rename": {getattr(columns, which): name}}
+            self.columns_after = replace(columns, **{which: name})
+        self.log.append(f"   {arguments}")
+        rows = {k: (*r[:3], None) for k, r in self.state.items()} if how == "clear" else self.state
+        return (lambda: self.table.alter(**arguments)), rows
+
+    do_alter2 = do_alter
 
     def do_duplicates(self) -> Choice:
         return self.table.duplicates.run, self.state

@@ -157,6 +157,24 @@ def test_the_history_outlives_the_archival_of_the_change(location: str) -> None:
     assert table.check().findings == ()
 
 
+@pytest.mark.row("D10", "D4")
+def test_a_state_whose_commits_are_archived_has_the_columns_of_then(location: str) -> None:
+    schema = pa.schema([("id", pa.string()), ("a", pa.string()), ("b", pa.string())])
+    table = make(location, schema)
+    first = table.upsert(pa.table({"id": ["1"], "a": ["of a"], "b": ["of b"]}, schema=schema))
+    swapped = table.alter(rename={"a": "b", "b": "a"})
+    table.upsert(pa.table({"id": ["2"], "a": ["-"], "b": ["-"]}, schema=schema))
+    then = table.upsert(pa.table({"id": ["3"], "a": ["-"], "b": ["-"]}, schema=schema))
+    for number in range(4):
+        table.upsert(pa.table({"id": ["2"], "a": [str(number)], "b": ["-"]}, schema=schema))
+    keep = {"hoodie__keep__min__commits": 2, "hoodie__keep__max__commits": 3, "hoodie__clean__commits__retained": 1}
+    reopen(table, **keep).archival.run()
+    assert then.instant not in [known.requested_time for known in table.timeline]
+    for commit, values in ((first, ("of a", "of b")), (swapped, ("of b", "of a")), (then, ("of b", "of a"))):
+        found = table.scan(as_of=commit, where="id = '1'", meta=False).to_arrow().to_pylist()
+        assert [(row["a"], row["b"]) for row in found] == [values]
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "key": ({"rename": {"id": "key"}}, "record key"),
     "ordering": ({"retype": {"ts": pa.string()}}, "ordering column"),
