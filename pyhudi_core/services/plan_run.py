@@ -158,10 +158,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
 
     def _altered_since(self, snapshot: Snapshot) -> str | None:
         """Why the plan's time does not fit the columns. `table.alter` is refused beside a plan; Hudi's ``ALTER TABLE`` is not."""
-        time, evolution = self.transaction.requested_time, snapshot.evolution
-        if evolution is not None and not self.how.engine.in_process:
-            return "the columns of the table were altered, and this release rewrites such a table in this process, not on Spark"
-        renamed = names_at(evolution, time) is not None
+        renamed = names_at(snapshot.evolution, self.transaction.requested_time) is not None
         return "the columns of the table were altered after it was planned" if renamed else None
 
     def _settings(self) -> HandleSettings:

@@ -12,7 +12,6 @@ from difflib import get_close_matches
 import pyarrow as pa
 
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
-from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.index.choice import INDEX_KEY, IndexType, refuse_index_options
@@ -121,16 +120,6 @@ def refuse_evolution(before: pa.Schema, prepared: Prepared, allowed: str, table:
             f"The data {what} column {', '.join(wrong[:_NAMED])}, and schema_evolution is {allowed!r}",
             table=table,
             hint=f"{means}Call {how} first, or open the table with another schema_evolution. Nothing was changed.",
-        )
-
-
-def refuse_numbers_on(engine: Engine, snapshot: Snapshot, table: str) -> None:
-    """Raise `UnsupportedTableError` for writes of executors to a table whose columns have numbers."""
-    if snapshot.evolution is not None and not engine.in_process:
-        raise UnsupportedTableError(
-            "The columns of the table were altered, and this release does not write such a table on Spark",
-            table=table,
-            hint="Give the rows as Arrow data (df.toArrow()), so that this process writes them. Nothing was changed.",
         )
 
 

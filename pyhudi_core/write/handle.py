@@ -158,7 +158,6 @@ class Write:
         """Write the rows that ``find`` returns for the state from which the attempt starts. Each attempt finds them again."""
         draft = self._state.draft()
         snapshot = self._loaded(draft)
-        checks.refuse_numbers_on(engine, snapshot, draft.request.table)
         self._state = replace(draft, batch=Batch(engine=engine, find=find))
         return self._attempt(snapshot.timeline)
 

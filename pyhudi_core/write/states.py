@@ -251,7 +251,6 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
     """Check rows and give each its key and partition. Raises `DataError`."""
     request, context = draft.request, draft.context
     engine = engine_for(data, context.runtime.executor, request.spark)
-    checks.refuse_numbers_on(engine, snapshot, context.table)
     allow_lossy = context.options.rows.allow_lossy_widening
     deletes = request.operation is OperationType.DELETE
     with at_table(context.table):

@@ -26,6 +26,7 @@ WITHOUT_LOGS = (
     "hudi-1.2.0/cow_cdc_data_before_after",
     "hudi-1.2.0/cow_hive_services",
     "hudi-1.2.0/cow_indexed",
+    "hudi-1.2.0/cow_v9",
 )
 QUERIES = [q for q in queries() if q.folder.name.startswith("mor_") or q.table in WITHOUT_LOGS]
 
@@ -105,3 +106,14 @@ def test_rows_that_a_record_index_left_in_their_folder_show_its_value(tmp_path: 
 def _native_files(frame: Any) -> set[str]:
     """The files that Spark's own scan reads."""
     return {path.rpartition("/")[2] for path in frame.inputFiles()}
+
+
+@pytest.mark.slow
+@pytest.mark.row("Q2")
+@pytest.mark.parametrize("name", ["cow_v9", "mor_v9"])
+def test_changes_of_a_table_of_version_9_are_the_same_on_spark(tables: Tables, name: str, spark: Any) -> None:
+    table = tables[f"hudi-1.2.0/{name}"]
+    changes = table.changes(after="0")
+    found = collect_arrow(changes.to_spark(spark), changes.schema)
+    assert found.num_rows
+    assert rows(found, by="text") == rows(changes.to_arrow(), by="text")
