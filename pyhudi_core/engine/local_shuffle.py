@@ -20,6 +20,9 @@ _LEAST_ROWS = 200_000
 _PIECE = 64
 """The least average number of rows with one sort value in one batch; smaller pieces cost more than one large sort."""
 
+_SMALL = 4_096
+"""Pieces with fewer rows on average are joined: each later step costs something for each batch. Larger ones are not, because that copies all rows."""
+
 _TAKEN_BYTES = 48 << 20
 """So many bytes of rows a task takes out of the batches at once, if more than one sort value fits: rows close to each other are read together."""
 
@@ -54,8 +57,9 @@ class TaskRows:
         for codes in self._together():
             for pieces in zip(*(ordered.take(codes) for ordered in self.batches), strict=True):
                 filled = [piece for piece in pieces if len(piece)]
-                if filled:
-                    yield from pa.Table.from_batches(filled).combine_chunks().to_batches()
+                if len(filled) * _SMALL > sum(map(len, filled)):
+                    filled = pa.Table.from_batches(filled).combine_chunks().to_batches()
+                yield from filled
 
     def _together(self) -> Iterator[range]:
         """Codes whose rows are taken at once: one at least, and as many as fit."""

@@ -251,26 +251,42 @@ def refuse_new_partial(context: HandleContext, count: int, path: str) -> None:
 
 
 def stamped(
-    context: HandleContext, rows: pa.Table, partition: str, file_name: str, schema: pa.Schema | None = None
+    context: HandleContext,
+    rows: pa.Table,
+    partition: str,
+    file_name: str,
+    schema: pa.Schema | None = None,
+    *,
+    encoded: bool = False,
 ) -> pa.Table:
-    """Rows with key and data columns, with their meta columns in front; in the schema of the files, or in another one."""
+    """Rows with key and data columns, with their meta columns in front; in the schema of the files, or in another one.
+
+    ``encoded``: columns of one value are dictionaries, as a base file's writer wants them, so their texts are not written out for each row.
+    """
     settings, count = context.settings, len(rows)
+    constant = one_value if encoded else pa.repeat
     schema = settings.schema if schema is None else schema
     if settings.populate:
         numbers = context.next_numbers(count)
         meta = {
-            COMMIT_TIME: pa.repeat(settings.requested_time, count),
+            COMMIT_TIME: constant(settings.requested_time, count),
             COMMIT_SEQNO: numbers,
             RECORD_KEY: numbers if settings.generates_keys else rows.column(RECORD_KEY),
-            PARTITION_PATH: pa.repeat(partition, count),
-            FILE_NAME: pa.repeat(file_name, count),
+            PARTITION_PATH: constant(partition, count),
+            FILE_NAME: constant(file_name, count),
         }
     else:
         meta = dict.fromkeys(META_FIELDS, pa.nulls(count, pa.string()))
     if OPERATION in schema.names:
         meta[OPERATION] = pa.nulls(count, pa.string())
     columns = [meta[name] if name in meta else rows.column(name) for name in schema.names]
-    return pa.Table.from_arrays(columns, schema=schema)
+    fields = [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)] if encoded else schema
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def one_value(text: str, count: int) -> pa.DictionaryArray:
+    """The text ``count`` times."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), [text])
 
 
 def filled(rows: pa.Table, stored: pa.Table | pa.RecordBatch) -> pa.Table:

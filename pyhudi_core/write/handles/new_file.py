@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import PreconditionFailedError
@@ -19,7 +18,7 @@ from pyhudi_core.model.meta_fields import FILE_NAME, RECORD_KEY
 from pyhudi_core.runtime.base import Ids
 from pyhudi_core.storage.base import OutputFile
 from pyhudi_core.transaction import markers
-from pyhudi_core.write.handles.base import HandleContext, TaskRuntime, WrittenFile, stamped
+from pyhudi_core.write.handles.base import HandleContext, TaskRuntime, WrittenFile, one_value, stamped
 
 
 @dataclass(slots=True)
@@ -91,7 +90,7 @@ class NewFile:
 
     def insert(self, rows: pa.Table) -> None:
         """Write new rows."""
-        whole = self.stamp(rows)
+        whole = stamped(self.context, rows, self.partition, str(self.name), encoded=True)
         self.writer.write(whole)
         self.counts["inserts"] += len(rows)
         if self.context.settings.populate:
@@ -123,7 +122,7 @@ class NewFile:
         self.output.abort()
 
     def _named(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
-        names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), [str(self.name)])
+        names = one_value(str(self.name), len(rows))
         return rows.set_column(rows.schema.get_field_index(FILE_NAME), FILE_NAME, names)
 
 
