@@ -280,7 +280,9 @@ def stamped(
     if OPERATION in schema.names:
         meta[OPERATION] = pa.nulls(count, pa.string())
     columns = [meta[name] if name in meta else rows.column(name) for name in schema.names]
-    fields = [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)] if encoded else schema
+    fields = (
+        [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)] if encoded else schema
+    )
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
