@@ -65,7 +65,7 @@ def with_tests_alone(given: Sequence[str]) -> list[str]:
 
 def run(given: list[str], which: str, how: tuple[str, ...], temporary: Path | None) -> int:
     """Run the tests of a marker expression; their output is shown while they run."""
-    command = [sys.executable, "-m", "pytest", *given, "-q", "-m", which, "--durations=10"]
+    command = [sys.executable, "-m", "pytest", "-q", "--durations=10", *given, "-m", which]
     environment = {**os.environ} if temporary is None else {**os.environ, "TMPDIR": str(temporary)}
     return subprocess.run([*command, *how], cwd=ROOT, env=environment, check=False).returncode
 

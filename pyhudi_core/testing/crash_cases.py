@@ -33,16 +33,17 @@ T = TypeVar("T", bound=SimulatedTable)
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """The state after a crash, for other processes: objects, unfinished files, and the time."""
+    """The state after a crash, for other processes: objects and their hash, unfinished files, and the time."""
 
     image: Image
+    digest: int
     unfinished: Mapping[str, Unfinished]
     time_ms: int
 
     @classmethod
     def of(cls, world: SimWorld) -> Remains:
         """Return the current state of the world."""
-        return cls(world.storage.image(), dict(world.storage.unfinished), world.scheduler.time_ms)
+        return cls(world.storage.image(), world.storage.digest, dict(world.storage.unfinished), world.scheduler.time_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ class CrashPlan:
 
     Attributes:
         share: random share of all cases; 1 is all.
+        states: random share of the different states that crashes before a call leave. All calls with a chosen state are crashed, which costs one
+            recovery: before a read the state is that before the last write. None: ``share`` chooses among these calls, too.
         every_site: each line of the package that calls the storage gets each kind once, independent of the share.
         twice: share of the cases in which the next writer is crashed too, at one of its calls.
         thorough: the next writer is crashed at each of its calls, and each state after a crash is judged twice: with a next
@@ -101,6 +104,7 @@ class CrashPlan:
     """
 
     share: float = 1.0
+    states: float | None = None
     every_site: bool = True
     twice: float = 0.0
     thorough: bool = False

@@ -63,6 +63,8 @@ def crash_everywhere(
     for call in enumeration.calls:
         for case in call.cases(chosen.kinds):
             wanted, twice = chance.random() < chosen.share, chance.random() < chosen.twice
+            if case.kind == CRASH and chosen.states is not None:
+                wanted = enumeration.draw(call, chosen.states, chance)
             if not wanted and not (chosen.every_site and (call.site, case.kind) not in seen):
                 continue
             seen.add((call.site, case.kind))
@@ -87,6 +89,13 @@ def crash_at(scenario: CrashScenario[T], schedule: str) -> CrashReport:
             case = CrashCase(call, kind, case)
             calls = enumeration.run(case)
     return enumeration.report
+
+
+def cases_of(scenario: CrashScenario[T], plan: CrashPlan | None = None) -> list[CrashCase]:
+    """All cases that `crash_everywhere` runs if the plan chooses all of them; runs the operation once."""
+    world = scenario.world(Remains.of(scenario.world(None).sim))
+    calls = [call for call, _ in record(world, lambda: scenario.operate(world)) if call.verb not in _LOCAL_CALLS]
+    return [case for call in calls for case in call.cases((plan or CrashPlan()).kinds)]
 
 
 def record(world: SimulatedTable, operate: Callable[[], object]) -> Recording:
@@ -142,6 +151,15 @@ class _Enumeration(Generic[T]):
         self._remains = {call.step: remains for call, remains in recorded}
         self.report = CrashReport(scenario.name, self.calls)
         self._judged: set[Hashable] = set()
+        self._drawn: dict[Hashable, bool] = {}
+
+    def draw(self, call: RecordedCall, share: float, chance: random.Random) -> bool:
+        """Whether a share of the states includes the one that a crash before the call leaves; the same for each call with this state."""
+        remains = self._remains[call.step]
+        state = (remains.digest, tuple(sorted(remains.unfinished)), remains.time_ms)
+        if state not in self._drawn:
+            self._drawn[state] = chance.random() < share
+        return self._drawn[state]
 
     def _afterwards(self, world: T) -> Hashable:
         """What a reader sees after the next writer if nothing fails."""

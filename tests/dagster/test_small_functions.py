@@ -13,6 +13,7 @@ import dagster as dg
 import psutil
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 from support.tables import make, orders
 from support.waiting import until
 
@@ -64,6 +65,12 @@ def test_a_commit_of_another_process_that_told_no_figures_has_none(location: str
     [instant] = table.timeline.commits
     told = duration_entries(Written(table, PastCommit(instant, table.commit_metadata(instant))))
     assert set(told.values()) == {0}
+
+
+def test_a_session_that_runs_already_was_not_started_by_this_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the end of the run would stop it; tests/dagster/test_spark.py has a real one."""
+    monkeypatch.setattr(SparkContext, "_active_spark_context", object())
+    assert spark_session.started(lambda: "the session") == ("the session", False)
 
 
 def test_changes_are_the_same_whatever_gap_was_accepted_meanwhile(location: str) -> None:

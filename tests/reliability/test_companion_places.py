@@ -182,7 +182,7 @@ def test_both_tables_have_the_same_commits_in_every_explored_order_and_crash(pro
 @pytest.mark.row("K8")
 def test_both_tables_have_the_same_commits_when_the_lock_expires() -> None:
     """The commit record alone keeps the two tables together."""
-    bounds = Bounds(faults={"expire_lock": 1}, schedules=25)
+    bounds = Bounds(faults={"expire_lock": 1}, schedules=10)
     make = lambda: opened(Profile.S3)  # noqa: E731
     explore_randomly(make, [increment_both] * 2, the_tables_agree, bounds, seed=5, priorities=True).assert_clean()
 
