@@ -47,6 +47,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "benchmarks/results/memory": (*WRITE, *READ),
     "benchmarks/results/many_groups": (*WRITE, *READ),
     "benchmarks/results/services": (*WRITE, *READ, f"{CORE}/services"),
+    "benchmarks/results/locks": COMMIT,
     "benchmarks/results/*": READ,
     "docs/reliability/mutants": (*ALL, "tests"),
     "docs/reliability/*": COMMIT,

@@ -1,18 +1,23 @@
-"""Measure the locks of real servers, and commits in S3 on a real gateway, with latency injected; write the tables of docs/locks.md.
+"""Measure the locks of real servers, and commits in S3 on a real gateway, with latency injected; write docs/benchmarks.md.
 
-    PYTHONPATH=.:tests python scripts/lock_figures.py
+    PYTHONPATH=.:tests python scripts/lock_figures.py                everything
+    PYTHONPATH=.:tests python scripts/lock_figures.py sql commits    the locks with this text in their names, and the commits
 
 `make locks` installs the servers. Calls are counted by a proxy between the client and the server, so they do not depend on the machine.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,32 +31,58 @@ from locks.server_cases import SECRET, Lab  # noqa: E402
 from support.tcp_proxy import TcpProxy  # noqa: E402
 
 import pyhudi_core as hudi  # noqa: E402
+from benchmarks import report  # noqa: E402
+from benchmarks.machine import occasion  # noqa: E402
+from benchmarks.run import RESULTS  # noqa: E402
+from pyhudi_core.lock.base import LockProvider  # noqa: E402
+from pyhudi_core.lock.storage_based import StorageBasedLockProvider  # noqa: E402
+from pyhudi_core.runtime.system import system_runtime  # noqa: E402
+from pyhudi_core.storage.s3 import S3Storage  # noqa: E402
 
-PAGE = ROOT / "docs" / "locks.md"
-START, END = "<!-- figures: scripts/lock_figures.py -->", "<!-- end of figures -->"
 LATENCIES_MS = (0, 20, 100)
 ROUNDS = 7
-COMMITS = 4
+COMMITS = 6
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 PLAIN = {"hoodie.metadata.enable": False}
+KEY = "AKIDEXAMPLE"
+Commit = tuple[float, float, float, float]
+"""Calls, calls under the lock, milliseconds, milliseconds under the lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A lock: its name, and what starts its server; the server gives the options at a port."""
+    """A lock: its name, what starts its server, and its provider for a server at a port."""
 
     name: str
     start: Callable[[Path], servers.Server]
-    options: Callable[[int], dict[str, object]]
+    provider: Callable[[int], LockProvider]
 
 
+def _kind(name: str, start: Callable[[Path], servers.Server], options: Callable[[int], dict[str, object]]) -> Kind:
+    return Kind(name, start, lambda port: Lab(port, options, 0, lambda: None, "/tmp/orders").provider())
+
+
+def _gateway(folder: Path) -> servers.Server:
+    return servers.gateway(folder, KEY, SECRET)
+
+
+WITHOUT_SERVER: dict[str, Callable[[Path], dict[str, object]]] = {
+    "`in_process`": lambda _: {"lock": "in_process"},
+    "`file_system`, disk": lambda _: {"lock": "file_system"},
+    "`sql`, SQLite": lambda folder: {"lock": "sql", "pyhudi.lock.sql.url": f"sqlite:///{folder}/locks.db"},
+}
 KINDS = (
     Kind(
+        "`storage_based`, S3",
+        _gateway,
+        lambda port: StorageBasedLockProvider(S3Storage("s3://lake/locked", _storage(port)), system_runtime(1)),
+    ),
+    _kind(
         "`sql`, PostgreSQL",
         lambda folder: servers.postgresql(folder, SECRET),
         lambda port: {"lock": "sql", "pyhudi.lock.sql.url": f"postgresql://hudi:{SECRET}@127.0.0.1:{port}/locks"},
     ),
-    Kind(
+    _kind(
         "`zookeeper`",
         servers.zookeeper,
         lambda port: {
@@ -60,8 +91,8 @@ KINDS = (
             "hoodie.write.lock.zookeeper.base_path": "/hudi",
         },
     ),
-    Kind(
-        "`hive_metastore`",
+    _kind(
+        "`hive_metastore`, Derby",
         lambda folder: servers.hive_metastore(folder, 300),
         lambda port: {
             "lock": "hive_metastore",
@@ -70,14 +101,14 @@ KINDS = (
             "hoodie.write.lock.hivemetastore.table": "orders",
         },
     ),
-    Kind(
-        "`dynamodb`",
+    _kind(
+        "`dynamodb`, DynamoDB Local",
         servers.dynamodb,
         lambda port: {
             "lock": "dynamodb",
             "hoodie.write.lock.dynamodb.table": "locks",
             "hoodie.write.lock.dynamodb.endpoint_url": f"http://127.0.0.1:{port}",
-            "hoodie.aws.access.key": "AKIDEXAMPLE",
+            "hoodie.aws.access.key": KEY,
             "hoodie.aws.secret.key": SECRET,
         },
     ),
@@ -85,90 +116,127 @@ KINDS = (
 
 
 def main() -> int:
-    """Measure, and write the page; returns the exit code."""
-    tables = [_locks(), _commits()]
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(START)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{START}\n\n{chr(10).join(tables)}\n{END}{after}", encoding="utf-8")
+    """Measure, keep the results, and write the page; returns the exit code."""
+    path = RESULTS / "locks.json"
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"locks": {}}
+    names = [*WITHOUT_SERVER, *(kind.name for kind in KINDS), "commits"]
+    chosen = [name for name in names if not sys.argv[1:] or any(text in name for text in sys.argv[1:])]
+    with servers.scratch() as folder:
+        measures: dict[str, Callable[[], dict[str, Any]]] = {
+            **{name: partial(_without_server, given(folder), folder) for name, given in WITHOUT_SERVER.items()},
+            **{kind.name: partial(_with_server, kind) for kind in KINDS},
+            "commits": _commits,
+        }
+        for name in chosen:
+            began = occasion()
+            found = measures[name]()
+            load = round((began["load"] + os.getloadavg()[0]) / 2, 1)
+            into = kept if name == "commits" else kept["locks"]
+            into[name] = {**found, "taken": {**began, "load": load}}
+            print(name, found, flush=True)
+    kept["locks"] = {name: kept["locks"][name] for name in names if name in kept["locks"]}
+    kept |= {"latencies_ms": LATENCIES_MS, "taken": {**occasion(), "pyspark": version("pyspark")}}
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    report.write(RESULTS, ROOT / "docs")
     return 0
 
 
-def _locks() -> str:
-    lines = [
-        "| lock | calls to take and give back | "
-        + " | ".join(f"ms at {latency} ms a call" for latency in LATENCIES_MS)
-        + f" | holdings a second at {LATENCIES_MS[1]} ms |",
-        "|---|---|" + "---|" * (len(LATENCIES_MS) + 1),
-    ]
-    for kind in KINDS:
-        with _server(kind.start) as server:
-            found = [_holdings(kind, server.port, latency) for latency in LATENCIES_MS]
-        calls = found[0][0]
-        times = " | ".join(f"{took:.0f}" for _, took in found)
-        lines.append(f"| {kind.name} | {calls:.0f} | {times} | {1000 / found[1][1]:.1f} |")
-        print(lines[-1], flush=True)
-    return "\n".join([*lines, ""])
+def _without_server(options: dict[str, object], folder: Path) -> dict[str, Any]:
+    """A lock of one machine: no call can be delayed."""
+    provider = Lab(0, lambda _: options, 0, lambda: None, str(folder / "orders")).provider()
+    return {"calls": None, "ms": [_timed(provider)]}
 
 
-def _holdings(kind: Kind, port: int, latency_ms: int) -> tuple[float, float]:
-    """The median calls and milliseconds of taking the free lock and giving it back."""
-    proxy = TcpProxy(port, latency_ms / 1000)
-    lab = Lab(proxy.port, kind.options, 0, lambda: None, "/tmp/orders")
-    provider = lab.provider()
-    provider.acquire(120).release()  # the first one creates tables and nodes
-    calls, times = [], []
-    for _ in range(ROUNDS):
-        before, began = proxy.calls, time.monotonic()
-        provider.acquire(120).release()
-        times.append((time.monotonic() - began) * 1000)
-        calls.append(proxy.calls - before)
-    proxy.close()
-    return statistics.median(calls), statistics.median(times)
-
-
-def _commits() -> str:
-    lines = [
-        "| latency of a call to S3 | calls of an upsert of one row | of these under the lock | ms of the commit | ms under the lock |",
-        "|---|---|---|---|---|",
-    ]
-    with _server(lambda folder: servers.gateway(folder, "AKIDEXAMPLE", SECRET)) as server:
+def _with_server(kind: Kind) -> dict[str, Any]:
+    calls, times = 0.0, []
+    with _server(kind.start) as server:
         for latency in LATENCIES_MS:
             proxy = TcpProxy(server.port, latency / 1000)
-            found = _upserts(proxy, f"s3://lake/{latency}/orders")
+            provider = kind.provider(proxy.port)
+            provider.acquire(120).release()  # the first one creates tables and nodes
+            before = proxy.calls
+            times.append(_timed(provider))
+            calls = (proxy.calls - before) / ROUNDS
             proxy.close()
-            calls, held_calls, took, held = (statistics.median(column) for column in zip(*found, strict=True))
-            under = f"{held_calls:.0f}" if latency else "-"
-            lines.append(f"| {latency} ms | {calls:.0f} | {under} | {took:.0f} | {held:.0f} |")
-            print(lines[-1], flush=True)
-    return "\n".join([*lines, ""])
+    return {"calls": calls, "ms": times}
 
 
-def _upserts(proxy: TcpProxy, place: str) -> list[tuple[float, float, float, float]]:
-    """Calls, calls under the lock (its time by the latency), milliseconds, milliseconds under the lock, of each commit."""
-    url = f"http://127.0.0.1:{proxy.port}"
-    options = {"endpoint_url": url, "region": "us-east-1", "access_key_id": "AKIDEXAMPLE", "secret_access_key": SECRET}
-    client: Any = boto3.client(
-        "s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id="AKIDEXAMPLE", aws_secret_access_key=SECRET
-    )
-    if not any(bucket["Name"] == "lake" for bucket in client.list_buckets()["Buckets"]):
-        client.create_bucket(Bucket="lake")
-    table = hudi.create_table(place, SCHEMA, "id", options=PLAIN, storage_options=options)
-    found = []
+def _timed(provider: LockProvider) -> float:
+    """The median milliseconds of taking the free lock and giving it back."""
+    times = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        provider.acquire(120).release()
+        times.append((time.perf_counter() - began) * 1000)
+    return round(statistics.median(times), 3)
+
+
+def _commits() -> dict[str, Any]:
+    found: dict[str, Commit] = {}
+    with servers.scratch() as folder:
+        found["a local disk"] = _upserts(str(folder / "orders"), {}, lambda: 0)
+    with _server(_gateway) as server:
+        for latency in LATENCIES_MS:
+            proxy = TcpProxy(server.port, latency / 1000)
+            name = f"S3, {latency} ms a call"
+            found[name] = _upserts(f"s3://lake/{latency}/orders", _storage(proxy.port), lambda p=proxy: p.calls)  # type: ignore[misc]
+            proxy.close()
+    calls, under = found[f"S3, {LATENCIES_MS[1]} ms a call"][:2]
+    return {"calls": calls, "calls_under_lock": under, "ms": {name: each[2:] for name, each in found.items()}}
+
+
+def _upserts(place: str, storage: dict[str, str], calls: Callable[[], int]) -> Commit:
+    """Medians of commits of one row."""
+    table = hudi.create_table(place, SCHEMA, "id", options=PLAIN, storage_options=storage)
+    found, marks = [], list[int]()
+    StorageBasedLockProvider.acquire = _noting(calls, marks)  # type: ignore[method-assign]
     for n in range(COMMITS):
-        before, began = proxy.calls, time.monotonic()
+        marks.clear()
+        before, began = calls(), time.perf_counter()
         commit = table.upsert(pa.table({"id": [1], "n": [n]}, SCHEMA))
-        took = time.monotonic() - began
-        held = commit.lock_held
-        found.append((proxy.calls - before, held / proxy.delay_s if proxy.delay_s else 0.0, took * 1000, held * 1000))
-    return found[1:]
+        took = time.perf_counter() - began
+        under = marks[1] - marks[0] if marks else 0
+        found.append((calls() - before, under, took * 1000, commit.lock_held * 1000))
+    StorageBasedLockProvider.acquire = _acquire  # type: ignore[method-assign]
+    number, inside, whole, held = (round(statistics.median(column), 1) for column in zip(*found[1:], strict=True))
+    return number, inside, whole, held
+
+
+_acquire = StorageBasedLockProvider.acquire
+
+
+def _noting(calls: Callable[[], int], marks: list[int]) -> Callable[..., Any]:
+    """`acquire`, which also notes the number of calls when the lock was taken, and when it was given back."""
+
+    def acquire(self: StorageBasedLockProvider, timeout_s: float, note: str = "") -> Any:
+        session: Any = _acquire(self, timeout_s, note)
+        marks.append(calls())
+        release = session.release
+
+        def noted() -> None:
+            release()
+            marks.append(calls())
+
+        session.release = noted
+        return session
+
+    return acquire
+
+
+def _storage(port: int) -> dict[str, str]:
+    url = f"http://127.0.0.1:{port}"
+    return {"endpoint_url": url, "region": "us-east-1", "access_key_id": KEY, "secret_access_key": SECRET}
 
 
 @contextmanager
 def _server(start: Callable[[Path], servers.Server]) -> Iterator[servers.Server]:
     with ExitStack() as stack:
         folder = stack.enter_context(servers.scratch())
-        yield stack.enter_context(start(folder).running())
+        server = stack.enter_context(start(folder).running())
+        if start is _gateway:
+            given = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET, "region_name": "us-east-1"}
+            boto3.client("s3", endpoint_url=f"http://127.0.0.1:{server.port}", **given).create_bucket(Bucket="lake")  # type: ignore[call-overload]
+        yield server
 
 
 if __name__ == "__main__":

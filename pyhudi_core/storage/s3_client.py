@@ -17,6 +17,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
+from botocore.utils import determine_content_length
 
 from pyhudi_core.errors import (
     InvalidOptionError,
@@ -28,6 +29,8 @@ from pyhudi_core.errors import (
 from pyhudi_core.storage.base import Secret
 
 _READ_ATTEMPTS = 5
+_ASK_ABOVE = 1 << 20
+"""Bytes of an object above which the store is asked before they are sent: it may refuse the request, and then they were sent in vain."""
 _RIGHTS = "Check the credentials, and that they may read and write below the table's prefix."
 _HINTS = {
     "NoSuchBucket": "Check the bucket's name; buckets are not made here.",
@@ -119,9 +122,20 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
             # Other stores often know neither buckets as host names nor Amazon's newer checksums.
             **(own if options.endpoint_url else {}),
         )
-        return session.client("s3", region_name=region, endpoint_url=options.endpoint_url or None, config=config)
+        made = session.client("s3", region_name=region, endpoint_url=options.endpoint_url or None, config=config)
+        made.meta.events.register("request-created.s3.PutObject", _send_at_once)
+        return made
 
     return S3Clients(client(_READ_ATTEMPTS), client(1))
+
+
+def _send_at_once(request: Any, **_: object) -> None:
+    """Do not ask before a small object is sent."""
+    # With Amazon's newer checksums the content is wrapped, and a header has its length.
+    told = request.headers.get("X-Amz-Decoded-Content-Length")
+    size = int(told) if told else determine_content_length(request.data)
+    if size is not None and size <= _ASK_ABOVE and "Expect" in request.headers:
+        del request.headers["Expect"]
 
 
 def status_of(error: ClientError) -> int:

@@ -15,7 +15,7 @@ import pytest
 from reliability.recording import merged
 from reliability.test_crashes import SETUPS
 
-from benchmarks import commit_writers, local_peers, machine, report
+from benchmarks import commit_writers, local_peers, locks, machine, report
 from benchmarks.run import SECTIONS
 from scripts import figures, nightly, nightly_parts
 
@@ -178,6 +178,30 @@ def test_the_page_shows_sizes_on_the_disk_beside_the_times_of_the_local_engine_a
     assert f"| {local_peers.UNSAFE} |{'  |' * 8} 1 | 1.25 |" in text
     assert "| deltalake | 5.0 | 6.0 |" in text
     assert local_peers.section({}) == ""
+
+
+@pytest.mark.row("T9")
+def test_the_page_shows_the_ceiling_of_each_lock_and_commits_with_injected_latency() -> None:
+    taken = {"date": "2026-03-04", "commit": "abcdef0", "cores": 2, "memory_gb": 8, "python": "3", "pyspark": "4"}
+    run = {"taken": {**taken, "load": 1.5}}
+    ways = {
+        "`zookeeper`": {"calls": 8.0, "ms": [4.0, 200.0, 840.0], **run},
+        "`in_process`": {"calls": None, "ms": [0.05], **run},
+    }
+    commits = {
+        "calls": 45.0,
+        "calls_under_lock": 9.2,
+        "ms": {"a local disk": [12.0, 4.0], "S3, 20 ms a call": [1500.0, 250.0]},
+        **run,
+    }
+    kept = {"latencies_ms": [0, 20, 100], "locks": ways, "commits": commits, "taken": taken}
+    page = report.page({"locks": kept})
+    assert "| `zookeeper` | 8 | 4.0 | 200 | 840 | 250, 5.0, 1.2 | 2026-03-04, abcdef0, load 1.5 |" in page
+    assert "| `in_process` |  | 0.1 |  |  | 20,000 | 2026-03-04, abcdef0, load 1.5 |" in page
+    assert "| S3, 20 ms a call | 1500 | 250 | 4.0 |" in page
+    assert "Run: 2026-03-04, abcdef0, load 1.5." in page
+    assert "2026-03-04, commit abcdef0" in page
+    assert locks.section({}) == ""
 
 
 # --- what a benchmark may claim

@@ -53,6 +53,27 @@ class TestS3Storage(StorageKit):
     pass
 
 
+@pytest.mark.parametrize(("size", "asks_first"), [(0, False), (1 << 20, False), ((1 << 20) + 1, True)])
+def test_a_small_object_is_sent_without_asking_first_which_would_cost_a_second_wait_for_the_network(
+    size: int, asks_first: bool, storage: S3Storage
+) -> None:
+    sent: list[bool] = []
+    for client in (storage._client, storage._writer._once):
+        client.meta.events.register(
+            "before-send.s3.PutObject", lambda request, **_: sent.append("Expect" in request.headers)
+        )
+    data = b"x" * size
+    storage.put("put", data)
+    seen = storage.put_if_absent("absent", data)
+    storage.put_if_match("absent", data + b"y", seen.etag)
+    output = storage.open_output("file")
+    output.stream.write(data)
+    output.close()
+    assert sent[:2] == [asks_first] * 2
+    assert len(sent) == 4
+    assert storage.get("put") == storage.get("file") == data
+
+
 def test_the_prefix_keeps_neighbours_apart(storage: S3Storage) -> None:
     storage.put("a", b"x")
     S3Storage(storage.location + "2", OPTIONS).put("b", b"y")
