@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from reliability.real_table import Row, TableSetup, TableWorld, orders, rows_of, table_world, world_with_rows
-from reliability.service_runs import Act
+from reliability.service_runs import Act, wait_as_reserved
 from reliability.test_conflicts_interleaved import FULL
 from support.metadata_tables import assert_metadata_is_true, left_in_metadata_table
 
@@ -112,13 +112,19 @@ def _stand_of(table: HudiTable) -> Stand:
     return stand(bool(table.config.metadata_partitions))
 
 
+def archive(table: HudiTable) -> object:
+    """Archive after the wait with which every other verb begins."""
+    wait_as_reserved(table._home.context())
+    return table.archival.run()
+
+
 VERBS: dict[str, Act] = {
     "upsert": attempt(lambda table: table.upsert(orders(WRITTEN))),
     "compaction": attempt(lambda table: table.compaction.run()),
     "log compaction": attempt(lambda table: table.log_compaction.run()),
     "clustering": attempt(lambda table: table.clustering.run()),
     "clean": attempt(lambda table: table.cleaning.run()),
-    "archival": attempt(lambda table: table.archival.run()),
+    "archival": attempt(archive),
     "indexing": attempt(lambda table: table.indexing.run(partitions=INDEXES)),
     # A commit that has later ones is not undone alone; a restore is not made if files or savepoints are in its way.
     "rollback": attempt(lambda t: t.rollback(_stand_of(t).newest, completed=True), InvalidOptionError),

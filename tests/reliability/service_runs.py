@@ -14,11 +14,22 @@ from reliability.real_table import TableSetup, TableWorld, table_world
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions, explore, explore_randomly
 from pyhudi_core.testing.crash_cases import Audit, CrashPlan, CrashReport, CrashScenario, Remains
 from pyhudi_core.testing.crashes import crash_everywhere
+from pyhudi_core.transaction import begin
+from pyhudi_core.transaction.context import TableContext
 
 Act = Callable[[TableWorld], object]
 Check = Callable[[TableWorld, History], None]
 BREATHLESS = {"hoodie.client.heartbeat.interval_in_ms": 1, "hoodie.client.heartbeat.tolerable.misses": 0}
 """Every process takes every other one for dead at once."""
+
+
+def wait_as_reserved(context: TableContext) -> None:
+    """Wait as long as the reservation of a writer does: for processes that reserve no time, such as an archival or a sweep.
+
+    Simulated time passes only while all processes wait. So a process that never waits would have ended, in every order, before a writer that begins
+    at the same time has reserved its time.
+    """
+    begin._wait_for_skew(context)
 
 
 def in_many_orders(

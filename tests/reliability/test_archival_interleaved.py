@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import pytest
 from reliability.counter_table import CounterWorld, counter_world, increment
+from reliability.service_runs import wait_as_reserved
 
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
 from pyhudi_core.services.archival.archival import archive
@@ -64,6 +65,7 @@ def world_with_history(profile: Profile = Profile.LOCAL_POSIX, lock_excludes: bo
 
 
 def archiver(world: CounterWorld) -> int:
+    wait_as_reserved(world.context())
     return len(archive(world.context(), RULES).instants)
 
 

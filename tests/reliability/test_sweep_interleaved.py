@@ -12,7 +12,7 @@ from functools import cache
 import pytest
 from reliability.crash_states import crashed_before
 from reliability.real_table import Row, TableSetup, TableWorld, orders, rows_of, world_with_rows
-from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders
+from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders, wait_as_reserved
 from reliability.test_conflicts_interleaved import FULL, budget
 
 from pyhudi_core.errors import CommitError
@@ -47,6 +47,12 @@ COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 
 def sweep(world: TableWorld) -> object:
     return world.table().sweep.run()
+
+
+def sweep_beside(world: TableWorld) -> object:
+    """A sweep that a writer can overtake."""
+    wait_as_reserved(world.table()._home.context())
+    return sweep(world)
 
 
 def upsert(*rows: Row) -> Act:
@@ -100,7 +106,7 @@ BESIDE: dict[str, tuple[Callable[[], TableSetup], Act, Callable[[TableWorld, His
     ),
     "a clustering": (lambda: _setup(COW, True, False), cluster, holds(*BASE)),
     "the cancel of a clustering": (lambda: _setup(COW, True, False), cancel, holds(*BASE)),
-    "another sweep": (lambda: _setup(COW, False, False), sweep, holds(*BASE)),
+    "another sweep": (lambda: _setup(COW, False, False), sweep_beside, holds(*BASE)),
     "a writer that is taken for dead": (
         lambda: _setup(COW, False, True, tuple(sorted(BREATHLESS.items()))), losing(upsert((2, "a", 21.0))), holds(*BASE[::2]),
     ),
@@ -109,7 +115,7 @@ BESIDE: dict[str, tuple[Callable[[], TableSetup], Act, Callable[[TableWorld, His
 
 def beside(name: str, bounds: Bounds, by_chance: int) -> None:
     setup, other, check = BESIDE[name]
-    in_many_orders(name, setup(), (sweep, other), check, bounds, by_chance)
+    in_many_orders(name, setup(), (sweep_beside, other), check, bounds, by_chance)
 
 
 @pytest.mark.one_in(2)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from reliability.real_table import TableSetup, table_world
+from reliability.real_table import orders as real_orders
+from reliability.test_conflicts_interleaved import FULL
 from support.cleanings import cleans, filled, keeping, states
 from support.disk import contents, data_files
 from support.metadata_tables import assert_metadata_is_true, build, left_in_metadata_table, metadata_of
@@ -148,6 +152,25 @@ def test_states_of_the_last_seconds_stay_for_slow_readers(location: str) -> None
 
 
 @pytest.mark.row("N9")
+@pytest.mark.row("D4", "N9")
+def test_the_state_of_a_token_stays_for_the_stated_time_and_is_refused_after_it() -> None:
+    world = table_world(TableSetup(options={**FULL, "hoodie.clean.commits.retained": 1}))
+    world.create()
+    table = world.table()
+    table.upsert(real_orders((1, "a", 1.0)))
+    token, before = table.snapshot_token(), table.scan().to_arrow()
+    for price in (2.0, 3.0, 4.0):
+        table.upsert(real_orders((1, "a", price)))
+    world.setup = replace(world.setup, options={**world.setup.options, "pyhudi.clean.keep.seconds": 3_600})
+    world.wait(3_000)
+    assert not world.table().cleaning.run()
+    assert world.table().scan(as_of=token).to_arrow().equals(before)
+    world.wait(3_600)
+    assert world.table().cleaning.run()
+    with pytest.raises(SnapshotExpiredError):
+        world.table().scan(as_of=token).to_arrow()
+
+
 def test_a_filter_and_a_limit_leave_the_rest_to_the_next_clean(location: str) -> None:
     table = make(location, ordering="ts")
     for number in range(4):
