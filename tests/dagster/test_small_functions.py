@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -14,11 +15,12 @@ import psutil
 import pyarrow as pa
 import pytest
 from pyspark import SparkContext
+from pyspark.sql.classic.dataframe import DataFrame
 from support.tables import make, orders
 from support.waiting import until
 
 import pyhudi_core as hudi
-from pyhudi_dagster import HudiPartitions, checkpoints, interrupts, past_commits, spark_session
+from pyhudi_dagster import HudiPartitions, checkpoints, data, interrupts, past_commits, spark_session
 from pyhudi_dagster.backlog import Backlog
 from pyhudi_dagster.identity import _LONGEST_LIST, Identity, partitions_text
 from pyhudi_dagster.incremental import Changes
@@ -71,6 +73,13 @@ def test_a_session_that_runs_already_was_not_started_by_this_call(monkeypatch: p
     """Otherwise the end of the run would stop it; tests/dagster/test_spark.py has a real one."""
     monkeypatch.setattr(SparkContext, "_active_spark_context", object())
     assert spark_session.started(lambda: "the session") == ("the session", False)
+
+
+def test_a_dataframe_stays_one_and_none_is_no_data() -> None:
+    """What it holds is not asked for, so it needs no session; tests/dagster/test_spark.py writes real ones."""
+    frame = DataFrame(None, SimpleNamespace(_sc=None, _jsparkSession=None))
+    assert data.normalised(frame) is frame
+    assert data.normalised(None) is None
 
 
 def test_changes_are_the_same_whatever_gap_was_accepted_meanwhile(location: str) -> None:
