@@ -136,7 +136,9 @@ def peers(heap: str = "2g") -> list[Contestant]:
 
 
 def local_peers() -> list[Contestant]:
-    """The peers of the local engine."""
+    """The peers of the local engine. Raises ContestantError if they are not installed."""
+    if not LOCAL_PEERS_PYTHON.exists():
+        raise ContestantError("The peers are not installed. Run: python scripts/interop_env.py --local-peers")
     return [
         Contestant(name, LOCAL_PEERS_PYTHON, ["benchmarks.peers.local_peers", name])
         for name in ("deltalake", "pyiceberg")

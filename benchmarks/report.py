@@ -12,11 +12,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import indexed_writes, local_peers, locks, spark_loads
+from benchmarks import indexed_writes, large_upserts, local_peers, locks, spark_loads
 from benchmarks.picture import Bar, bars
 from benchmarks.ratios import Goal, Ratio, ratio, short
 
 OURS = "pyhudi on PySpark"
+LOCAL = "pyhudi, local engine"
 LIMIT = "limit"
 SPARK_SCAN = "Spark's own Parquet scan"
 ARROW_SCAN = "pyarrow's own dataset read"
@@ -47,6 +48,7 @@ def page(kept: dict[str, Result]) -> str:
         parts.append(_writes(kept, verb, words))
     parts += [
         spark_loads.section(kept),
+        large_upserts.section(kept),
         local_peers.section(kept),
         _snapshot(kept),
         _merge_on_read(kept),
@@ -73,7 +75,7 @@ def goals(kept: dict[str, Result]) -> list[Goal]:
         if hudi:
             words = f"{hudi} takes this many times as long for it"
             found.append(Goal(words, ratio(seconds[hudi], seconds[OURS]), 5, "upsert-1m", at_least=True))
-    found += spark_loads.goals(kept)
+    found += _goals_of_local_loads(kept) + spark_loads.goals(kept) + large_upserts.goals(kept) + local_peers.goals(kept)
     if "snapshot_read-10m" in kept:
         took = kept["snapshot_read-10m"]["execution"]
         found.append(
@@ -98,6 +100,22 @@ def goals(kept: dict[str, Result]) -> list[Goal]:
             Goal("Load of 10M rows: memory (PSS) of driver, JVM and workers together", sums, 2, "memory", unit=" GiB")
         )
     return found
+
+
+def _goals_of_local_loads(kept: dict[str, Result]) -> list[Goal]:
+    """Loads of Arrow data in one process."""
+    return [
+        Goal(
+            f"Load on the local engine, {label.upper()} rows: times the limit",
+            ratio(seconds[LOCAL], seconds[LIMIT]),
+            1.5,
+            name,
+        )
+        for label in ("1m", "10m")
+        for name in [f"load-{label}"]
+        if name in kept
+        for seconds in [kept[name]["seconds"]]
+    ]
 
 
 def _goals_of_reading(kept: dict[str, Result]) -> list[Goal]:
@@ -178,8 +196,8 @@ def _opening(kept: dict[str, Result]) -> str:
         "the smallest and largest of all rounds. The section on locks has milliseconds, because their latency is injected.",
         "",
         "**The limit** is a lower bound for copy-on-write tables: the table's own current base files, read and written again",
-        "by pyarrow with the same codec in one process. Peers run with their defaults on Spark 3.5, services off,",
-        "each table with the same files.",
+        "by pyarrow with the same codec in one process. Peers run with their defaults on Spark 3.5, services off, but with one codec for all (zstd",
+        "at level 1, from 2026-11-24 on), each table with the same files.",
         "",
     ]
     for taken in _occasions(kept):
@@ -226,13 +244,23 @@ def _writes(kept: dict[str, Result], verb: str, words: str) -> str:
     ]
     if not found:
         return ""
-    lines = [f"## {words}", "", "| | rows | times the limit | times pyhudi on PySpark |", "|---|---|---|---|"]
+    lines = [
+        f"## {words}",
+        "",
+        "| | rows | times the limit | times pyhudi on PySpark | MB on the disk after it |",
+        "|---|---|---|---|---|",
+    ]
     for size, seconds in found:
+        sizes = kept[f"{verb}-{size.lower()}"].get("bytes", {})
         lines += [
-            f"| {name} | {size} | {ratio(seconds[name], seconds[LIMIT])} | {ratio(seconds[name], seconds[OURS])} |"
+            f"| {name} | {size} | {ratio(seconds[name], seconds[LIMIT])} | {ratio(seconds[name], seconds[OURS])} | {_megabytes(sizes, name)} |"
             for name in _ranked(seconds, LIMIT)
         ]
     return "\n".join([*lines, ""])
+
+
+def _megabytes(sizes: dict[str, int], name: str) -> str:
+    return f"{sizes[name] / 1e6:.1f}" if name in sizes else ""
 
 
 def _snapshot(kept: dict[str, Result]) -> str:

@@ -26,6 +26,7 @@ from benchmarks import (
     contestants,
     indexed_writes,
     ingest,
+    large_upserts,
     local_peers,
     many_groups,
     merge_on_read,
@@ -43,6 +44,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 SECTIONS = [
     "load",
     "spark_loads",
+    "large_upsert",
     "local_peers",
     "upsert",
     "delete",
@@ -142,6 +144,11 @@ def _plan_of_size(chosen: list[str], label: str, writing: Scale, reading: Scale)
         few, many = (1, 1) if writing.rounds == 1 else (3, 10) if label == "1m" else (1, 5)
         plan.append(
             lambda: _labelled({"spark_loads": spark_loads.spark_loads(writing.size, few, many, True, _say)}, label)
+        )
+    if "large_upsert" in chosen and label == "1m":
+        many = 1 if writing.rounds == 1 else 5
+        plan.append(
+            lambda: _labelled({"large_upsert": large_upserts.large_upserts(writing.size, many, True, _say)}, label)
         )
     if "snapshot_read" in chosen:
         plan.append(lambda: _labelled({"snapshot_read": sections.snapshot_read(reading, _say)}, label))

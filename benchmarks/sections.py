@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks import contestants, workload
 from benchmarks.contestants import Contestant
+from benchmarks.disk import bytes_of
 from benchmarks.memory import MemoryWatch
 
 Say = Callable[[str], None]
@@ -65,7 +66,8 @@ def writes(scale: Scale, verbs: list[str], say: Say) -> dict[str, dict[str, Any]
                     if number >= warming:
                         seconds.setdefault(name, []).append(taken)
             if verb in verbs:
-                results[verb] = {"size": scale.size, "seconds": seconds}
+                sizes = {each.name: bytes_of(_table(each, scale.size)) for each in runners}
+                results[verb] = {"size": scale.size, "seconds": seconds, "bytes": sizes}
         counts = {each.name: each.ask("count", table=_table(each, scale.size))["rows"] for each in runners}
     if len(set(counts.values())) != 1:
         raise contestants.ContestantError(f"the contestants ended with different tables: {counts}")

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from benchmarks import contestants, workload
+from benchmarks.disk import bytes_of
 from benchmarks.ratios import Goal, ratio
 
 Say = Callable[[str], None]
@@ -23,20 +24,21 @@ WARM_UP = 2
 
 def spark_loads(size: int, cold: int, warm: int, peers: bool, say: Say) -> Result:
     """Seconds of loads, cold and warm, by contestant."""
-    result: Result = {"size": size, "cold": {}, "warm": {}}
+    result: Result = {"size": size, "cold": {}, "warm": {}, "bytes": {}}
     for number in range(cold):
         for name in [OURS, SPARK, *([ICEBERG] if peers else [])]:
-            with _session(name) as session:
+            with session_of(name) as session:
                 _load(result["cold"], session, name, size, f"cold, round {number}", say)
     with ExitStack() as stack:
-        ours = stack.enter_context(_session(OURS))
+        ours = stack.enter_context(session_of(OURS))
         runners = [(OURS, ours), (SPARK, ours)]
         if peers:
-            runners.append((ICEBERG, stack.enter_context(_session(ICEBERG))))
+            runners.append((ICEBERG, stack.enter_context(session_of(ICEBERG))))
         for number in range(warm + WARM_UP):
             into: dict[str, list[float]] = result["warm"] if number >= WARM_UP else {}
             for name, session in runners if number % 2 else runners[::-1]:
                 _load(into, session, name, size, f"warm, round {number - WARM_UP}", say)
+        result["bytes"] = {name: bytes_of(_table(name, size)) for name, _ in runners}
     return result
 
 
@@ -63,20 +65,24 @@ def section(kept: dict[str, Result]) -> str:
     lines = [
         "## Loads through PySpark",
         "",
-        "| | rows | session | times Spark's own partitioned write |",
-        "|---|---|---|---|",
+        "Cold: the first load of a new session. Warm: after two loads. All write zstd at level 1.",
+        "",
+        "| | rows | session | times Spark's own partitioned write | MB on the disk |",
+        "|---|---|---|---|---|",
     ]
     for label in SIZES:
         result = kept.get(f"spark_loads-{label}", {})
         for kind in ("warm", "cold"):
             seconds = result.get(kind, {})
             lines += [
-                f"| {name} | {label.upper()} | {kind} | {ratio(seconds[name], seconds[SPARK])} |" for name in seconds
+                f"| {name} | {label.upper()} | {kind} | {ratio(seconds[name], seconds[SPARK])} | {result['bytes'][name] / 1e6:.1f} |"
+                for name in seconds
             ]
-    return "\n".join([*lines, ""]) if len(lines) > 4 else ""
+    return "\n".join([*lines, ""]) if any(f"spark_loads-{label}" in kept for label in SIZES) else ""
 
 
-def _session(name: str) -> contestants.Contestant:
+def session_of(name: str) -> contestants.Contestant:
+    """The process of a contestant of this section; Spark's own write runs in ours."""
     if name == ICEBERG:
         return next(each for each in contestants.peers() if each.name.startswith(ICEBERG))
     return contestants.pyhudi_spark()
@@ -85,7 +91,11 @@ def _session(name: str) -> contestants.Contestant:
 def _load(
     into: dict[str, list[float]], session: contestants.Contestant, name: str, size: int, when: str, say: Say
 ) -> None:
-    table = str(workload.HOME / "tables" / f"{TARGETS[name]}_{size}")
+    table = _table(name, size)
     taken = session.seconds("plain_load" if name == SPARK else "load", data=str(workload.load_file(size)), table=table)
     say(f"load of {size:,} rows, {when}: {name} {taken:.2f} s")
     into.setdefault(name, []).append(taken)
+
+
+def _table(name: str, size: int) -> str:
+    return str(workload.HOME / "tables" / f"{TARGETS[name]}_{size}")

@@ -161,7 +161,7 @@ PARTS: dict[str, Part] = {
     "bench-reads-10m": _bench("reads and look-ups, 10M rows", "snapshot_read", "point_lookup", "--sizes", "10m"),
     "bench-logs": _bench("merge-on-read, record index, planning, small upserts", "merge_on_read", "indexed_writes", "planning", "many_groups"),
     "bench-memory": _bench("memory", "memory"),
-    "bench-loads": _bench("loads through PySpark beside Spark's own write and Iceberg", "spark_loads"),
+    "bench-loads": _bench("loads through PySpark beside Spark's own write and Iceberg", "spark_loads", "large_upsert"),
     "bench-local": _bench("the local engine beside deltalake and PyIceberg, and table services", "local_peers", "services", "ingest"),
     "bench-locks": Part("benchmarks: locks on real servers, commits in S3 with latency injected (benchmarks.md)",
                         (PYTHON, "scripts/lock_figures.py")),

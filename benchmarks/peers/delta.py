@@ -1,4 +1,4 @@
-"""Delta, MERGE: `python -m benchmarks.peers.delta RELEASE HEAP`. Its defaults; the merge condition names the
+"""Delta, MERGE: `python -m benchmarks.peers.delta RELEASE HEAP`. Its defaults, with the codec of all contestants; the merge condition names the
 partition too.
 """
 

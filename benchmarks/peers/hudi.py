@@ -1,6 +1,6 @@
 """Apache Hudi, copy-on-write, through its own Spark bundle: `python -m benchmarks.peers.hudi RELEASE HEAP`.
 
-Hudi's defaults, with its automatic services off (no contestant pays for cleaning here), the parallelism of this
+Hudi's defaults, with the codec of all contestants, its automatic services off (no contestant pays for cleaning here), the parallelism of this
 machine, and the serializer that its guide asks for. The load is sorted by partition, so that there is one file
 for each.
 """
@@ -28,6 +28,7 @@ OPTIONS = {
     "hoodie.upsert.shuffle.parallelism": "2",
     "hoodie.bulkinsert.shuffle.parallelism": "2",
     "hoodie.delete.shuffle.parallelism": "2",
+    "hoodie.parquet.compression.codec": "zstd",
     "hoodie.bulkinsert.sort.mode": "PARTITION_PATH_REPARTITION_AND_SORT",
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",

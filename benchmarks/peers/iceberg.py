@@ -1,4 +1,4 @@
-"""Iceberg, MERGE, copy-on-write: `python -m benchmarks.peers.iceberg RELEASE HEAP`. Its defaults; the
+"""Iceberg, MERGE, copy-on-write: `python -m benchmarks.peers.iceberg RELEASE HEAP`. Its defaults, with the codec of all contestants; the
 condition names the partition.
 
 Its hadoop catalog keeps a table under the folder that is its warehouse; the command's `table` is that folder.
@@ -28,6 +28,8 @@ MODES = {
     "write.merge.mode": "copy-on-write",
     "write.update.mode": "copy-on-write",
     "write.delete.mode": "copy-on-write",
+    "write.parquet.compression-codec": "zstd",
+    "write.parquet.compression-level": "1",
 }
 WAREHOUSE = ROOT / ".data" / "bench" / "iceberg"
 

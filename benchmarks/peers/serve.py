@@ -55,6 +55,9 @@ def session(name: str, heap: str, jars: list[str], settings: dict[str, str]) -> 
         "spark.sql.shuffle.partitions": "2",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        # One codec for all: that of our base files.
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.hadoop.parquet.compression.codec.zstd.level": "1",
     }
     if jars:
         common["spark.driver.extraClassPath"] = ":".join(str(JARS / jar) for jar in jars)

@@ -15,7 +15,7 @@ import pytest
 from reliability.recording import merged
 from reliability.test_crashes import SETUPS
 
-from benchmarks import commit_writers, local_peers, locks, machine, report
+from benchmarks import commit_writers, large_upserts, local_peers, locks, machine, report
 from benchmarks.run import SECTIONS
 from scripts import figures, nightly, nightly_parts
 
@@ -171,13 +171,32 @@ def test_the_page_shows_sizes_on_the_disk_beside_the_times_of_the_local_engine_a
         "load": dict.fromkeys(names, 5_000_000),
         "500 commits": dict(zip(names, (7_000_000, 6_000_000), strict=True)),
     }
-    growth = dict.fromkeys(seconds["commits"], 1.25)
+    growth = {name: [1.25, 1.25] for name in seconds["commits"]}
     kept = {"size": 1000, "batch": 10, "commits": 500, "seconds": seconds, "bytes": sizes, "growth": growth}
     text = local_peers.section({"local_peers": kept})
-    assert f"| deltalake |{' 2 (2 to 2) |' * 8} 1 | 1.25 |" in text
-    assert f"| {local_peers.UNSAFE} |{'  |' * 8} 1 | 1.25 |" in text
+    assert f"| deltalake |{' 2 (2 to 2) |' * 8} 1 | 1.25 (1.25 to 1.25) |" in text
+    assert f"| {local_peers.UNSAFE} |{'  |' * 8} 1 | 1.25 (1.25 to 1.25) |" in text
     assert "| deltalake | 5.0 | 6.0 |" in text
     assert local_peers.section({}) == ""
+    words = {goal.words: (goal.measured.middle, goal.verdict) for goal in local_peers.goals({"local_peers": kept})}
+    assert words == {
+        "A new interpreter that imports the package and opens a table": (1.5, "no"),
+        "Small commits: the last tenth of 500, times as many from the tenth on": (1.25, "no"),
+        "Disk after 500 small commits: times the smallest peer": (7 / 6, "yes"),
+    }
+
+
+def test_the_page_shows_an_upsert_of_half_of_a_table_in_seconds_and_beside_a_write_of_its_rows() -> None:
+    seconds = {large_upserts.OURS: [5.0, 5.4], large_upserts.SPARK: [4.0, 4.0], large_upserts.ICEBERG: [8.0, 8.0]}
+    sizes = {large_upserts.OURS: 90_000_000, large_upserts.ICEBERG: 80_000_000}
+    kept = {large_upserts.NAME: {"size": 1_000_000, "rows": 500_000, "seconds": seconds, "bytes": sizes}}
+    [goal] = large_upserts.goals(kept)
+    assert (goal.measured.middle, goal.bound, goal.unit, goal.verdict) == (5.2, pytest.approx(5.555), " s", "yes")
+    text = large_upserts.section(kept)
+    assert f"| {large_upserts.OURS} | 1.30 (1.25 to 1.35) | 90.0 |" in text
+    assert f"| {large_upserts.SPARK} | 1 |  |" in text
+    assert large_upserts.section({}) == ""
+    assert large_upserts.goals({}) == []
 
 
 @pytest.mark.row("T9")
