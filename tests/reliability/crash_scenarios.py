@@ -26,6 +26,7 @@ from support.metadata_tables import assert_metadata_is_true, left_in_metadata_ta
 
 from pyhudi_core.doctor.kinds import Area, Severity
 from pyhudi_core.errors import CommitConflictError, LockTimeoutError, TableExistsError, TableNotFoundError
+from pyhudi_core.metadata_table.defined_indexes import new_definition
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile, SimOptions
@@ -231,8 +232,8 @@ def drop_metadata_table(world: TableWorld) -> None:
 
 
 def make_index(world: TableWorld) -> None:
-    """Add a secondary index to a metadata table."""
-    world.table().indexes.create("by_day", ["day"])
+    """Add a secondary index to a metadata table in one decision. In two phases: test_column_indexes_interleaved.py."""
+    world.table().metadata_table.make_index(new_definition("by_day", "day", "secondary_index", {}))
 
 
 def drop_index(world: TableWorld) -> None:

@@ -235,6 +235,13 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         ),
         "of compactions, which test_compaction_interleaved.py crashes at every call",
     ),
+    **dict.fromkeys(
+        (
+            ("transaction/requested_plans.py:_refuse_changed", "head"),
+            ("transaction/requested_plans.py:_refuse_changed", "get"),
+        ),
+        "of plans with definitions of indexes, which test_column_indexes_interleaved.py crashes at every call",
+    ),
     (
         "write/handles/log_compact.py:_write",
         "open_output",
