@@ -271,7 +271,7 @@ def _lock_calls(result: Result) -> str:
         _taken(result),
         "",
     ]
-    names = sorted({name for calls in stores.values() for name in calls} - {"commits", "files", "calls"})
+    names = sorted({name for calls in stores.values() for name in calls} - {"commits", "files", "calls", "taken"})
     body = [[name, *(str(calls.get(name, 0)) for calls in stores.values())] for name in names]
     body.append(["**all**", *(f"**{calls['calls']}**" for calls in stores.values())])
     return "\n".join([*lines, *table(["call", *stores], body), ""])
