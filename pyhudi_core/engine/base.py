@@ -99,6 +99,11 @@ class Dataset(Protocol):
     @property
     def schema(self) -> pa.Schema: ...
 
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a row in memory on average; 0 if they are not known."""
+        ...
+
     def source(self) -> Source | None:
         """The same rows as a `Source`, if they are one."""
         ...

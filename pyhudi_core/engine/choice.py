@@ -7,6 +7,7 @@ from typing import Any
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.engine.reading import Reading
+from pyhudi_core.engine.spilled import SpilledEngine, SpilledRows
 from pyhudi_core.errors import ConfigError, from_extra
 from pyhudi_core.runtime.base import Executor
 
@@ -19,6 +20,8 @@ def engine_for(data: object, executor: Executor, spark: Any = None) -> Engine:
             "The DataFrame belongs to Spark Connect, which this release does not write from",
             hint="Use a classic session (SparkSession.builder.master(...)), or collect with toArrow() and write that.",
         )
+    if isinstance(data, SpilledRows):
+        return SpilledEngine(executor, max(executor.workers, data.tasks), data)
     if spark is None and not module.startswith("pyspark.sql"):
         return LocalEngine(executor, executor.workers)
     with from_extra("spark", "A write on a Spark session"):

@@ -66,6 +66,10 @@ class LocalDataset:
     _kept: list[Part] | None = field(default=None)
     _keep: bool = False
 
+    @property
+    def row_bytes(self) -> int:
+        return 0
+
     def source(self) -> Source | None:
         return None  # the rows are here, and are Arrow already
 

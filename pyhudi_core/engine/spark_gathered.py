@@ -33,6 +33,10 @@ class GatheredDataset:
     def schema(self) -> pa.Schema:
         return self.local.schema
 
+    @property
+    def row_bytes(self) -> int:
+        return 0
+
     def source(self) -> Source | None:
         return None  # the rows are here, and are Arrow already
 

@@ -94,6 +94,10 @@ class SparkDataset:
     behind: tuple[DataFrame, tuple[_Step, ...]] | None = None
     width: _Width = field(default_factory=_Width)
 
+    @property
+    def row_bytes(self) -> int:
+        return 0
+
     def source(self) -> Source | None:
         return SparkSource(self.frame, self.schema, self.width) if reads_alike(self.frame) else None
 

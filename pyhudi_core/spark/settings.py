@@ -24,7 +24,6 @@ _OF_STREAMS = frozenset({"starting", "max_commits_per_batch", "max_bytes_per_bat
 _OF_BATCHES = frozenset({"push_filters"})
 _OF_WRITES = frozenset({"path", "operation", "max_bytes_per_write"})
 _OF_STREAM_WRITES = frozenset({"stream", "checkpointlocation", "queryname"})
-_MOST_BYTES = 1 << 30
 _OPERATIONS = ("upsert", "insert", "bulk_insert", "delete")
 _HUDIS_OPERATION = "hoodie.datasource.write.operation"
 _ALWAYS = frozenset({"path", "mode", "columns", "where"})
@@ -67,7 +66,7 @@ class Settings:
     max_bytes_per_batch: int | None = None
     operation: str = ""
     stream: str = ""
-    max_bytes_per_write: int = _MOST_BYTES
+    max_bytes_per_write: int | None = None
     storage_options: tuple[tuple[str, str], ...] = ()
     table_options: tuple[tuple[str, str], ...] = ()
     given: frozenset[str] = frozenset()
@@ -105,7 +104,7 @@ class Settings:
             max_bytes_per_batch=_count(own, "max_bytes_per_batch"),
             operation=_one_of(own, "operation", _OPERATIONS) or _OPERATIONS[0],
             stream=own.get("stream", ""),
-            max_bytes_per_write=_count(own, "max_bytes_per_write") or _MOST_BYTES,
+            max_bytes_per_write=_count(own, "max_bytes_per_write"),
             storage_options=tuple((k.removeprefix(_STORAGE), v) for k, v in named.items() if k.startswith(_STORAGE)),
             table_options=tuple((k, v) for k, v in named.items() if k.startswith(_TABLE)),
             given=frozenset(own),

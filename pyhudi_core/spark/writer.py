@@ -2,8 +2,7 @@
 
 Spark commits such a write in a Python process without a session, and no process lives from the plan to the commit, which could hold a reservation
 (decision 0073). So each task writes its rows as a Parquet file below ``.hoodie/.aux/.pyhudi/sink``, and the commit is an ordinary operation of the
-table over these files, in that process. A limit on the staged rows bounds its memory (``max_bytes_per_write``); more is refused before the table is
-changed.
+table over these files, in that process. Few rows are written from memory. More stay in files, and its memory is bounded (`engine.spilled`).
 
 A batch of a stream is written exactly once, as by `sink.StreamSink`. Files of tasks that Spark gave up are in no message, so they are not read.
 """
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from pyhudi_core.engine.spilled import Scratch, SpilledRows
 from pyhudi_core.engine.task_errors import raised_in_task
 from pyhudi_core.errors import LimitExceededError, UnsupportedTableError
 from pyhudi_core.runtime.clock import RandomIds
@@ -29,14 +29,21 @@ from pyhudi_core.transaction.layout import PRIVATE
 
 SINK = f"{PRIVATE}/sink"
 """The folder of staged rows; each write has a folder below it, which is removed at its end."""
+IN_MEMORY = 64 << 20
+"""So many bytes of rows are written from memory, others from files."""
+_BATCH_BYTES, _MOST_ROWS = 2 << 20, 65_536
+"""Of a batch that is read from a staged file."""
+PARTS = 4
+"""Streams in which the commit reads staged files."""
 
 
 @dataclass
 class Staged(WriterCommitMessage):  # type: ignore[misc]  # PySpark has no types here
-    """What one task staged: a file (empty for no rows), and the bytes of its rows in memory."""
+    """What one task staged: a file (empty for no rows), the bytes of its rows in memory, and their number."""
 
     path: str
     bytes: int
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +55,16 @@ class Staging:
 
     @classmethod
     def new(cls, settings: Settings, *, overwrite: bool) -> Staging:
-        """For a write that Spark plans now. Raises `UnsupportedTableError` for what needs a session, and what opening the table raises."""
+        """For a write that Spark plans now. Raises `UnsupportedTableError` for what needs a session, `TableVersionError` for a table
+        that is only read here, and what opening the table raises.
+        """
         if overwrite:
             raise UnsupportedTableError(
                 'format("pyhudi") appends and changes rows; it replaces nothing',
                 table=settings.path,
                 hint='Use mode("append") (outputMode("append") or "update"), or table.insert_overwrite(df) and table.insert_overwrite_table(df).',
             )
-        settings.open()
+        settings.open().config.refuse_writing(settings.path)
         return cls(settings, f"{SINK}/{RandomIds().uuid()}")
 
     def storage(self) -> Storage:
@@ -66,7 +75,7 @@ class Staging:
         """Stage the rows of a task, a batch at a time. Raises `LimitExceededError`."""
         context = TaskContext.get()
         attempt = "0-0" if context is None else f"{context.partitionId()}-{context.taskAttemptId()}"
-        path, seen = f"{self.folder}/{attempt}.parquet", 0
+        path, seen, count = f"{self.folder}/{attempt}.parquet", 0, 0
         rows = (batch for batch in batches if batch.num_rows)
         first = next(rows, None)
         if first is None:
@@ -75,7 +84,7 @@ class Staging:
         try:
             with pq.ParquetWriter(output.stream, first.schema) as writer:
                 while first is not None:
-                    seen += first.nbytes
+                    seen, count = seen + first.nbytes, count + len(first)
                     self.refuse_more(seen)
                     writer.write_batch(first)
                     first = next(rows, None)
@@ -83,24 +92,31 @@ class Staging:
         except BaseException:
             output.abort()
             raise
-        return Staged(path, seen)
+        return Staged(path, seen, count)
 
-    def rows(self, messages: Sequence[Staged | None], schema: pa.Schema) -> pa.Table:
-        """All staged rows. Raises `LimitExceededError` before they are read."""
+    def rows(self, messages: Sequence[Staged | None], schema: pa.Schema) -> pa.Table | SpilledRows:
+        """All staged rows: few of them in memory, many as they are. Raises `LimitExceededError` before they are read."""
         staged = [message for message in messages if message is not None and message.path]
-        self.refuse_more(sum(message.bytes for message in staged))
-        storage, parts = self.storage(), []
-        for message in staged:
-            with storage.open_input(message.path) as source:
-                parts.append(pq.read_table(source))
-        return pa.concat_tables(parts, promote_options="permissive") if parts else schema.empty_table()
+        size = sum(message.bytes for message in staged)
+        self.refuse_more(size)
+        if not staged:
+            return schema.empty_table()
+        storage = self.storage().without_fsync()
+        count = sum(message.rows for message in staged)
+        rows = max(1, min(_MOST_ROWS, _BATCH_BYTES * count // max(1, size)))
+        files = tuple(StagedFile(storage, message.path, rows) for message in staged)
+        found = pa.unify_schemas([file.schema() for file in files], promote_options="permissive")
+        if size <= IN_MEMORY:
+            return pa.Table.from_batches([batch.cast(found) for file in files for batch in file], found)
+        parts = [StagedFiles(files[number::PARTS], found) for number in range(min(PARTS, len(files)))]
+        return SpilledRows(found, parts, Scratch(storage, self.folder), bytes=size, count=count)
 
     def refuse_more(self, seen: int) -> None:
-        """Raise `LimitExceededError` for more rows than the commit's process may hold."""
+        """Raise `LimitExceededError` for more rows than the user allows in one commit."""
         limit = self.settings.max_bytes_per_write
-        if seen > limit:
+        if limit is not None and seen > limit:
             raise LimitExceededError(
-                f'format("pyhudi") writes at most {limit:,} bytes of rows in one commit, because one process writes them',
+                f"The rows are more than the {limit:,} bytes that max_bytes_per_write allows in one commit",
                 limit=limit,
                 seen=seen,
                 table=self.settings.path,
@@ -114,6 +130,36 @@ class Staging:
         for folder in {self.folder, *(m.path.rpartition("/")[0] for m in messages if m is not None and m.path)}:
             storage.delete_many([info.path for info in storage.list(f"{folder}/")])
             storage.remove_empty_folders(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """The batches of one staged file, of so many rows; each iteration reads it."""
+
+    storage: Storage
+    path: str
+    rows: int
+
+    def schema(self) -> pa.Schema:
+        """Of its rows."""
+        with self.storage.open_input(self.path) as source:
+            return pq.read_schema(source)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        with self.storage.open_input(self.path) as source:
+            yield from pq.ParquetFile(source).iter_batches(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFiles:
+    """The batches of several staged files, one after the other."""
+
+    files: Sequence[StagedFile]
+    schema: pa.Schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for file in self.files:
+            yield from (batch.cast(self.schema) for batch in file)
 
 
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]

@@ -186,7 +186,7 @@ def refuse_unnamed(incoming: pa.Schema, config: TableConfig, table: str) -> None
 
 def _run(data: Dataset, how: PrepareRows, prepared: pa.Schema, schema: pa.Schema) -> Prepared:
     rows = data.map(how, prepared)
-    width = sum(_width(field.type) for field in prepared)
+    width = max(data.row_bytes, sum(_width(field.type) for field in prepared))
     source = data.source() if _same_types(data.schema, how.columns) and _counts_at_source(how) else None
     if source is not None:
         counted, counts = _counted(source, how)

@@ -6,15 +6,25 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.golden import unpack
 from support.spark_frames import frame
 from support.tables import make, orders, rows
 
-from pyhudi_core.errors import HudiError, InvalidOptionError, LimitExceededError, UnsupportedTableError
+import pyhudi_core as hudi
+from pyhudi_core.errors import (
+    HudiError,
+    InvalidOptionError,
+    LimitExceededError,
+    TableVersionError,
+    UnsupportedTableError,
+)
 from pyhudi_core.spark import last_batch, own_errors, register
 
 pytest.importorskip("pyspark.sql.datasource", reason="PySpark 3.5 has no data sources in Python")
+from pyhudi_core.spark.writer import IN_MEMORY
 
 
 @pytest.fixture(autouse=True)
@@ -85,3 +95,41 @@ def test_a_stream_is_written_batch_by_batch_and_once(spark: Any, tmp_path: Path)
     assert len(table.timeline.commits) == 2
     assert last_batch(table, "files") == 1
     assert not staged(table.location)
+
+
+@pytest.mark.slow
+@pytest.mark.row("D8")
+def test_rows_beyond_the_memory_of_the_commit_go_through_files(spark: Any, location: str) -> None:
+    """A part of `IN_MEMORY` more than that: one wide column, so that there are few rows."""
+    schema = pa.schema([("id", pa.int64()), ("day", pa.string()), ("text", pa.string())])
+    table = make(location, schema)
+    wide = spark.range(0, 40_000, numPartitions=5).selectExpr(
+        "id", "string(id % 3) AS day", "concat(id, repeat('x', 2000)) AS text"
+    )
+    for frames, operation in (
+        (wide, "insert"),
+        (wide.where("id % 2 = 0").selectExpr("id", "day", "'y' AS text"), "upsert"),
+    ):
+        with own_errors():
+            frames.write.format("pyhudi").mode("append").option("operation", operation).save(location)
+    found = table.scan(columns=["id", "text"]).to_arrow().sort_by("id").to_pylist()
+    assert 40_000 * 2_000 > IN_MEMORY
+    assert found == [{"id": i, "text": f"{i}{'x' * 2000}" if i % 2 else "y"} for i in range(40_000)]
+    assert not staged(location)
+    assert table.check().ok
+
+
+@pytest.mark.slow
+@pytest.mark.row("Q2")
+def test_a_table_of_version_9_is_read_and_refused_before_a_task_stages_rows(spark: Any, location: str) -> None:
+    unpack("hudi-1.2.0/mor_v9", location)
+    table = hudi.open_table(location)
+    read = spark.read.format("pyhudi")
+    found = read.load(location).select(*table.schema.names)
+    assert sorted(map(tuple, found.select("id", "qty", "tag").collect())) == rows(table, "id", "qty", "tag")
+    assert read.option("mode", "changes").load(location).count() == table.changes().to_arrow().num_rows
+    with pytest.raises(TableVersionError, match="does not write"), own_errors():
+        found.write.format("pyhudi").mode("append").save(location)
+    with pytest.raises(TableVersionError, match="does not write"):
+        table.upsert(found)
+    assert not Path(location, ".hoodie/.aux/.pyhudi/sink").exists()
