@@ -210,7 +210,10 @@ class _Deciding:
             raise OutcomeUnknown(error, decided=False) from error
 
     def _publish(self, draft: StagedIntent, looked: float) -> bool:
-        """Step 6. A living writer that has just listed the timeline need not list it again: no process has rolled back its instant."""
+        """Step 6. A living writer that has just listed the timeline need not list it again: no process has rolled back its instant.
+
+        It may still stop for a long time at any call. So it looks at the record before each replacement, as everybody does.
+        """
         context = self.context
         recent = context.runtime.clock.monotonic() - looked < _RECENT_S and self.terms.seems_alive()
         try:
@@ -218,7 +221,7 @@ class _Deciding:
                 create = creating(context.protections.completed_once)
                 for publication in draft.intent.publications:
                     if publication.kind is not PublicationKind.CREATE:
-                        _change(context, draft.intent, publication, lambda: True)
+                        _change(context, draft.intent, publication, partial(_is_wanted, context, draft.intent))
                     elif not create(context.root, publication.path, draft.bodies[publication.path]):
                         return False
                 return True

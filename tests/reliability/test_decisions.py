@@ -33,7 +33,7 @@ from pyhudi_core.testing import (
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import decision, layout
-from pyhudi_core.transaction.begin import Transaction, begin_write, completion_time_after
+from pyhudi_core.transaction.begin import Transaction, begin_write, completion_time_after, reserve
 from pyhudi_core.transaction.commit import still_wanted
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import StagedIntent, Terms, decide
@@ -168,6 +168,49 @@ def test_a_replacement_without_its_condition_is_found_out(monkeypatch: pytest.Mo
     make = lambda: counter_world(Profile.S3)  # noqa: E731
     report = explore(make, [add_to_index] * 2, the_index_names_every_commit_once, bounds)
     assert report.violation is not None
+
+
+# --- a decision that changes a list in the properties, and has no completed file
+
+
+def add_to_list(name: str) -> Callable[[CounterWorld], str]:
+    """A process that adds a partition to the list in ``hoodie.properties``: the change holds the whole new list."""
+
+    def add(world: CounterWorld) -> str:
+        context = world.context()
+        transaction = reserve(context, Action.INDEXING)
+
+        def build_intent(found: Timeline) -> StagedIntent | None:
+            listed = properties_file.read(context.storage).get(LISTED, "").split(",")
+            changes = ((LISTED, ",".join(filter(None, [*listed, name]))),)
+            change = Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=changes)
+            time = completion_time_after(context, max(found.high_water_mark, transaction.requested_time))
+            beat = layout.heartbeat(transaction.requested_time)
+            return StagedIntent(
+                Intent(transaction.requested_time, time, "indexing", beat, transaction.token, (change,)), {}
+            )
+
+        decide(context, build_intent, lambda _: None, Terms(f"list {name}", seems_alive=lambda: True))
+        transaction.heartbeat.stop(context)
+        return name
+
+    return add
+
+
+def every_name_is_listed(world: CounterWorld, history: History) -> None:
+    listed = properties_file.read(world.context().storage).get(LISTED, "").split(",")
+    assert sorted(filter(None, listed)) == sorted(str(event.value) for event in history.of("ok"))
+
+
+@pytest.mark.slow
+@pytest.mark.row("K8", "O9")
+def test_a_list_in_the_properties_loses_nothing_when_the_lock_expires() -> None:
+    """On a storage with If-Match: a process that stood still after its decision does not bring an older list back."""
+    bounds = Bounds(preemptions=1, faults={"expire_lock": 1})
+    actors = [add_to_list("first"), add_to_list("second")]
+    report = explore(lambda: counter_world(Profile.S3), actors, every_name_is_listed, bounds)
+    report.assert_clean()
+    assert report.exhausted
 
 
 # --- a commit that takes the metadata table off the list

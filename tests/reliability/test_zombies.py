@@ -104,6 +104,29 @@ def test_zombie_between_intent_and_put(profile: Profile) -> None:
     assert_tidy(story, table)
 
 
+@pytest.mark.row("O9", "I14")
+@pytest.mark.parametrize("mine", ["column_stats", "bloom_filters"])
+def test_zombie_between_the_decision_and_the_list_of_indexes(mine: str) -> None:
+    """It decided to drop one index, and another process dropped two: the list that it decided on holds one of those two, and does not come back."""
+    story = Story(Profile.S3)
+    table = story.table((1, "a", 1), metadata=True)
+    story.writer().open().indexing.run(partitions=["column_stats", "bloom_filters", "record_index"])
+    zombie, other = story.writer("zombie"), story.writer("other")
+
+    def meanwhile() -> None:
+        story.pass_time(LONG_S)
+        for name in ("column_stats", "bloom_filters", "record_index"):
+            other.open().indexes.drop(name, if_exists=True)
+
+    # Only `properties_file.apply` asks for it like this, after the decision.
+    zombie.pause_before("head", "hoodie.properties", meanwhile)
+    zombie.open().indexes.drop(mine)
+    assert table.config.metadata_partitions == ("files",)
+    assert not list(table.indexes)
+    other.open().upsert(batch((1, "a", 2)))
+    assert table.check().ok
+
+
 @pytest.mark.row("O9")
 @pytest.mark.parametrize("kind", ["file_system", "storage_based"])
 def test_zombie_after_put_before_release(kind: str) -> None:
