@@ -128,6 +128,7 @@ def create_at(
     storage = home.storage
     _refuse_existing(storage)
     _refuse_remains(storage)
+    home.refuse_unfit_lock(config)
     try:
         properties_file.create(storage, config.to_properties(), f"created by pyhudi {home.runtime.ids.uuid()}")
     except PreconditionFailedError:

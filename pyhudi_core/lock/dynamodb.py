@@ -63,7 +63,7 @@ class DynamoDb:
             self._create()
             found = self._send(method, request)
         if isinstance(found, str) and found != "ConditionalCheckFailedException":
-            raise self._error(found)
+            raise self.error(found)
         return None if isinstance(found, str) else found
 
     def _send(self, method: str, request: Mapping[str, Any]) -> Mapping[str, Any] | str:
@@ -106,11 +106,12 @@ class DynamoDb:
             yield
         except client_error as error:
             found = error.response["Error"]  # type: ignore[attr-defined]
-            raise self._error(f"{found.get('Code', '')} {found.get('Message', '')}") from None
+            raise self.error(f"{found.get('Code', '')} {found.get('Message', '')}") from None
         except core_error as error:
-            raise self._error(str(error)) from None
+            raise self.error(str(error)) from None
 
-    def _error(self, text: str) -> LockServerError:
+    def error(self, text: str) -> LockServerError:
+        """The error for a failure that boto3 describes with this text."""
         return LockServerError(
             f"DynamoDB ({self.address}) failed: {text}".rstrip(),
             hint="Check the region or endpoint, the network, and that the credentials may read and write the table of the locks.",
@@ -121,21 +122,28 @@ class DynamoDb:
 def _client(
     where: DynamoDb, surroundings: tuple[tuple[str, str], ...], pid: int
 ) -> tuple[Any, type[Exception], type[Exception]]:
-    """boto3's client, which sends each request once, and its two kinds of errors."""
+    """boto3's client, which sends each request once, and its two kinds of errors. Raises `LockServerError` if boto3 cannot make one."""
     with from_extra("dynamodb", "The dynamodb lock"):
         import boto3  # noqa: PLC0415 (an extra)
         from botocore.config import Config  # noqa: PLC0415
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
-    client = boto3.client(
-        "dynamodb",
-        region_name=where.region,
-        endpoint_url=where.endpoint or None,
-        aws_access_key_id=where.access_key or None,
-        aws_secret_access_key=where.secret_key or None,
-        aws_session_token=where.session_token or None,
-        config=Config(retries={"total_max_attempts": 1}, connect_timeout=where.request_s, read_timeout=where.request_s),
-    )
+    waits = Config(retries={"total_max_attempts": 1}, connect_timeout=where.request_s, read_timeout=where.request_s)
+    try:
+        client = boto3.client(
+            "dynamodb",
+            region_name=where.region,
+            endpoint_url=where.endpoint or None,
+            aws_access_key_id=where.access_key or None,
+            aws_secret_access_key=where.secret_key or None,
+            aws_session_token=where.session_token or None,
+            config=waits,
+        )
+    except (
+        BotoCoreError,
+        ValueError,
+    ) as error:  # such as half of the credentials in the environment, or a wrong endpoint
+        raise where.error(str(error)) from None
     return client, ClientError, BotoCoreError
 
 

@@ -81,7 +81,7 @@ class SqliteDatabase:
 
     @property
     def address(self) -> str:
-        return f"sqlite:///{self.path}"
+        return f"sqlite://{self.path}"
 
     def connect(self) -> Connection:
         with _errors(self.address, sqlite3.Error):
@@ -290,7 +290,14 @@ def open_database(url: str, timeout_s: float) -> Database:
     except ValueError:
         raise InvalidOptionError("pyhudi.lock.sql.url is not a valid address", hint=_URL_HINT) from None
     if parts.scheme == "sqlite" and parts.path.startswith("/") and len(parts.path) > 1 and not parts.netloc:
-        return SqliteDatabase(unquote(parts.path), timeout_s)
+        # SQLAlchemy writes an absolute path with one slash more; both are one file, so they are one lock.
+        return SqliteDatabase("/" + unquote(parts.path).lstrip("/"), timeout_s)
+    if url.count("@") > parts.netloc.count("@") or parts.netloc.count("@") > 1:
+        # A part of the password would be taken for the host or the database, which messages show.
+        raise InvalidOptionError(
+            "pyhudi.lock.sql.url is not a valid address: it has an @ that does not end the password",
+            hint="Percent-encode special characters of user and password: %40 for @, %2F for /, %3F for ?, %23 for #, %3A for :.",
+        )
     query = dict(parse_qsl(parts.query))
     if parts.scheme not in ("postgresql", "postgres") or not parts.hostname or len(parts.path) < 2:
         raise InvalidOptionError("pyhudi.lock.sql.url is not a valid address", hint=_URL_HINT)

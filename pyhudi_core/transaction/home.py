@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pyhudi_core.errors import ConfigError, CorruptionError, TableError, at_table
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.opening import LockRequest, open_instants, open_lock
+from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Clock, Runtime
 from pyhudi_core.storage.base import Storage
@@ -39,17 +40,23 @@ class TableHome:
         with at_table(self.storage.location):
             yield self.context()
 
+    def refuse_unfit_lock(self, config: TableConfig) -> None:
+        """Raise `ConfigError`, as `context` does, if the lock or the source of instants cannot be made for a table that is not there yet."""
+        self._lock_and_runtime(config)
+
     def context(self) -> TableContext:
         """The table as it is configured now. Raises `TableError` or `ConfigError` if it cannot be used."""
         with at_table(self.storage.location):
             place = TablePlace.open(self.storage, self.runtime.clock, folders=self._folders)
-            options = WriteOptions.parse(self.options, config=place.config)
-            request = LockRequest(self.storage, self.runtime, place.config.name, options.lock, options.lock_server)
-            lock = self.lock or open_lock(request)
-        protocol = CommitProtocol(
-            self.storage, self._with_instants(request, options), lock, options, self.protections, self.pre_commit
-        )
+            options, lock, runtime = self._lock_and_runtime(place.config)
+        protocol = CommitProtocol(self.storage, runtime, lock, options, self.protections, self.pre_commit)
         return TableContext(place, protocol, _companions(protocol, place, self._metadata_folders))
+
+    def _lock_and_runtime(self, config: TableConfig) -> tuple[WriteOptions, LockProvider, Runtime]:
+        """The options with what they choose: the lock, and the runtime with its source of instants. No request is sent."""
+        options = WriteOptions.parse(self.options, config=config)
+        request = LockRequest(self.storage, self.runtime, config.name, options.lock, options.lock_server)
+        return options, self.lock or open_lock(request), self._with_instants(request, options)
 
     def _with_instants(self, request: LockRequest, options: WriteOptions) -> Runtime:
         """The runtime with the source of instants that the options name, which is opened once."""
