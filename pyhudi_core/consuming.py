@@ -17,7 +17,7 @@ from pyhudi_core.conflicts.requirement import TableState
 from pyhudi_core.errors import HudiError, InvalidOptionError, SnapshotExpiredError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import time_before
-from pyhudi_core.read.bounds import TimePoint, interval_bound
+from pyhudi_core.read.bounds import TimePoint, archived_of, interval_bound
 from pyhudi_core.read.changes import Changes
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.table import HudiTable
@@ -152,7 +152,7 @@ class Consumer:
             self._refuse_other_table(known)
         utc = self.source.config.timeline_timezone == "UTC"
         after = (
-            interval_bound(self.start or "", self.source.timeline, utc=utc, name="start")
+            interval_bound(self.start or "", self.source.timeline, archived_of(self.source), utc=utc, name="start")
             if known is None
             else known.until
         )

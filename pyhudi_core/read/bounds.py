@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, time
 from typing import Protocol
 
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, format_time, is_time
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.timeline.active import Timeline
@@ -19,6 +20,12 @@ class CommitLike(Protocol):
     def instant(self) -> str: ...
     @property
     def completion_time(self) -> str: ...
+
+
+class Commits(Protocol):
+    """What the commits of a table are searched in (`pyhudi_core.HudiTable`)."""
+
+    def commits_with(self, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]: ...
 
 
 TimePoint = str | date | datetime | Instant | SnapshotToken | CommitLike
@@ -98,6 +105,11 @@ Archived = Callable[[str], Instant | None]
 """Finds an archived instant by its requested time."""
 
 
+def archived_of(table: Commits) -> Archived:
+    """The search through the public face of a table; it reads the commits that completed after the instant."""
+    return lambda time: next((i for i, _ in table.commits_with("", time) if i.requested_time == time), None)
+
+
 def completion_bound(point: TimePoint, timeline: Timeline, archived: Archived, *, utc: bool) -> str:
     """Return the completion time of ``as_of``: for a time, what had completed by then; for an instant, up to and including it."""
     if isinstance(point, Instant):
@@ -109,17 +121,22 @@ def completion_bound(point: TimePoint, timeline: Timeline, archived: Archived, *
     return _completed(named, timeline, archived) if named is not None and named.is_completed else text
 
 
-def interval_bound(point: TimePoint, timeline: Timeline, *, utc: bool, name: str) -> str:
+def interval_bound(point: TimePoint, timeline: Timeline, archived: Archived, *, utc: bool, name: str) -> str:
     """Return the completion time of an end of an interval (``after``, ``until``), which are compared with completion times.
 
     The digits of a commit's instant, as histories show them, mean its completion time: as a time they lie before it, and the commit would be read
-    again, or be missed as the last one.
+    again, or be missed as the last one. Digits that are older than every active commit are looked for among the archived ones.
     """
     text = as_text(point, utc=utc, name=name)
     if not isinstance(point, str) or any(instant.completion_time == text for instant in timeline):
         return text
     named = (i for i in timeline if i.requested_time == text and i.action is not Action.SAVEPOINT)
-    return next((i.completion_time for i in named if i.completion_time is not None), text)
+    active = next((i.completion_time for i in named if i.completion_time is not None), None)
+    if active is not None:
+        return active
+    is_before_all = text.strip("0") and (timeline.first_write is None or text < timeline.first_write)
+    old = archived(text) if is_before_all else None
+    return text if old is None or old.completion_time is None else old.completion_time
 
 
 def _completed(instant: Instant, timeline: Timeline, archived: Archived) -> str:

@@ -18,7 +18,7 @@ from pyhudi_core.read.bounds import TimePoint, interval_bound
 from pyhudi_core.read.changes import ChangeReader, Changes, GroupChange
 from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned_change
-from pyhudi_core.read.snapshots import Columns, archived_between, make_scan
+from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, search_archived
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.transaction.context import TableContext
 
@@ -32,8 +32,9 @@ def changes(
 ) -> Changes:
     """Return every change of a row by commits completed in (after, until]. Raises `SnapshotExpiredError` if some were archived or cleaned."""
     timeline = context.folder.load()
-    upper = None if until is None else interval_bound(until, timeline, utc=context.utc, name="until")
-    lower = "" if after is None else interval_bound(after, timeline, utc=context.utc, name="after")
+    archived = search_archived(context, timeline)
+    upper = None if until is None else interval_bound(until, timeline, archived, utc=context.utc, name="until")
+    lower = "" if after is None else interval_bound(after, timeline, archived, utc=context.utc, name="after")
     last = build(context.storage, context.folder, context.config, timeline, upper, executor=context.runtime.executor)
     if next(iter(archived_between(context, last, lower)), None) is not None:
         raise SnapshotExpiredError(

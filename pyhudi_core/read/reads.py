@@ -19,7 +19,7 @@ from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.read_optimized import refuse_pending_deletes, without_logs
 from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
 from pyhudi_core.read.scan import Scan
-from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, snapshot
+from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, search_archived, snapshot
 from pyhudi_core.snapshot.evolution import find_evolution
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.storage.base import ObjectInfo
@@ -84,14 +84,15 @@ def incremental(
     files that held the rows at ``until`` were cleaned.
     """
     timeline = context.folder.load()
-    upper = None if until is None else interval_bound(until, timeline, utc=context.utc, name="until")
+    archived = search_archived(context, timeline)
+    upper = None if until is None else interval_bound(until, timeline, archived, utc=context.utc, name="until")
     state = build(context.storage, context.folder, context.config, timeline, upper, executor=context.runtime.executor)
     if after is None:
         refuse_forgotten(state, context.table)
         with naming_clean(context.folder):
             refuse_cleaned(state, context.table)
         return make_scan(context, state, columns, where, meta=meta).pinned()
-    lower = interval_bound(after, timeline, utc=context.utc, name="after")
+    lower = interval_bound(after, timeline, archived, utc=context.utc, name="after")
     since = [i for i in state.visibility.commits if (i.completion_time or i.requested_time) > lower]
     # Log compactions of release 1.2 write their own time into rows that they copy, so a data write must be among the
     # instants.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -21,12 +22,13 @@ from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.meta_fields import OPERATION, with_meta_fields
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.predicates import Predicate
-from pyhudi_core.read.bounds import TimePoint, completion_bound, token_of
+from pyhudi_core.read.bounds import Archived, TimePoint, completion_bound, token_of
 from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
 from pyhudi_core.read.row_filter import RowFilter
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
 
 Columns = Sequence[str] | None
@@ -84,14 +86,33 @@ def archived_between(context: TableContext, state: Snapshot, lower: str) -> Iter
     upper = state.visibility.completed_until
     if not state.timeline.has_history or lower >= upper:
         return ()
-    try:
+    with _needing_history(context, lower, max(upper, lower)):
         return [i.requested_time for i in context.folder.history.completed_between(lower, upper)]
+
+
+def search_archived(context: TableContext, timeline: Timeline) -> Archived:
+    """The search for the instants that an interval is named by. It raises as `archived_between`."""
+
+    def search(time: str) -> Instant | None:
+        commits = timeline.commits
+        newest = commits[-1].completion_time if len(commits) else None
+        with _needing_history(context, time, newest or time):
+            return context.folder.archived(timeline, time)
+
+    return search
+
+
+@contextmanager
+def _needing_history(context: TableContext, lower: str, newest: str) -> Iterator[None]:
+    """Raise `SnapshotExpiredError` for what the archived timeline alone knows, if it cannot be read."""
+    try:
+        yield
     except (CorruptionError, LimitExceededError, ObjectNotFoundError) as error:
         raise SnapshotExpiredError(
             f"Commits after {lower} may have been archived, and the archived timeline cannot be read: {error.message}",
             table=context.table,
             path=error.path,
-            hint=f"Read the complete table with scan(), then continue from {max(state.visibility.completed_until, lower)}.",
+            hint=f"Read the complete table with scan(), then continue from {newest}.",
         ) from error
 
 

@@ -15,7 +15,7 @@ from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.schema import reconcile
 from pyhudi_core.predicates import Predicate
-from pyhudi_core.read.bounds import TimePoint, interval_bound
+from pyhudi_core.read.bounds import TimePoint, archived_of, interval_bound
 from pyhudi_core.read.changes import ChangeReader, Changes
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.tasks import Task
@@ -96,7 +96,8 @@ class Pinned:
         if not self.settings.until:
             return _completed(newest)
         utc = table.config.timeline_timezone == "UTC"
-        return min(interval_bound(self.settings.until, table.timeline, utc=utc, name="until"), _completed(newest))
+        until = interval_bound(self.settings.until, table.timeline, archived_of(table), utc=utc, name="until")
+        return min(until, _completed(newest))
 
     def _added_since(self, table: HudiTable) -> Instant | None:
         """Return the pinned instant if commits were added after it; None if it is still the newest."""

@@ -18,7 +18,7 @@ from pyhudi_core.engine.spark_types import to_arrow
 from pyhudi_core.engine.task_errors import raised_in_task
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.read.bounds import interval_bound
+from pyhudi_core.read.bounds import archived_of, interval_bound
 from pyhudi_core.spark.partitions import partitions_of, rows_of
 from pyhudi_core.spark.plans import narrowed, stream_read, tasks_of
 from pyhudi_core.spark.settings import CHANGES, EARLIEST, LATEST, Settings
@@ -49,7 +49,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             table = self._open()
             utc = table.config.timeline_timezone == "UTC"
             try:
-                return _offset(interval_bound(starting, table.timeline, utc=utc, name="starting"))
+                archived = archived_of(table)
+                return _offset(interval_bound(starting, table.timeline, archived, utc=utc, name="starting"))
             except InvalidOptionError as error:
                 raise InvalidOptionError(
                     f"{error.message}, and is neither earliest nor latest",

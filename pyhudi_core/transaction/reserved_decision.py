@@ -6,11 +6,15 @@ So if the process dies, another one finds the dead reservation, and publishes wh
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pyhudi_core.errors import HudiError
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.decision import OutcomeUnknown, Terms
+
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -18,7 +22,8 @@ def deciding(transaction: Transaction, what: str, sweep: Callable[[], None]) -> 
     """The terms of the decision (``what`` names it in messages), which is made inside this context, after its bytes are staged.
 
     ``sweep`` removes the staged bytes and the reservation. It is called at the end, also after an error; but not if the outcome is unknown: then
-    `OutcomeUnknown` is raised, the heartbeat stops, and the dead reservation stays for another process.
+    `OutcomeUnknown` is raised, the heartbeat stops, and the dead reservation stays for another process. If the storage fails during the sweep, the
+    heartbeat stops, too, and the log has a warning: what was decided is decided, and an earlier error is the one that the caller needs.
     """
     try:
         yield Terms(what, seems_alive=lambda: transaction.heartbeat.is_young(transaction.context))
@@ -26,6 +31,15 @@ def deciding(transaction: Transaction, what: str, sweep: Callable[[], None]) -> 
         transaction.heartbeat.handle.cancel()
         raise
     except BaseException:
-        sweep()
+        _swept(transaction, what, sweep)
         raise
-    sweep()
+    _swept(transaction, what, sweep)
+
+
+def _swept(transaction: Transaction, what: str, sweep: Callable[[], None]) -> None:
+    """Sweep. What stays behind if this fails is harmless, because the heartbeat stops first: another process finds the dead reservation."""
+    transaction.heartbeat.handle.cancel()
+    try:
+        sweep()
+    except HudiError as error:
+        _log.warning("could not sweep up after '%s' in %s: %s", what, transaction.context.table, error)

@@ -93,6 +93,7 @@ def _unused(context: TableContext, partitions: Sequence[str], timeline: Timeline
 def sweep(transaction: Transaction) -> None:
     """Remove the staged bytes of a reserved decision, if there are some, and the reservation."""
     context = transaction.context
+    transaction.heartbeat.handle.cancel()  # first: if the rest fails, others must see that the reservation is dead
     staged = context.root.list(f"{layout.STAGED}/{transaction.requested_time}-")
     context.root.delete_many(info.path for info in staged)
     transaction.heartbeat.stop(context)

@@ -12,6 +12,7 @@ from support.tables import make, orders, rows
 import pyhudi_core as hudi
 from pyhudi_core.errors import SnapshotExpiredError
 from pyhudi_core.model.instant import time_after
+from pyhudi_core.read.bounds import interval_bound
 
 CLEANED = ["hudi-1.0.2/cow_hive_services", "hudi-1.2.0/cow_hive_services"]
 
@@ -118,6 +119,33 @@ def archived(tmp_path: Path) -> tuple[hudi.HudiTable, list[hudi.Commit]]:
     table.archival.run()
     assert len(table.timeline.commits) == 1
     return table, commits
+
+
+def test_the_digits_of_an_archived_instant_mean_its_commit_in_intervals_too(
+    archived: tuple[hudi.HudiTable, list[hudi.Commit]],
+) -> None:
+    table, commits = archived
+    for known, following in zip(commits[:3], commits[1:4], strict=True):
+        found = table.incremental(after=known.instant, until=following.instant, columns=["price"]).to_arrow()
+        wanted = table.incremental(after=known.completion_time, until=following.completion_time, columns=["price"])
+        assert found.equals(wanted.to_arrow())
+        assert 0 < found.num_rows
+    consumer = hudi.Consumer("late", table, make(f"{table.location}-into"), start=commits[3].instant)
+    batch = consumer.next()
+    assert batch is not None
+    assert batch.after == commits[3].completion_time
+
+
+def test_the_archived_timeline_is_not_read_for_times_of_the_active_one(
+    archived: tuple[hudi.HudiTable, list[hudi.Commit]],
+) -> None:
+    table, commits = archived
+
+    def asked(time: str) -> None:
+        raise AssertionError(f"looked for {time}")
+
+    for point in (commits[-1].instant, commits[-1].completion_time, time_after(commits[-1].instant), "0" * 17):
+        assert interval_bound(point, table.timeline, asked, utc=True, name="after") >= point
 
 
 def _take_away(table: hudi.HudiTable, *commits: hudi.Commit) -> None:
