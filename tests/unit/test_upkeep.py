@@ -182,3 +182,18 @@ def test_the_command_has_exit_codes_for_done_failed_and_no_table(tmp_path: Path)
     assert (failed.exit_code, "1 failed" in failed.output) == (1, True)
     assert _command("upkeep", str(tmp_path / "nothing")).exit_code == 2
     assert _command("upkeep", str(tmp_path), "--service", "compress").exit_code == 2
+
+
+def test_an_index_that_needs_footers_only_is_built_within_a_limit_below_the_size_of_the_table(location: str) -> None:
+    table = reopen(make(location, options={"hoodie.metadata.enable": "false"}))
+    table.upsert(orders((1, "a", 1.0), (2, "b", 2.0)))
+    table = reopen(table, hoodie__metadata__enable="true")
+    size = sum(Path(location, path).stat().st_size for path in data_files(location))
+    statistics, keys = (
+        table.indexing.plan(["files", "column_stats", "bloom_filters"]),
+        table.indexing.plan(["record_index"]),
+    )
+    assert (statistics.figures["files"], statistics.figures["bytes"]) == (2, 0)
+    assert (keys.figures["files"], keys.figures["bytes"]) == (2, size), "the keys are in the rows"
+    (line,) = _lines(hudi.upkeep(table, hudi.UpkeepRules(services=("indexing",), bytes=size - 1)), "indexing")
+    assert line.outcome is Outcome.RAN, line.reason

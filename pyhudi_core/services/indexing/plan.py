@@ -31,7 +31,7 @@ class IndexingPlan:
         why_not: why nothing would be built.
         files: of the table, from which they would be built.
         definitions: of indexes on columns among the partitions, which are published with the plan.
-        size: bytes of these files. What is read of them depends on the index: footers, or columns.
+        size: bytes of these files if rows are read; 0 for statistics and bloom filters, which are made from footers.
     """
 
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class IndexingPlan:
 
     @property
     def figures(self) -> Figures:
-        """Numbers of partitions and of file groups (at least); files and bytes of the table, and seconds (at most)."""
+        """Numbers of partitions and of file groups (at least); files of the table, bytes that are read, and seconds (at most)."""
         groups = sum(self.partitions.values())
         figures = {"partitions": len(self.partitions), "file_groups": groups, "files": self.files, "bytes": self.size}
         return with_seconds(figures, rewritten=self.size, files=self.files + groups, instants=len(self.partitions))

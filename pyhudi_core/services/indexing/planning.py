@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pyhudi_core.errors import CommitConflictError, CorruptTimelineError, ObjectNotFoundError
+from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.defined_indexes import kind_of
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action, Instant, State
@@ -16,6 +17,9 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.write import metadata_build, non_blocking
 from pyhudi_core.write.states import load
+
+_OF_FOOTERS = frozenset({names.FILES, names.COLUMN_STATS, names.PARTITION_STATS, names.BLOOM_FILTERS})
+"""These partitions are made from names and footers. Logs have no statistics, so they are not read for them, either."""
 
 
 def plan_indexing(
@@ -59,11 +63,12 @@ def needs_of(partition: str) -> frozenset[str]:
 
 
 def of_table(context: TableContext, plan: IndexingPlan) -> IndexingPlan:
-    """The plan with the files and bytes of the table, for its figures. The plan itself needs none of them."""
+    """The plan with the files of the table, and the bytes that are read as rows, for its figures. The plan itself needs none of them."""
     if not plan:
         return plan
     files = [file for piece in load(context).view.all_slices() for file in piece.files]
-    return replace(plan, files=len(files), size=sum(file.size for file in files))
+    by_rows = bool(plan.partitions.keys() - _OF_FOOTERS)
+    return replace(plan, files=len(files), size=sum(file.size for file in files) if by_rows else 0)
 
 
 def newest(timeline: Timeline) -> str:
