@@ -29,7 +29,11 @@ _Shown = tuple[str, Any, int]
 @click.option(
     "--column", "columns", multiple=True, help="With create and schedule: a column of the index; may be repeated."
 )
-@click.option("--using", default="", help="With create: column_stats or bloom_filters, for an index on an expression.")
+@click.option(
+    "--using",
+    default="",
+    help="With create and schedule: column_stats or bloom_filters, for an index on an expression.",
+)
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(
@@ -38,7 +42,7 @@ _Shown = tuple[str, Any, int]
     multiple=True,
     callback=pairs,
     metavar="KEY=VALUE",
-    help="With create: an option of the index, such as expr=lower; may be repeated.",
+    help="With create and schedule: an option of the index, such as expr=lower; may be repeated.",
 )
 @table_option("hoodie.metadata.index.bloom.filter.enable")
 @click.pass_context

@@ -151,7 +151,7 @@ def as_committed(context: TableContext, write: Staged, before: Snapshot, columns
     visibility = _with_write(before, write)
     view = FileGroupView(AddedFiles(before.view.listing, files), visibility, context.table)
     # Without the metadata table: its statistics do not know the new files.
-    # Its own, unless it is a table service: then nothing on the active timeline may say how columns are called.
+    # The evolution is that of the write, unless that is a table service: then nothing on the active timeline may say how columns are called.
     evolution = find_evolution(context.storage, visibility) or before.evolution
     state = Snapshot(context.config, visibility.timeline, None, write.schema, view, None, evolution)
     return make_scan(context, state, columns, where)

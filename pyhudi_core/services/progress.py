@@ -3,7 +3,8 @@
 Progress is a callable that is given from outside (`Execution.progress`). It is called as ``progress(what, done, total)``: what is done now, how many
 of it are done, and how many there are (0: not known). Its calls come from the threads of the tasks, so the numbers may come out of order. Tasks
 on Spark run in other processes: there only the beginning and the end of their part is reported. Nothing is reported after the decision of a commit,
-so an error that the callable raises ends the execution like any other error before the commit.
+so an error that the callable raises ends the execution like any other error there. What was done before it stays done: a clean, a restore or a sweep
+may have deleted files, an archival (in several moves) or an erasure (in several commits) has completed the steps before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The protocol of table services: plan, schedule, execute, take over, and a turn after each commit (specification, "Table Services").
 
-A service looks after one table: a data table, or a metadata table, which is a table like any other. It is made from a `TableContext`, and holds no
-state of its own, so any process may do any step.
+A service looks after one table: a data table, or a metadata table, which is a table like any other. It is made from a `TableContext`, and perhaps
+what is asked for (the partitions of an indexing, the target of a restore). It keeps nothing of what it did, so any process may do any step.
 
 - `plan` is pure: it reads a state of the table, and computes from it what would be done and why. It writes nothing.
 - `schedule` puts a plan on the timeline as a requested instant, decided under the table's lock (``transaction/decision.py``). From then on the plan

@@ -1,9 +1,9 @@
 """One way to decide: commits, rollback plans and archival all change the timeline through `decide`.
 
-Before the lock, the commit record is read, and whatever its intent still names is published (a predecessor may have died between deciding and
-publishing). Under the lock, in this order and nowhere else:
+Before the lock, the commit record is read. If its intent only creates files, those that are not there are published (a predecessor may have died
+between deciding and publishing); one that replaces or changes files waits for the lock. Under the lock, in this order and nowhere else:
 
-1. see whether the record changed meanwhile, and publish the newer intent if it did;
+1. see whether the record changed meanwhile; publish its intent if it did, or if that has waited for the lock;
 2. list the timeline, once; it must show what is known to be there;
 3. build the intent from it: which files to create, to replace or to change, in which order;
 4. check what completed since the caller's start, and whether the lock is still held;

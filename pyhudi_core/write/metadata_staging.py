@@ -1,6 +1,6 @@
 """What a decision about the metadata table's partitions stages: where the bytes are, what publishes them, and what sweeps them up.
 
-`write.metadata_build` makes partitions, `services.index_removal` removes one.
+`write.metadata_build` makes partitions, `services.indexing.drop` removes some.
 """
 
 from __future__ import annotations
