@@ -67,18 +67,18 @@ class FileSystemLockProvider:
 
     def acquire(self, timeout_s: float, note: str = "") -> FileSystemLockSession:
         patience = Patience(self._clock, self._ids, *self._retry_wait_ms)
+        nonce = self._ids.uuid()  # of all attempts: the file of one that got no answer may appear later, and is ours
         return acquire_patiently(
-            lambda: self._attempt(note), lambda: self._timed_out(timeout_s), patience, self._clock, timeout_s
+            lambda: self._attempt(nonce, note), lambda: self._timed_out(timeout_s), patience, self._clock, timeout_s
         )
 
-    def _attempt(self, note: str) -> FileSystemLockSession | None:
-        session = self._create(note)
+    def _attempt(self, nonce: str, note: str) -> FileSystemLockSession | None:
+        session = self._create(nonce, note)
         if session is None and self._remove_if_left_behind():
-            return self._create(note)
+            return self._create(nonce, note)
         return session
 
-    def _create(self, note: str) -> FileSystemLockSession | None:
-        nonce = self._ids.uuid()
+    def _create(self, nonce: str, note: str) -> FileSystemLockSession | None:
         holder = this_process(nonce, self._clock.now_ms(), note)
         session = FileSystemLockSession(self._storage, self._path, nonce)
         try:
