@@ -1,6 +1,7 @@
 """``pyhudi upkeep``: decide which services are due in tables, say why, and run them within limits.
 
-Exit code 0: all that was due is done, or (with --plan) shown; 1: a table or a service failed, the others were looked after; 2: no table was found,
+Exit code 0: all that was due is done, or (with --plan) shown; 1: a table or a service failed, or one of several locations has no
+table, and the others were looked after; 2: no table was found,
 or the command is wrong; 130: interrupted.
 """
 
@@ -56,12 +57,16 @@ def upkeep(
 ) -> None:
     """Run the table services that are due in the tables at or below LOCATIONS, and say why.
 
-    Exit code 0: done, or with --plan shown; 1: a table or a service failed, and the others were looked after; 2: there is no table, or the command is
-    wrong; 130: interrupted, what had ended is done.
+    Exit code 0: done, or with --plan shown; 1: a table or a service failed, or one of several locations has no table, and the others were looked
+    after; 2: there is no table, or the command is wrong; 130: interrupted, what had ended is done.
     """
     with reporting_errors(context):
         rules = UpkeepRules(services or None, log_ratio, small_groups, seconds, most_bytes)
-        found = [table for location in locations for table in tables_below(location, storage_options)]
+        below = {location: tables_below(location, storage_options) for location in locations}
+        # A location without a table fails by a line, if others have tables.
+        found = (
+            [one for location, tables in below.items() for one in tables or [location]] if any(below.values()) else []
+        )
         with _progress() as progress:
             report = look_after(
                 found, rules, plan=only_plan, options=options, storage_options=storage_options, progress=progress

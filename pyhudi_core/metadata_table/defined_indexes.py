@@ -126,7 +126,10 @@ def _no_secondary(definition: IndexDefinition, table: IndexedTable) -> str:
     found = table.schema.field(definition.column).type
     if has_one_text(found):
         return ""
-    return f"{definition.name} is on a column of type {found}, whose values have other texts in other releases of Hudi"
+    return (
+        f"{definition.name} is on a column of type {found}, whose values have other texts in other releases of Hudi;"
+        " a secondary index is on text or whole numbers"
+    )
 
 
 def _secondary(definition: IndexDefinition, table: IndexedTable) -> FileIndex:

@@ -73,21 +73,24 @@ def _texts_of(seconds: pa.Array, form: str) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of an expression index: which columns it takes, its values, and how they are kept (None: as the column's)."""
+    """A function of an expression index: which columns it takes, also in words, its values, and how they are kept (None: as the column's)."""
 
     takes: Callable[[pa.DataType], bool]
+    taken: str
     values: Callable[[pa.Array, str], pa.Array]
     result: pa.DataType | None
 
 
 FUNCTIONS: Mapping[str, Function] = {
-    "identity": Function(_is_exact, lambda column, _: column, None),
-    "year": Function(_is_day, lambda column, _: pc.year(column), pa.int32()),
-    "month": Function(_is_day, lambda column, _: pc.month(column), pa.int32()),
-    "day": Function(_is_day, lambda column, _: pc.day(column), pa.int32()),
-    "hour": Function(_is_time, lambda column, _: pc.hour(column), pa.int32()),
-    "lower": Function(pa.types.is_string, lambda column, _: lowered(column), pa.string()),
-    "from_unixtime": Function(pa.types.is_integer, _texts_of, pa.string()),
+    "identity": Function(
+        _is_exact, "columns of every simple type but floating-point numbers and bytes", lambda column, _: column, None
+    ),
+    "year": Function(_is_day, "dates and timestamps", lambda column, _: pc.year(column), pa.int32()),
+    "month": Function(_is_day, "dates and timestamps", lambda column, _: pc.month(column), pa.int32()),
+    "day": Function(_is_day, "dates and timestamps", lambda column, _: pc.day(column), pa.int32()),
+    "hour": Function(_is_time, "timestamps", lambda column, _: pc.hour(column), pa.int32()),
+    "lower": Function(pa.types.is_string, "text", lambda column, _: lowered(column), pa.string()),
+    "from_unixtime": Function(pa.types.is_integer, "whole numbers", _texts_of, pa.string()),
 }
 
 
@@ -95,9 +98,9 @@ def why_not(function: str, column: pa.DataType, options: Mapping[str, str], *, u
     """Why this release keeps no index of a function of such a column; empty if it does. ``utc``: the readers' sessions are in UTC."""
     known = FUNCTIONS.get(function)
     if known is None:
-        return f"is of the function {function!r}, which this release does not write"
+        return f"is of the function {function!r}, which this release does not write; it writes {', '.join(FUNCTIONS)}"
     if not known.takes(column):
-        return f"is of {function} of a column of type {column}, which this release does not write"
+        return f"is of {function} of a column of type {column}, which this release does not write; {function} takes {known.taken}"
     if function == "from_unixtime" and not _is_known_format(options.get("format", DEFAULT_FORMAT)):
         return f"has the time format {options.get('format')!r}, of which this release does not know all parts"
     depends = function == "from_unixtime" or (function != "identity" and _is_time(column) and column.tz is not None)

@@ -62,6 +62,8 @@ class ColumnChanges:
             raise InvalidOptionError(
                 "alter changes nothing", hint='For example alter(rename={"a": "b"}, add={"c": pa.int64()}, drop=["d"]).'
             )
+        if len(changes.order) < len(order):
+            raise InvalidOptionError("alter names a column twice in order", hint="Name each column once.")
         both = sorted({*changes.drop} & {*changes.rename, *changes.retype})
         if both:
             raise InvalidOptionError(
@@ -133,7 +135,8 @@ class _Change:
 
     def level(self, fields: list[pa.Field], old: str, new: str, *, named: bool = True) -> list[pa.Field]:
         """The columns inside of ``old`` (its path before the change) as they are inside of ``new``. ``named``: they have names of their own."""
-        changes, found = self.changes, []
+        changes = self.changes
+        found: list[pa.Field] = []
         for item in fields:
             before = joined(old, item.name)
             if before in changes.drop:
@@ -141,6 +144,8 @@ class _Change:
             name = changes.rename.get(before, item.name)
             after = joined(new, name)
             self.origins[after] = before
+            if before in changes.rename or any(joined(old, other.name) in changes.rename for other in fields):
+                self._refuse_taken(after, name, found)
             found.append(pa.field(name, self._type(item.type, before, after)))
         if not named:
             return found

@@ -59,13 +59,14 @@ def read_optimized(
     return joined(make_scan(context, without_logs(state), columns, where, meta=meta), semi_join).pinned()
 
 
-def pinned(context: TableContext, timeline: Timeline, columns: Columns, where: object) -> Scan:
+def pinned(context: TableContext, timeline: Timeline, columns: Columns, where: object, *, meta: bool = True) -> Scan:
     """Read the table as of a loaded timeline."""
     return make_scan(
         context,
         build(context.storage, context.folder, context.config, timeline, executor=context.runtime.executor),
         columns,
         where,
+        meta=meta,
     )
 
 

@@ -170,7 +170,7 @@ class Scan:
 
     def head(self, rows: int = 5) -> pa.Table:
         """Read the first rows, and no more files than they need. Which rows are first is not defined, but stays the same for one scan."""
-        return self.limit(max(rows, 0)).to_arrow()
+        return self.limit(max(rows, 0) if isinstance(rows, int) else rows).to_arrow()
 
     def count(self) -> int:
         """The number of rows. Nothing is read of a file of which all rows count; else the columns that decide which rows do."""

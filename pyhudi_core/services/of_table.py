@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from pyhudi_core import validators
     from pyhudi_core.model import alteration
-    from pyhudi_core.model.instant import Instant
     from pyhudi_core.services import auto
     from pyhudi_core.services.archival.archival import Archival
     from pyhudi_core.services.cleaning.cleaning import Cleaning
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from pyhudi_core.services.registry import services_of
     from pyhudi_core.services.restore.restores import RestoreResult, Restores
     from pyhudi_core.services.restore.rollbacks import Rollbacks
-    from pyhudi_core.services.savepoints import Savepoints
+    from pyhudi_core.services.savepoints import CommitPoint, Savepoints
     from pyhudi_core.services.service import TableService
     from pyhudi_core.services.sweep.sweep import Sweep
     from pyhudi_core.timeline.savepoints import Savepoint
@@ -197,20 +196,18 @@ class TableServices:
         """The savepoints: iterate over them, ``create(instant)``, ``delete(instant)``. Cleaning and archival keep the state of a savepoint."""
         return Savepoints(self._home.context())
 
-    def savepoint(self, instant: Instant | str | None = None, comment: str = "") -> Savepoint:
+    def savepoint(self, instant: CommitPoint | None = None, comment: str = "") -> Savepoint:
         """Make a savepoint of a completed commit, the newest if none is given: its state stays readable."""
         return self.savepoints.create(instant, comment)
 
-    def rollback(self, instant: Instant | str, *, completed: bool = False) -> Rollback:
+    def rollback(self, instant: CommitPoint, *, completed: bool = False) -> Rollback:
         """Roll back a pending write of any writer; with ``completed`` also the newest commit. False, with a reason, if there is none.
 
         Call this only if the writer of the instant has ended.
         """
         return self.rollbacks.run(instant, completed=completed)
 
-    def restore(
-        self, to: Instant | Savepoint | str | None = None, *, before: Instant | str | None = None
-    ) -> RestoreResult:
+    def restore(self, to: CommitPoint | Savepoint | None = None, *, before: CommitPoint | None = None) -> RestoreResult:
         """Go back to the state of a commit or savepoint, or to the state before a commit; later commits are undone, and their files deleted.
 
         ``table.restores.plan(to)`` shows before what would be undone, and why a restore is refused. Raises as `Restores.schedule`.

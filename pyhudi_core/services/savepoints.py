@@ -22,6 +22,7 @@ from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.read.bounds import CommitLike
 from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
@@ -36,6 +37,8 @@ from pyhudi_core.transaction.record import Intent, Publication
 from pyhudi_core.transaction.reserved_decision import deciding
 from pyhudi_core.write.retrying import Retries, retry
 
+CommitPoint = Instant | CommitLike | str
+"""What names a commit of a table: an instant, what a write returned, or a requested time."""
 _LEFT_AFTER_MS = 24 * 60 * 60 * 1000
 
 
@@ -59,7 +62,7 @@ class Savepoints:
         found = ", ".join(savepoint.instant for savepoint in self)
         return f"Savepoints of {self.context.table}: {found or 'none'}"
 
-    def create(self, instant: Instant | str | None = None, comment: str = "", created_by: str = "pyhudi") -> Savepoint:
+    def create(self, instant: CommitPoint | None = None, comment: str = "", created_by: str = "pyhudi") -> Savepoint:
         """Make a savepoint of a completed commit, the newest if none is given. A commit that has one keeps it, and that one is returned.
 
         Raises `InvalidOptionError` if there is no such commit, `SnapshotExpiredError` if files of its state are cleaned already, and
@@ -73,10 +76,10 @@ class Savepoints:
 
             return retry(retries, attempt)
 
-    def delete(self, instant: Instant | str) -> bool:
+    def delete(self, instant: CommitPoint) -> bool:
         """Delete the savepoint of a commit: cleaning may delete its files from now on. False if the commit has none."""
         context = reopened(self.context)
-        time = instant.requested_time if isinstance(instant, Instant) else instant
+        time = time_of(instant)
         found: list[Instant] = []
 
         def remove(_timeline: Timeline) -> None:
@@ -116,14 +119,21 @@ def remove_half_made(context: TableContext) -> tuple[Instant, ...]:
     return tuple(removed)
 
 
-def saved_commit(context: TableContext, timeline: Timeline, instant: Instant | str | None) -> Instant:
-    """The completed commit that an instant, or a requested time, names; None: the newest. Raises `InvalidOptionError` if there is none."""
+def time_of(point: CommitPoint) -> str:
+    """The requested time of what names a commit: an instant, what a write returned, or the time itself."""
+    if isinstance(point, str):
+        return point
+    return point.requested_time if isinstance(point, Instant) else point.instant
+
+
+def saved_commit(context: TableContext, timeline: Timeline, instant: CommitPoint | None) -> Instant:
+    """The completed commit that an instant, a commit or a requested time names; None: the newest. Raises `InvalidOptionError` if there is none."""
     if instant is None:
         commits = timeline.commits
         if len(commits):
             return commits[-1]
         raise InvalidOptionError("The table has no commit", table=context.table, hint="Write to it first.")
-    time = instant.requested_time if isinstance(instant, Instant) else instant
+    time = time_of(instant)
     found = next((i for i in timeline if i.requested_time == time and i.action in DATA_ACTIONS), None)
     if found is not None and found.is_completed:
         return found
@@ -136,7 +146,7 @@ def saved_commit(context: TableContext, timeline: Timeline, instant: Instant | s
     )
 
 
-def _create(context: TableContext, instant: Instant | str | None, comment: str, created_by: str) -> Savepoint:
+def _create(context: TableContext, instant: CommitPoint | None, comment: str, created_by: str) -> Savepoint:
     """One attempt."""
     timeline = context.folder.load()
     commit = saved_commit(context, timeline, instant)

@@ -39,7 +39,11 @@ _OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY, INDEX_KEY, BUCKETS_KEY, M
 
 def nothing_written(table: str) -> InvalidOptionError:
     """Refuses what needs a batch."""
-    return InvalidOptionError("Nothing was written in this handle yet", table=table, hint="Call write(data) first.")
+    return InvalidOptionError(
+        "Nothing was written in this handle yet, or it was rolled back",
+        table=table,
+        hint="Call write(data) first. After the end of its with block a handle that did not commit is rolled back: begin a new one.",
+    )
 
 
 def nothing_to_change(table: str, reason: str) -> InvalidOptionError:

@@ -48,7 +48,15 @@ class HandleReader(Protocol):
         """The rows of a write that is `Staged` or `Unchanged`."""
         ...
 
-    def pinned(self, context: TableContext, timeline: Timeline, columns: Sequence[str] | None, where: object) -> Any:
+    def pinned(
+        self,
+        context: TableContext,
+        timeline: Timeline,
+        columns: Sequence[str] | None,
+        where: object,
+        *,
+        meta: bool = True,
+    ) -> Any:
         """The table as of a timeline; the scan is a `Read`."""
         ...
 
@@ -190,8 +198,8 @@ class Write:
         self._state = replace(draft, batch=Batch(find=find))
         return self._attempt(snapshot.timeline)
 
-    def scan(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
-        """Read the table for this write, before `write`: all reads see the state of the first one.
+    def scan(self, columns: Sequence[str] | None = None, where: object = None, *, meta: bool = True) -> Any:
+        """Read the table for this write, before `write`: all reads see the state of the first one. ``meta=False`` leaves the meta columns out.
 
         The commit is refused if another one has changed the same file groups since then; with ``isolation="serializable"`` also if it has
         changed any partition that was read.
@@ -201,7 +209,7 @@ class Write:
         if draft.basis is None:
             self._state = draft = states.locked(draft)
         basis = draft.basis or Basis(draft.context.folder.load())
-        found = self._reader.pinned(draft.context, basis.timeline, columns, where)
+        found = self._reader.pinned(draft.context, basis.timeline, columns, where, meta=meta)
         self._state = replace(draft, basis=replace(basis, reads=(*basis.reads, found)))
         return found
 

@@ -44,6 +44,7 @@ from pyhudi_core.write.metadata_first_files import FirstFiles
 from pyhudi_core.write.metadata_staging import Moved, StagedBuild, Staging, staged_decision, unclear
 from pyhudi_core.write.retrying import Retries
 
+_ASK_OTHERS = "Ask for other partitions, or try again when the other program has ended."
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.INDEXING})
 
 _LEFT = "; if its process is gone, table.indexing.take_over() (of Hudi's: execute(instant)) ends it, and table.indexing.cancel(instant) removes it"
@@ -234,13 +235,13 @@ def foreign_writes(context: TableContext, timeline: Timeline) -> list[str]:
     ]
 
 
-def refusal(context: TableContext, why: str) -> UnsupportedTableError:
-    """The error for partitions that cannot be made."""
+def refusal(context: TableContext, why: str, hint: str = _ASK_OTHERS) -> UnsupportedTableError:
+    """The error for partitions that cannot be made. ``hint``: what to do, after "Nothing was changed."."""
     return UnsupportedTableError(
         f"The metadata table's partitions cannot be made: {why}",
         table=context.table,
         path=names.FOLDER,
-        hint="Nothing was changed. Ask for other partitions, or try again when the other program has ended.",
+        hint=f"Nothing was changed. {hint}",
     )
 
 

@@ -181,7 +181,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "partition": ({"drop": ["day"]}, "partition column"),
     "missing": ({"drop": ["aa"]}, "There is a"),
     "meta": ({"add": {"_hoodie_record_key": pa.string()}}, "meaning"),
-    "taken": ({"rename": {"a": "b"}}, "occurs twice"),
+    "taken": ({"rename": {"a": "b"}}, "has a column b already"),
     "case": ({"rename": {"a": "B"}}, "differ in case"),
     "added twice": ({"add": {"a": pa.string()}}, "already"),
     "narrower": ({"retype": {"b": pa.float32()}}, "lossy"),

@@ -107,9 +107,11 @@ class CompactionPlan:
 
     @property
     def figures(self) -> Figures:
-        """File groups, log files, all files, bytes of logs, base files and both, seconds."""
+        """File groups, log files, all files, bytes of logs, base files and both, seconds. A log compaction leaves base files alone: none counts."""
         logs, bases = (sum(getattr(o, name) for o in self.operations) for name in ("log_bytes", "base_bytes"))
         files = sum(len(operation.piece.files) for operation in self.operations)
+        if self.log_only:
+            bases, files = 0, sum(len(operation.piece.logs) for operation in self.operations)
         figures = {
             "file_groups": len(self.operations),
             "log_files": sum(len(operation.piece.logs) for operation in self.operations),
@@ -130,6 +132,8 @@ class CompactionPlan:
         figures = self.figures
         left = f"; {self.why_not}" if self.why_not else ""
         logs, size = figures["log_files"], figures["log_bytes"] + figures["base_bytes"]
+        if self.log_only:
+            return f"Merge {logs:,} log files of {figures['file_groups']:,} file groups with each other, {size:,} bytes{left}{trigger}"
         return f"Compact {figures['file_groups']:,} file groups with {logs:,} log files, {size:,} bytes{left}{trigger}"
 
     def encode(self, sync_marker: bytes) -> bytes:

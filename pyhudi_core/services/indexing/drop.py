@@ -54,7 +54,7 @@ def drop_partitions(context: TableContext, partitions: Sequence[str]) -> Dropped
     cancelled = _cancel_plans(context, partitions)
     with Retries(context) as retries:
         dropped = retries.until_done(lambda: _attempt(reopened(context), partitions))
-    return Dropped(tuple(dict.fromkeys((*dropped.partitions, *cancelled))))
+    return Dropped(tuple(dict.fromkeys((*dropped.partitions, *cancelled))), dropped.why_not)
 
 
 def refuse_files(context: TableContext, partitions: Sequence[str]) -> None:
@@ -80,7 +80,7 @@ def _attempt(context: TableContext, partitions: Sequence[str]) -> Dropped:
     listed = (*context.config.metadata_partitions, *context.config.metadata_partitions_inflight)
     gone = tuple(name for name in with_dependents(partitions, listed) if name in listed)
     if not gone:
-        return Dropped()
+        return Dropped(why_not=f"the table has no index {' or '.join(partitions)}")
     transaction = begin.reserve(context, Action.INDEXING)
     try:
         with deciding(transaction, f"drop {', '.join(gone)}", lambda: sweep(transaction)) as terms:

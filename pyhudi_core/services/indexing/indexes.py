@@ -159,7 +159,9 @@ class Indexes:
         """As `_indexing`. Raises `UnsupportedTableError` for an index that the table cannot have."""
         why = self._why_unfit(definition)
         if why:
-            raise metadata_build.refusal(self.context, why)
+            raise metadata_build.refusal(
+                self.context, why, "docs/writing.md says which indexes there are, and on which columns."
+            )
         return self._indexing(definition)
 
     def _indexing(self, definition: IndexDefinition) -> Indexing | None:
@@ -184,7 +186,7 @@ class Indexes:
         ``name``: of its partition, or without the prefix of that. Raises `InvalidOptionError` if there is no such index, unless ``if_exists``.
         """
         found = self._named(name, [one.name for one in self], if_exists=if_exists)
-        return drop_partitions(self.context, found) if found else Dropped()
+        return drop_partitions(self.context, found) if found else Dropped(why_not=f"the table has no index {name!r}")
 
     def plan_drop(self, name: str) -> tuple[IndexState, ...]:
         """What `drop` would remove now: the index, and those that cannot be kept without it. Changes nothing. Raises as `drop`."""

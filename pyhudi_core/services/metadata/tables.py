@@ -63,12 +63,13 @@ class Dropped:
     """Which partitions were removed; false if there was none."""
 
     partitions: tuple[str, ...] = field(default=())
+    why_not: str = field(default="no metadata table is listed", compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.partitions)
 
     def __str__(self) -> str:
-        return f"removed {', '.join(self.partitions)}" if self else "no metadata table is listed"
+        return f"removed {', '.join(self.partitions)}" if self else self.why_not
 
 
 class MetadataTableOf:

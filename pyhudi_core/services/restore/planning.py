@@ -20,7 +20,7 @@ from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.services.restore.plan import RestorePlan, UndoneCommit
-from pyhudi_core.services.savepoints import saved_commit
+from pyhudi_core.services.savepoints import CommitPoint, saved_commit, time_of
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.savepoints import Savepoint
 from pyhudi_core.transaction import execution, heartbeat, requested_rollbacks
@@ -53,8 +53,8 @@ class Target:
         alone: refuse if commits after ``before`` would go too.
     """
 
-    to: Instant | Savepoint | str | None = None
-    before: Instant | str | None = None
+    to: CommitPoint | Savepoint | None = None
+    before: CommitPoint | None = None
     alone: bool = False
 
     def __bool__(self) -> bool:
@@ -63,7 +63,7 @@ class Target:
     @property
     def before_time(self) -> str:
         """The requested time of the first commit that goes; empty if the point itself is named."""
-        return self.before.requested_time if isinstance(self.before, Instant) else self.before or ""
+        return "" if self.before is None else time_of(self.before)
 
     def point(self, context: TableContext, timeline: Timeline) -> Instant:
         """The commit whose state comes back. Raises `InvalidOptionError` if there is no such commit."""

@@ -25,6 +25,7 @@ from pyhudi_core.services.restore import work as restore_work
 from pyhudi_core.services.restore.execution import RestoreRun
 from pyhudi_core.services.restore.plan import PlannedRestore, RestorePlan, decode
 from pyhudi_core.services.restore.planning import Target, plan_restore, refuse_outdated
+from pyhudi_core.services.savepoints import CommitPoint
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.restored import is_undone
@@ -74,9 +75,9 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
 
     def plan(
         self,
-        to: Instant | Savepoint | str | None = None,
+        to: CommitPoint | Savepoint | None = None,
         *,
-        before: Instant | str | None = None,
+        before: CommitPoint | None = None,
         triggered: bool = False,
     ) -> RestorePlan:
         """What a restore to this commit (or savepoint), or to the state before another commit, would undo; or why it is refused. Changes nothing."""
@@ -93,9 +94,9 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
 
     def schedule(
         self,
-        to: Instant | Savepoint | str | None = None,
+        to: CommitPoint | Savepoint | None = None,
         *,
-        before: Instant | str | None = None,
+        before: CommitPoint | None = None,
         triggered: bool = False,
     ) -> Instant | None:
         """Put the plan of a restore on the timeline: nothing is written from then on until it is executed. None if there is nothing to undo.
@@ -112,9 +113,9 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
 
     def run(  # type: ignore[override]
         self,
-        to: Instant | Savepoint | str | None = None,
+        to: CommitPoint | Savepoint | None = None,
         *,
-        before: Instant | str | None = None,
+        before: CommitPoint | None = None,
         spark: Any = None,
         gate: Gate | None = None,
         progress: ServiceProgress | None = None,
@@ -168,7 +169,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
             returned = (file for file in folder.files()[0] if file.is_completed and is_undone(file, folder.undone))
             remove_files(folder, returned)
 
-    def _with(self, to: Instant | Savepoint | str | None, before: Instant | str | None) -> Restores:
+    def _with(self, to: CommitPoint | Savepoint | None, before: CommitPoint | None) -> Restores:
         return Restores(self.context, Target(to, before)) if to is not None or before is not None else self
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> RestorePlan:

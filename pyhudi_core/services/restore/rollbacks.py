@@ -14,6 +14,7 @@ from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.restore.plan import RestorePlan
 from pyhudi_core.services.restore.planning import Target, not_alone
 from pyhudi_core.services.restore.restores import Restores
+from pyhudi_core.services.savepoints import CommitPoint, time_of
 from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, markers
@@ -66,9 +67,9 @@ class Rollbacks:
     def __init__(self, context: TableContext) -> None:
         self.context = context
 
-    def plan(self, instant: Instant | str) -> RollbackPlan:
+    def plan(self, instant: CommitPoint) -> RollbackPlan:
         """What a rollback of this instant would do. Changes nothing."""
-        time = instant.requested_time if isinstance(instant, Instant) else instant
+        time = time_of(instant)
         timeline = self.context.folder.load()
         found = timeline.find(time)
         if found is not None and found.is_pending and found.action in DATA_ACTIONS:
@@ -84,13 +85,13 @@ class Rollbacks:
         plan = Restores(self.context).plan(before=found)
         return RollbackPlan(time, restore=plan, why_not=plan.why_not)
 
-    def run(self, instant: Instant | str, *, completed: bool = False) -> Rollback:
+    def run(self, instant: CommitPoint, *, completed: bool = False) -> Rollback:
         """Roll a pending write back; with ``completed`` also the newest commit. The result is false, with a reason, if there was nothing to do.
 
         The caller knows that the writer of a pending write has ended. Raises `InvalidOptionError` for a wrong time, and for a commit with later
         ones; and as `Restores.schedule` for a completed commit.
         """
-        time = instant.requested_time if isinstance(instant, Instant) else instant
+        time = time_of(instant)
         with at_table(self.context.table):
             timeline = self.context.folder.load()
             if completed and time in self.context.folder.undone:
