@@ -16,7 +16,14 @@ from dataclasses import dataclass, field, replace
 from pyhudi_core.doctor.kinds import Area, Kind, Severity
 from pyhudi_core.doctor.read_only import ReadOnlyStorage
 from pyhudi_core.doctor.report import NOT_EXAMINED, AreaSummary, CheckReport, Finding
-from pyhudi_core.errors import HudiError, LimitExceededError, ObjectNotFoundError, StorageError, UnsafePathError
+from pyhudi_core.errors import (
+    HudiError,
+    LimitExceededError,
+    ObjectNotFoundError,
+    SnapshotExpiredError,
+    StorageError,
+    UnsafePathError,
+)
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.masking import masked_text
@@ -136,7 +143,7 @@ class Examination:
         """Convert an error inside the block to a finding. An object that was deleted in the meantime is no finding."""
         try:
             yield
-        except ObjectNotFoundError:
+        except (ObjectNotFoundError, SnapshotExpiredError):
             self.counts["deleted during the examination"] += 1
         except UnsafePathError as error:
             self.add(Kind.UNSAFE_PATH, error.message, error.path or where, area=area)

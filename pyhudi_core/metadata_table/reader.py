@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import CorruptionError, ObjectNotFoundError
+from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, SnapshotExpiredError
 from pyhudi_core.file_groups.slicing import Piece
 from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.bloom import BloomFilter
@@ -75,7 +75,7 @@ class MetadataTable:
         """
         try:
             found = use()
-        except (CorruptionError, ObjectNotFoundError):
+        except (CorruptionError, ObjectNotFoundError, SnapshotExpiredError):
             if self._are_listed(self.slices.used):
                 raise
             return None

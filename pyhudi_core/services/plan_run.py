@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from pyhudi_core.conflicts.conflict import Group
-from pyhudi_core.errors import CommitStateUnknownError, UnsupportedTableError, at_table
+from pyhudi_core.errors import CommitStateUnknownError, ObjectNotFoundError, UnsupportedTableError, at_table
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.internal_schema import names_at
@@ -62,8 +62,10 @@ class PlanRun(ABC, Generic[W, T]):
         except CommitStateUnknownError:
             self.transaction.heartbeat.handle.cancel()  # it may be decided, so nothing of it is removed
             raise
-        except BaseException:
+        except BaseException as error:
             execution.give_up(self.transaction)
+            if isinstance(error, ObjectNotFoundError):
+                execution.refuse_overtaken(self.transaction)  # then another process has removed the file
             raise
 
     def _refuse_overtaken(self, _found: Timeline) -> None:

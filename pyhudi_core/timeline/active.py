@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pyhudi_core.errors import CorruptAvroError, CorruptTimelineError, ObjectNotFoundError
+from pyhudi_core.errors import CorruptAvroError, CorruptTimelineError, ObjectNotFoundError, SnapshotExpiredError
 from pyhudi_core.late import late_call
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, parse_file_name
@@ -319,13 +319,19 @@ class TimelineFolder:
         return True
 
     def _completed(self, instant: Instant, path: str) -> bytes:
-        """The bytes of a completed file, active or archived by now."""
+        """The bytes of a completed file, active or archived by now. Raises `SnapshotExpiredError` if it is neither."""
         try:
             return self.storage.get(path)
-        except ObjectNotFoundError:
+        except ObjectNotFoundError as error:
             row = self.history.content(instant)
             if row is None:
-                raise
+                raise SnapshotExpiredError(
+                    "The commit is gone: a rollback or a restore undid it after the timeline was read",
+                    table=self.storage.location,
+                    path=path,
+                    instant=instant.requested_time,
+                    hint="Do it again: it begins with the table as it is now.",
+                ) from error
             return row.metadata or b""
 
     def archived_commits(self, after: str) -> Iterator[CommitMetadata]:

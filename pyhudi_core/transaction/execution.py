@@ -140,12 +140,19 @@ def is_free(context: TableContext, plan: Instant) -> bool:
 
 
 def refuse_overtaken(transaction: Transaction) -> None:
-    """Under the lock: raise `CommitAbortedError` unless this transaction is that of the newest executor."""
+    """Raise `CommitAbortedError` unless this transaction is that of the newest executor; asked under the lock, or when a file is gone."""
     executor = newest_executor(transaction.context, transaction.requested_time)
-    if executor is None or executor.nonce != transaction.nonce:
+    if executor is None:
+        raise CommitAbortedError(
+            f"The {transaction.requested.action} is not planned any more: another process cancelled it, or has completed it",
+            table=transaction.context.table,
+            instant=transaction.requested_time,
+            hint="Nothing was published by this execution.",
+        )
+    if executor.nonce != transaction.nonce:
         raise CommitAbortedError(
             f"Another process took over the {transaction.requested.action}"
-            + (f": {executor.process}" if executor is not None and executor.process else ""),
+            + (f": {executor.process}" if executor.process else ""),
             table=transaction.context.table,
             instant=transaction.requested_time,
             hint="Nothing was published; that process completes it. If this one was alive, raise hoodie.client.heartbeat.interval_in_ms.",
