@@ -47,6 +47,14 @@ class IndexDefinition:
         """Whether the index keeps statistics of a function of a column."""
         return self.name.startswith(EXPRESSION_INDEX_PREFIX)
 
+    def says_the_same(self, other: IndexDefinition) -> bool:
+        """Whether both keep the same values. The names of programs differ in details: in the case of a type, and in options without effect."""
+        mine, its = (
+            (one.kind.lower(), one.function.lower(), one.column, one.more, one.options.get("format"))
+            for one in (self, other)
+        )
+        return mine == its
+
 
 def read_definitions(storage: Storage, path: str) -> tuple[IndexDefinition, ...]:
     """Return the indexes that a table defines; none if the file is missing or cannot be read."""

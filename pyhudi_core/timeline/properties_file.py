@@ -22,8 +22,16 @@ from pyhudi_core.storage.base import ObjectInfo, Storage
 
 PATH = ".hoodie/hoodie.properties"
 BACKUP = ".hoodie/hoodie.properties.backup"
+COMMENT = "changed by pyhudi"
+"""How the comment of a change begins; a time or a token makes it unique."""
 _TRIES = 3
-_WRITERS = (b"#created by pyhudi", b"#metadata table removed", b"#Updated at", b"#Properties saved on")
+_WRITERS = (
+    b"#created by pyhudi",
+    f"#{COMMENT}".encode(),
+    b"#metadata table removed",
+    b"#Updated at",
+    b"#Properties saved on",
+)
 
 
 class _Soundness(IntEnum):

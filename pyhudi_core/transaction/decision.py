@@ -302,9 +302,11 @@ def _change(context: TableContext, intent: Intent, publication: Publication, wan
     """Make a replacement."""
     storage = context.root
     if publication.kind is PublicationKind.PROPERTIES:
-        comment = f"{metadata_removal.COMMENT} {intent.completion_time} {intent.token}"
+        unlists = metadata_removal.unlists(publication.changes)
+        what = metadata_removal.COMMENT if unlists else properties_file.COMMENT
+        comment = f"{what} {intent.completion_time} {intent.token}"
         properties_file.apply(storage, dict(publication.changes), comment, wanted)
-        if metadata_removal.unlists(publication.changes) and wanted():
+        if unlists and wanted():
             metadata_removal.remove_folder(storage)
         return
     try:

@@ -110,6 +110,10 @@ BESIDE: dict[str, tuple[Callable[[Kind], Act], Callable[[Kind], Check]]] = {
         lambda kind: attempt(lambda table: table.indexes.drop(kind.name, if_exists=True)),
         lambda kind: kind.holds(BASE),
     ),
+    "a drop of what it needs": (
+        lambda _: attempt(lambda table: table.indexes.drop("record_index", if_exists=True)),
+        lambda kind: kind.holds(BASE),
+    ),
     "a rebuild": (lambda _: attempt(lambda table: table.metadata_table.rebuild()), lambda kind: kind.holds(BASE)),
 }
 

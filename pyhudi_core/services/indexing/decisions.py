@@ -21,6 +21,7 @@ from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.properties import INDEX_DEFINITIONS, TableConfig
 from pyhudi_core.services.indexing import plan as indexing_plan
+from pyhudi_core.services.indexing.planning import needs_of
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution, layout, metadata_removal
@@ -69,6 +70,7 @@ class IndexingDecisions:
         def publications(config: TableConfig, timeline: Timeline) -> list[Publication]:
             if {*self.partitions} & {*config.metadata_partitions, *config.metadata_partitions_inflight}:
                 raise self._conflict("Another process lists the partitions")
+            self._refuse_unkept(config)
             if definitions is not None and digest(definitions_now(self.context)) != definitions.replaces:
                 raise self._conflict("Another process changed the definitions of indexes")
             self._refuse_taken(builds)
@@ -186,6 +188,14 @@ class IndexingDecisions:
     def _refuse_dropped(self, config: TableConfig) -> None:
         if not {*self.partitions} <= {*config.metadata_partitions_inflight} or not config.metadata_partitions:
             raise self._conflict("Another process dropped the partitions, or the metadata table")
+        self._refuse_unkept(config)
+
+    def _refuse_unkept(self, config: TableConfig) -> None:
+        """Raise `CommitConflictError` if a partition is gone that one of these cannot be kept without: no write could commit with that list."""
+        needed = {need for name in self.partitions for need in needs_of(name)}
+        lost = sorted(needed - {*self.partitions, *config.metadata_partitions})
+        if lost:
+            raise self._conflict(f"Another process dropped {', '.join(lost)}, which an index of the plan needs,")
 
     def _refuse_taken(self, builds: Sequence[StagedBuild]) -> None:
         """Raise `CommitConflictError` if another build has one of the numbers meanwhile."""

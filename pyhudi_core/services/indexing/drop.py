@@ -1,13 +1,15 @@
 """Drop indexes: partitions of the metadata table go off the list, in one decision, and then their files (specification, "Metadata Table").
 
 A reservation stands for the decision, as for the removal of the whole metadata table (``services/metadata/tables.py``). Plans that would build one of
-the indexes are cancelled before. The files were listed before the decision, so those of a later build stay. If the process dies before they are
-removed, the next build of the index removes them. The definitions of indexes on columns go in the same decision.
+the indexes, or an index that needs one of them, are cancelled before; whatever came after that is seen under the lock. The files were listed before
+the decision, so those of a later build stay. If the process dies before they are removed, the next build of the index removes them. The
+definitions of indexes on columns go in the same decision.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, InvalidOptionError
 from pyhudi_core.metadata_table import names
@@ -17,7 +19,7 @@ from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.services.indexing.definitions import sweep
 from pyhudi_core.services.indexing.indexing import Indexing
-from pyhudi_core.services.indexing.planning import pending_partitions
+from pyhudi_core.services.indexing.planning import needs_of, pending_partitions
 from pyhudi_core.services.metadata.tables import Dropped
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
@@ -51,9 +53,14 @@ def drop_partitions(context: TableContext, partitions: Sequence[str]) -> Dropped
     Raises `InvalidOptionError` for ``files``, which every metadata table needs, and `CommitAbortedError` if a process builds one of them.
     """
     refuse_files(context, partitions)
-    cancelled = _cancel_plans(context, partitions)
+    cancelled: list[str] = []
+
+    def attempt() -> Dropped:
+        cancelled.extend(_cancel_plans(context, partitions))
+        return _attempt(reopened(context), partitions)
+
     with Retries(context) as retries:
-        dropped = retries.until_done(lambda: _attempt(reopened(context), partitions))
+        dropped = retries.until_done(attempt)
     return Dropped(tuple(dict.fromkeys((*dropped.partitions, *cancelled))), dropped.why_not)
 
 
@@ -68,32 +75,31 @@ def refuse_files(context: TableContext, partitions: Sequence[str]) -> None:
 
 
 def _cancel_plans(context: TableContext, partitions: Sequence[str]) -> list[str]:
-    """Cancel the plans that would build one of them again; returns the partitions of those plans that were asked for."""
+    """Cancel the plans that would build one of them or a dependent; returns those of these that were planned."""
     planned = pending_partitions(context, context.folder.load())
-    found = [name for name in partitions if name in planned]
+    found = [name for name in with_dependents(partitions, tuple(planned)) if name in planned]
     for time in sorted({planned[name] for name in found}):
         Indexing(context).cancel(time)
     return found
 
 
 def _attempt(context: TableContext, partitions: Sequence[str]) -> Dropped:
-    listed = (*context.config.metadata_partitions, *context.config.metadata_partitions_inflight)
-    gone = tuple(name for name in with_dependents(partitions, listed) if name in listed)
+    gone = _among(partitions, context.config)
     if not gone:
         return Dropped(why_not=f"the table has no index {' or '.join(partitions)}")
     transaction = begin.reserve(context, Action.INDEXING)
     try:
         with deciding(transaction, f"drop {', '.join(gone)}", lambda: sweep(transaction)) as terms:
-            left = metadata_removal.files_of(context.root, gone)
-            staging = Staging(transaction)
-            decide(context, lambda timeline: _removal(transaction, gone, staging, timeline), lambda _: None, terms)
-            if {*gone} & {*reopened(context).config.written_metadata_partitions}:
+            left = {name: metadata_removal.files_of(context.root, [name]) for name in gone}
+            removal = _Removal(transaction, partitions, Staging(transaction), left)
+            decide(context, removal.intent, lambda _: None, terms)
+            if left.keys() & {*reopened(context).config.written_metadata_partitions}:
                 raise CommitConflictError(
                     "Another process took this one for dead, or listed the index again",
                     table=context.table,
                     hint="Try again.",
                 )
-            metadata_removal.remove_files(context.root, left)
+            metadata_removal.remove_files(context.root, [path for files in left.values() for path in files])
     except OutcomeUnknown as unknown:
         raise CommitStateUnknownError(
             f"The storage failed while {', '.join(gone)} was dropped: {unknown.error.message}",
@@ -101,7 +107,13 @@ def _attempt(context: TableContext, partitions: Sequence[str]) -> Dropped:
             table=context.table,
             hint="table.metadata_table.partitions shows whether it was; drop it again if not.",
         ) from unknown.error
-    return Dropped(gone)
+    return Dropped(tuple(left))
+
+
+def _among(partitions: Sequence[str], config: TableConfig) -> tuple[str, ...]:
+    """Those of the partitions and of their dependents that the table lists, for readers or as being built."""
+    listed = (*config.metadata_partitions, *config.metadata_partitions_inflight)
+    return tuple(name for name in with_dependents(partitions, listed) if name in listed)
 
 
 def _definitions(context: TableContext, gone: Sequence[str], staging: Staging) -> list[Publication]:
@@ -113,20 +125,47 @@ def _definitions(context: TableContext, gone: Sequence[str], staging: Staging) -
     return [Publication(context.config.index_defs_path, staged, PublicationKind.REPLACE, digest(known))]
 
 
-def _removal(
-    transaction: Transaction, gone: Sequence[str], staging: Staging, timeline: Timeline
-) -> StagedIntent | None:
-    """The removal, on this timeline; None if none of them is listed any more."""
-    context = transaction.context
-    config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
-    before = config.metadata_partitions, config.metadata_partitions_inflight
-    listed, building = (tuple(name for name in found if name not in gone) for found in before)
-    if (listed, building) == before:
-        return None
-    changes = ((LISTED, ",".join(listed)), (INFLIGHT, ",".join(building)))
-    change = Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=tuple(sorted(changes)))
-    time = completion_time_after(context, max(timeline.high_water_mark, transaction.requested_time))
-    beat, action = layout.heartbeat(transaction.requested_time), str(Action.INDEXING)
-    # The list goes first: an index that is listed has a definition at every moment.
-    publications = (change, *_definitions(context, gone, staging))
-    return StagedIntent(Intent(transaction.requested_time, time, action, beat, transaction.token, publications), {})
+@dataclass(frozen=True, slots=True)
+class _Removal:
+    """One drop. ``left``: the files of what it drops, as they were before the decision, by partition."""
+
+    transaction: Transaction
+    partitions: Sequence[str]
+    staging: Staging
+    left: dict[str, list[str]]
+
+    def intent(self, timeline: Timeline) -> StagedIntent | None:
+        """The removal, on this timeline; None if none of them is listed any more.
+
+        Raises `CommitConflictError` if an index was planned meanwhile that needs one of them: its plan is cancelled by the next attempt.
+        """
+        transaction, context = self.transaction, self.transaction.context
+        config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
+        gone = _among(self.partitions, config)
+        if not gone:
+            return None
+        self._refuse_planned(gone, timeline)
+        for name in gone:
+            if name not in self.left:  # a dependent that another process began to build, or built, a moment ago
+                self.left[name] = metadata_removal.files_of(context.root, [name])
+        before = config.metadata_partitions, config.metadata_partitions_inflight
+        listed, building = (",".join(name for name in found if name not in gone) for found in before)
+        changes = tuple(sorted(((LISTED, listed), (INFLIGHT, building))))
+        change = Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=changes)
+        time = completion_time_after(context, max(timeline.high_water_mark, transaction.requested_time))
+        beat, action = layout.heartbeat(transaction.requested_time), str(Action.INDEXING)
+        # The list goes first: an index that is listed has a definition at every moment.
+        publications = (change, *_definitions(context, gone, self.staging))
+        return StagedIntent(Intent(transaction.requested_time, time, action, beat, transaction.token, publications), {})
+
+    def _refuse_planned(self, gone: Sequence[str], timeline: Timeline) -> None:
+        planned = pending_partitions(self.transaction.context, timeline)
+        for name, time in planned.items():
+            lost = [need for need in needs_of(name) if need in gone and planned.get(need) != time]
+            if lost:
+                raise CommitConflictError(
+                    f"Another process planned {name}, which needs {', '.join(lost)}, at the same time",
+                    table=self.transaction.context.table,
+                    instant=time,
+                    hint="Nothing was dropped; try again.",
+                )

@@ -90,11 +90,21 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         refuse_pending_restore(context, context.folder.load())
         why = metadata_build.why_unfit(context.config, self._kinds())
         if why:
-            raise metadata_build.refusal(context, why)
+            raise self._refusal(why)
         if not context.config.metadata_partitions:
             metadata_build.build_partitions(context, {names.FILES: 1}, self.how.engine)
             context = self._renew()
         return context
+
+    def _refusal(self, why: str) -> UnsupportedTableError:
+        """The error for a plan that the table cannot have (any more). It waits before all others, so the error says how it is removed."""
+        time = self.transaction.requested_time
+        return UnsupportedTableError(
+            f"The plan {time} builds {', '.join(self.work.partitions)}, which cannot be made: {why}",
+            table=self.transaction.context.table,
+            instant=time,
+            hint=f"Make what it needs and execute it again, or remove it: table.indexing.cancel({time!r}), `pyhudi index LOCATION cancel {time}`.",
+        )
 
     def _renew(self) -> TableContext:
         self.transaction = replace(self.transaction, context=reopened(self.transaction.context))
@@ -136,7 +146,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         snapshot = load(context)
         why = metadata_update.why_undefined(context, snapshot.schema, missing)
         if why:
-            raise metadata_build.refusal(context, why)
+            raise self._refusal(why)
         return metadata_build.sized(context, snapshot, missing)
 
     def _begin(self, groups: dict[str, int]) -> Timeline:

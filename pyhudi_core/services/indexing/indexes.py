@@ -121,7 +121,8 @@ class Indexes:
             spark: a session on which the index is built; None builds it in this process.
             progress: is called with what is done now, the number done and the number of all.
 
-        Raises `InvalidOptionError` for what names no index, and if the index is there; `UnsupportedTableError` for a kind that this release does
+        Raises `InvalidOptionError` for what names no index, and if the index is there, or one of its name is planned on something else;
+        `UnsupportedTableError` for a kind that this release does
         not make; and as `Indexing.run`.
         """
         wanted = self._wanted(name, columns, using, options)
@@ -139,7 +140,9 @@ class Indexes:
             return Indexing(self.context).run(spark, partitions=[partition], progress=progress)
         indexing = self._fit(definition)
         if indexing is not None:
-            return indexing.run(spark, progress=progress)
+            done = indexing.run(spark, progress=progress)
+            self._refuse_another(definition)  # another process may have planned it meanwhile, and this one built that
+            return done
         built = MetadataTableOf(self.context).make_index(definition, spark)
         return IndexingResult((), "", len(built.partitions), sum(built.partitions.values()), tuple(built.partitions))
 
@@ -156,13 +159,29 @@ class Indexes:
         return None if indexing is None else indexing.schedule()
 
     def _fit(self, definition: IndexDefinition) -> Indexing | None:
-        """As `_indexing`. Raises `UnsupportedTableError` for an index that the table cannot have."""
+        """As `_indexing`. Raises `UnsupportedTableError` for an index that the table cannot have, and as `_refuse_another`."""
+        self._refuse_another(definition)
         why = self._why_unfit(definition)
         if why:
             raise metadata_build.refusal(
                 self.context, why, "docs/writing.md says which indexes there are, and on which columns."
             )
         return self._indexing(definition)
+
+    def _refuse_another(self, wanted: IndexDefinition) -> None:
+        """Raise `InvalidOptionError` if the table has, builds or plans an index of this name that is on something else."""
+        state = next((one.state for one in self if one.name == wanted.name), "")
+        if not state:
+            return  # a definition that is left over is replaced
+        found = read_definitions(self.context.storage, reopened(self.context).config.index_defs_path)
+        there = next((item for item in found if item.name == wanted.name), None)
+        if there is not None and not there.says_the_same(wanted):
+            said, asked = (f"{one.kind} of {one.function}({one.column})" for one in (there, wanted))
+            raise InvalidOptionError(
+                f"An index {wanted.name} is {state} with another definition: {said}; asked for is {asked}",
+                table=self.context.table,
+                hint="Give the new index another name, or drop the other one first.",
+            )
 
     def _indexing(self, definition: IndexDefinition) -> Indexing | None:
         """The indexing that would build an index on a column, with the partitions that it needs. None for a table without a commit."""
@@ -193,8 +212,8 @@ class Indexes:
         states = list(self)
         found = self._named(name, [one.name for one in states])
         refuse_files(self.context, found)
-        dependent = with_dependents(found, [one.name for one in states if one.state != "planned"])
-        return tuple(one for one in states if one.name in found or (one.name in dependent and one.state != "planned"))
+        dependent = with_dependents(found, [one.name for one in states])
+        return tuple(one for one in states if one.name in dependent)
 
     def _named(self, name: str, there: Sequence[str], *, if_exists: bool = False) -> list[str]:
         """The partitions that a name means. Raises `InvalidOptionError` if there is none, unless ``if_exists``."""

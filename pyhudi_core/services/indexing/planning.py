@@ -93,13 +93,14 @@ def pending_partitions(context: TableContext, timeline: Timeline) -> dict[str, s
 
 
 def refuse_outdated(transaction: Transaction, plan: IndexingPlan, found: Timeline) -> None:
-    """Under the lock: raise `CommitConflictError` if another process planned or built one of the partitions meanwhile."""
+    """Under the lock: raise `CommitConflictError` if another process planned or built one of the partitions meanwhile, or dropped what one needs."""
     context = transaction.context
-    taken = {*reopened(context).config.metadata_partitions, *pending_partitions(context, found)}
-    both = sorted(taken & plan.partitions.keys())
-    if both:
+    listed = {*reopened(context).config.metadata_partitions}
+    both = sorted((listed | pending_partitions(context, found).keys()) & plan.partitions.keys())
+    lost = sorted({need for name in plan.partitions for need in needs_of(name)} - listed - plan.partitions.keys())
+    if both or lost:
         raise CommitConflictError(
-            f"Another process planned or built {', '.join(both)} at the same time",
+            f"Another process {'planned or built' if both else 'dropped'} {', '.join(both or lost)} at the same time",
             table=context.table,
             instant=transaction.requested_time,
             hint="Nothing was planned; plan again.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 
 import pytest
 from click.testing import CliRunner
@@ -12,11 +13,14 @@ from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
-from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.errors import CommitConflictError, InvalidOptionError, UnsupportedTableError
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.model.instant import Action
+from pyhudi_core.services import planned
+from pyhudi_core.services.indexing import execution as execution_module
 from pyhudi_core.services.indexing import indexing
-from pyhudi_core.transaction import execution
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.transaction import execution, metadata_removal
 
 LOWER = {"expr": "lower"}
 
@@ -116,6 +120,111 @@ def test_an_index_that_needs_one_that_another_process_builds_is_not_planned() ->
     assert [i.requested_time for i in table.timeline.pending] == [plan.requested_time]
     execution.give_up(running)
     assert table.indexes.create("i", "day").names == ("record_index", "secondary_index_i")
+
+
+@pytest.mark.row("I7", "I14")
+def test_a_drop_of_an_index_cancels_the_plan_of_one_that_needs_it() -> None:
+    """Before, the plan stayed: it could not be executed, and every later indexing failed with it."""
+    table = made()
+    table.indexes.create("record_index")
+    plan = table.indexes.schedule("i", "day")
+    assert plan is not None
+    there = tuple(one.name for one in table.indexes.plan_drop("record_index"))
+    assert table.indexes.drop("record_index").partitions == there == ("record_index", "secondary_index_i")
+    assert not table.timeline.pending.instants
+    assert not defined(table)
+    assert table.indexes.create("bloom_filters")
+
+
+@pytest.mark.row("I7", "I14")
+@pytest.mark.parametrize("built", [True, False], ids=["built", "planned"])
+def test_an_index_that_comes_beside_the_drop_of_what_it_needs_is_dropped_with_it(
+    built: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes when the drop has already looked for dependents. Before, it stayed alone on the list, and every write was refused."""
+    table, files_of = made(), metadata_removal.files_of
+    table.indexes.create("record_index")
+
+    def with_another(*args: object) -> object:
+        monkeypatch.setattr(metadata_removal, "files_of", files_of)
+        indexes = hudi.open_table(table.location).indexes
+        assert indexes.create("i", "day") if built else indexes.schedule("i", "day")
+        return files_of(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(metadata_removal, "files_of", with_another)
+    assert {*table.indexes.drop("record_index").partitions} == {"record_index", "secondary_index_i"}
+    assert table.config.written_metadata_partitions == ("files",)
+    assert not table.timeline.pending.instants
+    assert not defined(table)
+    assert not table._home.storage.list(".hoodie/metadata/secondary_index_i/")
+    table.upsert(rows(1, 3))
+    assert_metadata_is_true(table)
+
+
+@pytest.mark.row("I7", "I14")
+@pytest.mark.parametrize("moment", ["staged_groups", "FirstFiles.staged_base"], ids=["begin", "end"])
+def test_an_index_is_not_listed_without_what_it_needs(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another program takes the record index off the list while the index is built. The plan that is left can be removed, and the error says how."""
+    table = made()
+    table.indexes.create("record_index")
+    plan = table.indexes.schedule("i", "day")
+    assert plan is not None
+    real = attrgetter(moment)(execution_module)
+
+    def without(*args: object) -> object:
+        monkeypatch.undo()
+        properties_file.update(table._home.storage, {metadata_removal.LISTED: "files"}, "by another program")
+        return real(*args)
+
+    monkeypatch.setattr(f"{execution_module.__name__}.{moment}", without)
+    with pytest.raises(CommitConflictError, match="dropped record_index, which an index of the plan needs"):
+        table.indexing.execute(plan)
+    with pytest.raises(UnsupportedTableError, match="secondary_index_i needs record_index") as refused:
+        table.indexing.run()
+    assert "cancel" in str(refused.value.hint)
+    assert table.config.written_metadata_partitions == ("files",)
+    table.upsert(rows(1, 3))
+    assert table.indexing.cancel(plan)
+    assert table.indexes.create("i", "day").names == ("record_index", "secondary_index_i")
+
+
+def test_an_index_is_not_planned_when_what_it_needs_was_just_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, put_plan = made(), planned.put_plan
+    table.indexes.create("record_index")
+
+    def after_a_drop(*args: object) -> object:
+        monkeypatch.undo()
+        hudi.open_table(table.location).indexes.drop("record_index")
+        return put_plan(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(planned, "put_plan", after_a_drop)
+    with pytest.raises(CommitConflictError, match="dropped record_index at the same time"):
+        table.indexes.schedule("i", "day")
+    assert not table.timeline.pending.instants
+
+
+@pytest.mark.row("I7", "I14")
+def test_an_index_of_a_planned_name_on_something_else_is_refused() -> None:
+    """Before, the waiting plan was built, and the result named the index as if it were the one that was asked for."""
+    table = made()
+    plan = table.indexes.schedule("i", "day")
+    assert plan is not None
+    for ask in (table.indexes.schedule, table.indexes.create):
+        with pytest.raises(
+            InvalidOptionError, match=r"another definition: .* identity\(day\); asked for is .* identity\(ts\)"
+        ):
+            ask("i", "ts")
+    assert [instant.requested_time for instant in table.timeline.pending] == [plan.requested_time]
+    assert table.indexes.create("i", "day").names == ("record_index", "secondary_index_i")
+
+
+def test_the_comment_of_a_change_of_the_list_says_what_it_is() -> None:
+    """Before, each change said that the metadata table was removed."""
+    table = made()
+    table.indexes.create("record_index")
+    first = table._home.storage.get(properties_file.PATH).decode().splitlines()[0]
+    assert first.startswith("#changed by pyhudi 20")
+    assert properties_file.is_cut_off({}, f"{first}\n".encode()), "a beginning of it is known as one"
 
 
 def test_the_plan_of_an_index_on_a_column_that_went_is_refused_and_can_be_cancelled() -> None:
