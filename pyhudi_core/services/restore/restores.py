@@ -16,7 +16,13 @@ from typing import Any, ClassVar
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
-from pyhudi_core.errors import CommitError, CommitStateUnknownError, HudiError
+from pyhudi_core.errors import (
+    CommitAbortedError,
+    CommitError,
+    CommitStateUnknownError,
+    HudiError,
+    SnapshotExpiredError,
+)
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services.metadata.tables import MetadataTableOf
 from pyhudi_core.services.planned import PlannedResult, PlannedService
@@ -227,6 +233,13 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         else:
             if not any(i.is_pending for i in found):
                 return error
+            if isinstance(error, SnapshotExpiredError) and self.under_way():
+                return CommitAbortedError(
+                    "Another process executes the restore, and has undone a commit that this one was about to read",
+                    table=self.context.table,
+                    instant=found[-1].requested_time,
+                    hint="This process changed nothing; wait for the other one.",
+                )
         return CommitStateUnknownError(
             f"The restore has perhaps begun, and did not end: {error.message}",
             token="",
