@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.late import late, late_call
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.file_system import FileSystemLockProvider
@@ -135,6 +136,7 @@ def _dynamodb_table(request: LockRequest) -> DynamoDb:
     from pyhudi_core.lock.dynamodb import DynamoDb  # noqa: PLC0415
 
     given = request.server
+    _refuse_half_credentials(given)
     endpoint = given.dynamodb_endpoint
     return DynamoDb(
         given.dynamodb_table,
@@ -148,6 +150,17 @@ def _dynamodb_table(request: LockRequest) -> DynamoDb:
         given.aws_secret_key,
         given.aws_session_token,
     )
+
+
+def _refuse_half_credentials(given: LockServerOptions) -> None:
+    """Raise `InvalidOptionError` for a key without the other. Other parts of Hudi read these options, too, so it is asked only for DynamoDB."""
+    keys = {"hoodie.aws.access.key": given.aws_access_key, "hoodie.aws.secret.key": given.aws_secret_key}
+    missing = [key for key, value in keys.items() if not value]
+    if len(missing) == 1 or (missing and given.aws_session_token):
+        raise InvalidOptionError(
+            f"The credentials for DynamoDB are not complete: {' and '.join(missing)} is missing",
+            hint="Give both keys, and the session token if they are temporary; or none, so that boto3 finds the credentials.",
+        )
 
 
 def _hive_metastore(request: LockRequest) -> LockServer:

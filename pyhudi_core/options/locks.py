@@ -214,10 +214,3 @@ class LockServerOptions:
                 f"{_DYNAMODB}endpoint_url has a user or a password, which DynamoDB does not take there",
                 hint="Write it as https://host:port, and the credentials as hoodie.aws.access.key and hoodie.aws.secret.key.",
             )
-        keys = {"hoodie.aws.access.key": self.aws_access_key, "hoodie.aws.secret.key": self.aws_secret_key}
-        missing = [key for key, value in keys.items() if not value]
-        if len(missing) == 1 or (missing and self.aws_session_token):
-            raise InvalidOptionError(
-                f"The credentials for DynamoDB are not complete: {' and '.join(missing)} is missing",
-                hint="Give both keys, and the session token if they are temporary; or none, so that boto3 finds the credentials.",
-            )
