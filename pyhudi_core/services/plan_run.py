@@ -65,7 +65,7 @@ class PlanRun(ABC, Generic[W, T]):
         except BaseException as error:
             execution.give_up(self.transaction)
             if isinstance(error, ObjectNotFoundError):
-                execution.refuse_overtaken(self.transaction)  # then another process has removed the file
+                execution.refuse_removed(self.transaction, error.path)
             raise
 
     def _refuse_overtaken(self, _found: Timeline) -> None:

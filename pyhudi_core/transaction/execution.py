@@ -143,12 +143,7 @@ def refuse_overtaken(transaction: Transaction) -> None:
     """Raise `CommitAbortedError` unless this transaction is that of the newest executor; asked under the lock, or when a file is gone."""
     executor = newest_executor(transaction.context, transaction.requested_time)
     if executor is None:
-        raise CommitAbortedError(
-            f"The {transaction.requested.action} is not planned any more: another process cancelled it, or has completed it",
-            table=transaction.context.table,
-            instant=transaction.requested_time,
-            hint="Nothing was published by this execution.",
-        )
+        raise _ended_by_others(transaction)
     if executor.nonce != transaction.nonce:
         raise CommitAbortedError(
             f"Another process took over the {transaction.requested.action}"
@@ -157,6 +152,22 @@ def refuse_overtaken(transaction: Transaction) -> None:
             instant=transaction.requested_time,
             hint="Nothing was published; that process completes it. If this one was alive, raise hoodie.client.heartbeat.interval_in_ms.",
         )
+
+
+def refuse_removed(transaction: Transaction, path: str | None) -> None:
+    """A file is gone: raise `CommitAbortedError` if another process has removed it with the plan, or has taken the plan over."""
+    refuse_overtaken(transaction)
+    if path is not None and is_own(transaction, path):
+        raise _ended_by_others(transaction)
+
+
+def _ended_by_others(transaction: Transaction) -> CommitAbortedError:
+    return CommitAbortedError(
+        f"The {transaction.requested.action} is not planned any more: another process cancelled it, or has completed it",
+        table=transaction.context.table,
+        instant=transaction.requested_time,
+        hint="Nothing was published by this execution.",
+    )
 
 
 def give_up(transaction: Transaction) -> None:
