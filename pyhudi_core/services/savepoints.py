@@ -79,7 +79,8 @@ class Savepoints:
     def delete(self, instant: CommitPoint) -> bool:
         """Delete the savepoint of a commit: cleaning may delete its files from now on. False if the commit has none."""
         context = reopened(self.context)
-        time = time_of(instant)
+        with at_table(context.table):
+            time = time_of(instant)
         found: list[Instant] = []
 
         def remove(_timeline: Timeline) -> None:
@@ -123,7 +124,15 @@ def time_of(point: CommitPoint) -> str:
     """The requested time of what names a commit: an instant, what a write returned, or the time itself."""
     if isinstance(point, str):
         return point
-    return point.requested_time if isinstance(point, Instant) else point.instant
+    if isinstance(point, Instant):
+        return point.requested_time
+    named = getattr(point, "instant", None)
+    if not isinstance(named, str):
+        raise InvalidOptionError(
+            f"{point!r} ({type(point).__name__}) does not name a commit",
+            hint="Give an instant of table.timeline, what a write returned, or the digits of an instant as text.",
+        )
+    return named
 
 
 def saved_commit(context: TableContext, timeline: Timeline, instant: CommitPoint | None) -> Instant:

@@ -80,7 +80,7 @@ WRITES: dict[str, Mistake] = {
     "bad token": lambda table: table.commit_status("mine"),
     "commit as a token": lambda table: table.commit_status(table.upsert(ROW)),  # type: ignore[arg-type]
     "rollback of no time": lambda table: table.rollback("../../x"),
-    "rollback of a commit": lambda table: table.rollback(table.upsert(ROW)),  # type: ignore[arg-type]
+    "rollback of a number": lambda table: table.rollback(20260101),  # type: ignore[arg-type]
     "condition as keys": lambda table: table.delete("id = 1"),
     "partition that is no text": lambda table: table.delete_partitions([1]),  # type: ignore[list-item]
     "partition outside of the table": lambda table: table.delete_partitions(["../../etc"]),

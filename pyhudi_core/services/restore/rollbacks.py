@@ -69,7 +69,8 @@ class Rollbacks:
 
     def plan(self, instant: CommitPoint) -> RollbackPlan:
         """What a rollback of this instant would do. Changes nothing."""
-        time = time_of(instant)
+        with at_table(self.context.table):
+            time = time_of(instant)
         timeline = self.context.folder.load()
         found = timeline.find(time)
         if found is not None and found.is_pending and found.action in DATA_ACTIONS:
@@ -91,8 +92,8 @@ class Rollbacks:
         The caller knows that the writer of a pending write has ended. Raises `InvalidOptionError` for a wrong time, and for a commit with later
         ones; and as `Restores.schedule` for a completed commit.
         """
-        time = time_of(instant)
         with at_table(self.context.table):
+            time = time_of(instant)
             timeline = self.context.folder.load()
             if completed and time in self.context.folder.undone:
                 begun = Restores(self.context).run()  # by a process that died

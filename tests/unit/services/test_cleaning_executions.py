@@ -30,7 +30,7 @@ def test_a_clean_that_another_process_executes_is_refused_with_its_name(location
     assert "executes the clean" in done.why_not
     os.utime(Path(location, ".hoodie/.heartbeat", plan.requested_time), (1, 1))
     assert table.cleaning.take_over().files == 2
-    with pytest.raises(CommitAbortedError, match="took over"):
+    with pytest.raises(CommitAbortedError, match="another process cancelled it, or has completed it"):
         execution.refuse_overtaken(begun)  # type: ignore[arg-type]
     assert not table.timeline.pending.instants
     assert table.check().ok
