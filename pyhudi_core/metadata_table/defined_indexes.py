@@ -64,6 +64,12 @@ def kind_of(partition: str) -> IndexKind | None:
     return next((kind for kind in KINDS if partition.startswith(kind.prefix)), None)
 
 
+def needs_of(partition: str) -> frozenset[str]:
+    """The partitions that an index on a column cannot do without; none for others."""
+    kind = kind_of(partition)
+    return frozenset() if kind is None else kind.needs
+
+
 def is_kept(partition: str) -> bool:
     """Whether this release keeps a partition of the metadata table true, if its definition fits."""
     return partition in KEPT or kind_of(partition) is not None
@@ -94,8 +100,7 @@ def first_groups(partition: str, options: MetadataOptions) -> int:
 
 def why_unlisted(partition: str, listed: Iterable[str]) -> str:
     """Why a table that lists these partitions cannot have this one; empty if it can."""
-    kind = kind_of(partition)
-    missing = sorted((kind.needs if kind else frozenset()) - {*listed})
+    missing = sorted(needs_of(partition) - {*listed})
     return f"{partition} needs {', '.join(missing)}" if missing else ""
 
 

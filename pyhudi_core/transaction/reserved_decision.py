@@ -7,12 +7,15 @@ So if the process dies, another one finds the dead reservation, and publishes wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pyhudi_core.errors import HudiError
-from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.decision import OutcomeUnknown, Terms
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import layout
+from pyhudi_core.transaction.begin import Transaction, completion_time_after
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms
+from pyhudi_core.transaction.record import Intent, Publication
 
 _log = logging.getLogger(__name__)
 
@@ -43,3 +46,20 @@ def _swept(transaction: Transaction, what: str, sweep: Callable[[], None]) -> No
         sweep()
     except HudiError as error:
         _log.warning("could not sweep up after '%s' in %s: %s", what, transaction.context.table, error)
+
+
+def reserved_intent(transaction: Transaction, timeline: Timeline, publications: Sequence[Publication]) -> StagedIntent:
+    """What a reservation decides on this timeline that leaves no instant there: changes of the properties and of definitions, in their order."""
+    requested = transaction.requested_time
+    time = completion_time_after(transaction.context, max(timeline.high_water_mark, requested))
+    action, beat = str(transaction.requested.action), layout.heartbeat(requested)
+    return StagedIntent(Intent(requested, time, action, beat, transaction.token, tuple(publications)), {})
+
+
+def sweep_reservation(transaction: Transaction) -> None:
+    """Remove the staged bytes of a decision, if there are some, and its reservation."""
+    context = transaction.context
+    transaction.heartbeat.handle.cancel()  # first: if the rest fails, others must see that the reservation is dead
+    staged = context.root.list(f"{layout.STAGED}/{transaction.requested_time}-")
+    context.root.delete_many(info.path for info in staged)
+    transaction.heartbeat.stop(context)

@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
+from pyhudi_core.metadata_table.defined_indexes import needs_of
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.properties import INDEX_DEFINITIONS, TableConfig
 from pyhudi_core.services.indexing import plan as indexing_plan
-from pyhudi_core.services.indexing.planning import needs_of
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution, layout, metadata_removal

@@ -15,14 +15,14 @@ from pyhudi_core.model.properties import INDEX_DEFINITIONS
 from pyhudi_core.services.indexing.planning import pending_partitions
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import begin, layout
-from pyhudi_core.transaction.begin import Transaction, completion_time_after
+from pyhudi_core.transaction import begin
+from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.publication import digest
-from pyhudi_core.transaction.record import Intent, Publication, PublicationKind
-from pyhudi_core.transaction.reserved_decision import deciding
+from pyhudi_core.transaction.record import Publication, PublicationKind
+from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent, sweep_reservation
 from pyhudi_core.write.metadata_build import definitions_now
 from pyhudi_core.write.metadata_staging import Staging
 from pyhudi_core.write.retrying import Retries
@@ -57,7 +57,9 @@ def _forget(context: TableContext, partitions: Sequence[str]) -> None:
         return
     transaction = begin.reserve(context, Action.INDEXING)
     try:
-        with deciding(transaction, "forget the definition of an index", lambda: sweep(transaction)) as terms:
+        with deciding(
+            transaction, "forget the definition of an index", lambda: sweep_reservation(transaction)
+        ) as terms:
             staging = Staging(transaction)
             decide(
                 context, lambda timeline: _removal(transaction, staging, partitions, timeline), lambda _: None, terms
@@ -77,10 +79,7 @@ def _removal(
         return None
     staged = staging.kept(changed_definitions(known, removed=gone))
     change = Publication(context.config.index_defs_path, staged, PublicationKind.REPLACE, digest(known))
-    time = completion_time_after(context, max(timeline.high_water_mark, transaction.requested_time))
-    beat = layout.heartbeat(transaction.requested_time)
-    intent = Intent(transaction.requested_time, time, str(Action.INDEXING), beat, transaction.token, (change,))
-    return StagedIntent(intent, {})
+    return reserved_intent(transaction, timeline, [change])
 
 
 def _unused(context: TableContext, partitions: Sequence[str], timeline: Timeline) -> list[str]:
@@ -88,12 +87,3 @@ def _unused(context: TableContext, partitions: Sequence[str], timeline: Timeline
     defined = {item.name for item in read_definitions(context.storage, context.config.index_defs_path)}
     used = {*context.config.written_metadata_partitions, *pending_partitions(context, timeline)}
     return [name for name in partitions if kind_of(name) and name in defined and name not in used]
-
-
-def sweep(transaction: Transaction) -> None:
-    """Remove the staged bytes of a reserved decision, if there are some, and the reservation."""
-    context = transaction.context
-    transaction.heartbeat.handle.cancel()  # first: if the rest fails, others must see that the reservation is dead
-    staged = context.root.list(f"{layout.STAGED}/{transaction.requested_time}-")
-    context.root.delete_many(info.path for info in staged)
-    transaction.heartbeat.stop(context)

@@ -13,25 +13,24 @@ from dataclasses import dataclass
 
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, InvalidOptionError
 from pyhudi_core.metadata_table import names
-from pyhudi_core.metadata_table.defined_indexes import kind_of
+from pyhudi_core.metadata_table.defined_indexes import kind_of, needs_of
 from pyhudi_core.metadata_table.index_definitions import changed_definitions
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.services.indexing.definitions import sweep
 from pyhudi_core.services.indexing.indexing import Indexing
-from pyhudi_core.services.indexing.planning import needs_of, pending_partitions
+from pyhudi_core.services.indexing.planning import pending_partitions
 from pyhudi_core.services.metadata.tables import Dropped
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import begin, layout, metadata_removal
-from pyhudi_core.transaction.begin import Transaction, completion_time_after
+from pyhudi_core.transaction import begin, metadata_removal
+from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.metadata_removal import INFLIGHT, LISTED
 from pyhudi_core.transaction.publication import digest
-from pyhudi_core.transaction.record import Intent, Publication, PublicationKind
-from pyhudi_core.transaction.reserved_decision import deciding
+from pyhudi_core.transaction.record import Publication, PublicationKind
+from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent, sweep_reservation
 from pyhudi_core.write.metadata_build import definitions_now
 from pyhudi_core.write.metadata_staging import Staging
 from pyhudi_core.write.retrying import Retries
@@ -43,7 +42,7 @@ def with_dependents(partitions: Sequence[str], listed: Sequence[str]) -> tuple[s
     Statistics of partitions are made with the column statistics; a secondary index needs the record index.
     """
     more = [names.PARTITION_STATS] if names.COLUMN_STATS in partitions else []
-    more += [name for name in listed if (kind := kind_of(name)) is not None and kind.needs & {*partitions}]
+    more += [name for name in listed if needs_of(name) & {*partitions}]
     return tuple(dict.fromkeys((*partitions, *more)))
 
 
@@ -89,7 +88,7 @@ def _attempt(context: TableContext, partitions: Sequence[str]) -> Dropped:
         return Dropped(why_not=f"the table has no index {' or '.join(partitions)}")
     transaction = begin.reserve(context, Action.INDEXING)
     try:
-        with deciding(transaction, f"drop {', '.join(gone)}", lambda: sweep(transaction)) as terms:
+        with deciding(transaction, f"drop {', '.join(gone)}", lambda: sweep_reservation(transaction)) as terms:
             left = {name: metadata_removal.files_of(context.root, [name]) for name in gone}
             removal = _Removal(transaction, partitions, Staging(transaction), left)
             decide(context, removal.intent, lambda _: None, terms)
@@ -139,7 +138,7 @@ class _Removal:
 
         Raises `CommitConflictError` if an index was planned meanwhile that needs one of them: its plan is cancelled by the next attempt.
         """
-        transaction, context = self.transaction, self.transaction.context
+        context = self.transaction.context
         config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
         gone = _among(self.partitions, config)
         if not gone:
@@ -152,11 +151,8 @@ class _Removal:
         listed, building = (",".join(name for name in found if name not in gone) for found in before)
         changes = tuple(sorted(((LISTED, listed), (INFLIGHT, building))))
         change = Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=changes)
-        time = completion_time_after(context, max(timeline.high_water_mark, transaction.requested_time))
-        beat, action = layout.heartbeat(transaction.requested_time), str(Action.INDEXING)
         # The list goes first: an index that is listed has a definition at every moment.
-        publications = (change, *_definitions(context, gone, self.staging))
-        return StagedIntent(Intent(transaction.requested_time, time, action, beat, transaction.token, publications), {})
+        return reserved_intent(self.transaction, timeline, [change, *_definitions(context, gone, self.staging)])
 
     def _refuse_planned(self, gone: Sequence[str], timeline: Timeline) -> None:
         planned = pending_partitions(self.transaction.context, timeline)

@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.metadata_table import names
-from pyhudi_core.metadata_table.defined_indexes import new_definition
+from pyhudi_core.metadata_table.defined_indexes import needs_of, new_definition
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.services.indexing import statements as index_statements
 from pyhudi_core.services.indexing.drop import drop_partitions, refuse_files, with_dependents
 from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
 from pyhudi_core.services.indexing.plan import IndexingPlan
-from pyhudi_core.services.indexing.planning import needs_of, pending_partitions
+from pyhudi_core.services.indexing.planning import pending_partitions
 from pyhudi_core.services.indexing.statements import CreateIndex, DropIndex
 from pyhudi_core.services.metadata.tables import Dropped, MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyhudi_core.errors import CommitConflictError, CorruptTimelineError, ObjectNotFoundError
 from pyhudi_core.metadata_table import names
-from pyhudi_core.metadata_table.defined_indexes import kind_of
+from pyhudi_core.metadata_table.defined_indexes import needs_of
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services.indexing.plan import IndexingPlan, decode
@@ -54,12 +54,6 @@ def plan_indexing(
     if why:
         return IndexingPlan(why_not=why)
     return IndexingPlan(left, newest(timeline), definitions=tuple(item for item in definitions if item.name in left))
-
-
-def needs_of(partition: str) -> frozenset[str]:
-    """The partitions that an index on a column cannot do without."""
-    kind = kind_of(partition)
-    return kind.needs if kind is not None else frozenset()
 
 
 def of_table(context: TableContext, plan: IndexingPlan) -> IndexingPlan:

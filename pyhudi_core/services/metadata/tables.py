@@ -13,20 +13,19 @@ from typing import Any
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
-from pyhudi_core.metadata_table.defined_indexes import is_kept, kind_of
+from pyhudi_core.metadata_table.defined_indexes import is_kept, kind_of, needs_of
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import begin, layout, metadata_removal
-from pyhudi_core.transaction.begin import Transaction, completion_time_after
+from pyhudi_core.transaction import begin, metadata_removal
+from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide
 from pyhudi_core.transaction.home import reopened
-from pyhudi_core.transaction.record import Intent
-from pyhudi_core.transaction.reserved_decision import deciding
+from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent
 from pyhudi_core.write import metadata_build, metadata_update, non_blocking
 from pyhudi_core.write.metadata_build import Built
 from pyhudi_core.write.retrying import Retries
@@ -174,9 +173,8 @@ class MetadataTableOf:
 
     def _of_index(self, definition: IndexDefinition, listed: Sequence[str] = ()) -> dict[str, int]:
         """The partitions of an index that are not listed, with those that it needs."""
-        kind = kind_of(definition.name)
-        needed = sorted(kind.needs if kind else ())
-        groups = metadata_build.asked_for(self.context, [*needed, definition.name], {definition.name})
+        wanted = [*sorted(needs_of(definition.name)), definition.name]
+        groups = metadata_build.asked_for(self.context, wanted, {definition.name})
         return {name: count for name, count in groups.items() if name not in listed}
 
 
@@ -211,8 +209,4 @@ def _removal(transaction: Transaction, timeline: Timeline) -> StagedIntent | Non
     config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
     if not config.metadata_partitions and not config.metadata_partitions_inflight:
         return None
-    time = completion_time_after(context, max(timeline.high_water_mark, transaction.requested_time))
-    beat = layout.heartbeat(transaction.requested_time)
-    action = str(Action.INDEXING)
-    intent = Intent(transaction.requested_time, time, action, beat, transaction.token, (metadata_removal.removal(),))
-    return StagedIntent(intent, {})
+    return reserved_intent(transaction, timeline, [metadata_removal.removal()])

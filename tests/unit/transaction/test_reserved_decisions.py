@@ -15,9 +15,9 @@ from support.wrapping import WrappedStorage
 import pyhudi_core as hudi
 from pyhudi_core.errors import StorageError
 from pyhudi_core.model.instant import Action
-from pyhudi_core.services.indexing import definitions
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.transaction import begin, layout
+from pyhudi_core.transaction.reserved_decision import sweep_reservation
 
 DECISIONS: dict[str, Callable[[hudi.HudiTable], object]] = {
     "a plan": lambda table: table.cleaning.schedule(),
@@ -71,5 +71,5 @@ def test_a_reservation_whose_staged_bytes_cannot_be_listed_beats_no_more(locatio
     home.storage = Unlistable(home.storage)  # type: ignore[assignment]
     reserved = begin.reserve(context_of(table), Action.INDEXING)
     with pytest.raises(StorageError):
-        definitions.sweep(reserved)
+        sweep_reservation(reserved)
     assert _beating() <= before
