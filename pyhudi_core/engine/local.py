@@ -112,10 +112,7 @@ class LocalDataset:
         self._kept = None
 
     def count_by(self, *columns: str) -> dict[tuple[str | None, ...], int]:
-        rows = self.collect().select(list(columns))
-        counts = rows.group_by(list(columns), use_threads=False).aggregate([([], "count_all")])
-        *values, numbers = (counts.column(name).to_pylist() for name in (*columns, "count_all"))
-        return sorted_counts(zip(zip(*values, strict=True), numbers, strict=True))
+        return sorted_counts(counted(self.collect(), columns).items())
 
     def collect(self) -> pa.Table:
         return self._all()
@@ -134,6 +131,13 @@ class LocalDataset:
         if self._keep:
             self._kept = parts
         return parts
+
+
+def counted(rows: pa.Table, columns: Sequence[str]) -> dict[tuple[str | None, ...], int]:
+    """How many rows have each combination of values of these columns."""
+    groups = rows.select(columns).group_by(list(columns), use_threads=False).aggregate([([], "count_all")])
+    *values, numbers = (groups.column(name).to_pylist() for name in (*columns, "count_all"))
+    return dict(zip(zip(*values, strict=True), numbers, strict=True))
 
 
 def row_order(table: pa.Table, by: Sequence[str]) -> pa.Array:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from pyhudi_core.engine.base import Dataset, Source, TaskFunction, TaskInfo, sorted_counts
 from pyhudi_core.engine.grouping import Ints
-from pyhudi_core.engine.local import LocalDataset, LocalEngine, Part, row_order
+from pyhudi_core.engine.local import LocalDataset, LocalEngine, Part, counted, row_order
 from pyhudi_core.runtime.base import Executor
 
 _IN_MEMORY = 64 << 10
@@ -226,15 +226,10 @@ class SpilledDataset:
         self._kept = None
 
     def count_by(self, *columns: str) -> dict[tuple[str | None, ...], int]:
-        names = list(columns)
-
         def counts(part: Part) -> Counter[tuple[str | None, ...]]:
             found: Counter[tuple[str | None, ...]] = Counter()
             for batch in part:
-                rows = pa.Table.from_batches([batch.select(names)])
-                groups = rows.group_by(names, use_threads=False).aggregate([([], "count_all")])
-                *values, numbers = (groups.column(name).to_pylist() for name in (*names, "count_all"))
-                found.update(dict(zip(zip(*values, strict=True), numbers, strict=True)))
+                found.update(counted(pa.Table.from_batches([batch]), columns))
             return found
 
         total: Counter[tuple[str | None, ...]] = Counter()
