@@ -167,7 +167,7 @@ def _planned(table: HudiTable, given: _Given) -> _Shown:
     if given.action == "schedule":
         plans = [table.indexing.plan(given.names)] if not given.is_of_column else [_plan_of(table, given)]
     else:
-        plans = [table.indexes.plan(name, given.columns, given.using, given.options) for name in given.names]
+        plans = [table.indexes.plan(name, *given.of_index) for name in given.names]
     # `schedule` plans nothing for an index that is there; `create` refuses it.
     refused = given.action == "create" and not all(plans)
     return "\n".join(map(with_estimate, plans)), [_of_plan(plan) for plan in plans], FOUND if refused else 0
@@ -199,7 +199,7 @@ def _made(table: HudiTable, given: _Given) -> _Shown:
     made = []
     for name in given.names:
         with progress_bar(f"index {name}") as bar:
-            made.append(table.indexes.create(name, given.columns, given.using, given.options, progress=bar))
+            made.append(table.indexes.create(name, *given.of_index, progress=bar))
     times = [instant.requested_time for result in made for instant in result.instants]
     return "\n".join(map(str, made)), {"instants": times, "partitions": [name for one in made for name in one.names]}, 0
 

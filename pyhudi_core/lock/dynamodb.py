@@ -139,10 +139,8 @@ def _client(
             aws_session_token=where.session_token or None,
             config=waits,
         )
-    except (
-        BotoCoreError,
-        ValueError,
-    ) as error:  # such as half of the credentials in the environment, or a wrong endpoint
+    except (BotoCoreError, ValueError) as error:
+        # For example half of the credentials in the environment, or a wrong endpoint.
         raise where.error(str(error)) from None
     return client, ClientError, BotoCoreError
 

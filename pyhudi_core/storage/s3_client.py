@@ -132,8 +132,8 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
 def _send_at_once(request: Any, **_: object) -> None:
     """Do not ask before a small object is sent."""
     # With Amazon's newer checksums the content is wrapped, and a header has its length.
-    told = request.headers.get("X-Amz-Decoded-Content-Length")
-    size = int(told) if told else determine_content_length(request.data)
+    length = request.headers.get("X-Amz-Decoded-Content-Length")
+    size = int(length) if length else determine_content_length(request.data)
     if size is not None and size <= _ASK_ABOVE and "Expect" in request.headers:
         del request.headers["Expect"]
 

@@ -176,9 +176,8 @@ def give_up(transaction: Transaction) -> None:
     transaction.heartbeat.handle.cancel()
     executor = newest_executor(context, time)
     owned = executor is not None and executor.nonce == transaction.nonce
-    if (
-        owned or executor is None
-    ):  # without any executor the plan was removed, or has ended: nobody else has a pending part there
+    # Without any executor the plan was removed, or has ended: nobody else has a pending part there.
+    if owned or executor is None:
         markers.remove_at_companions(context, time)
     for there in (context, *map(context.at, context.companions)):
         own = markers.remove_leaks(there, time, (), partial(is_own, transaction))
