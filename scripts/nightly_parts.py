@@ -123,7 +123,12 @@ PARTS: dict[str, Part] = {
         f"crashes-{kind.replace('_', '-')}": _slow("test_crashes.py", f"all crash points: {kind.replace('_', ' ')}", f"[{kind}-")
         for kind in KINDS_OF_CRASHES
     },
-    "eleven-rows": _slow("test_eleven_rows.py", "the model's eleven configurations in every order"),
+    "eleven-rows": _slow(
+        "test_eleven_rows.py", "the model's eleven configurations in every order", "not two_writes_of_each_writer"
+    ),
+    "eleven-rows-2": _slow(
+        "test_eleven_rows.py", "the eleven configurations with two writes of each writer", "two_writes_of_each_writer"
+    ),
     "every-order": _slow("test_every_order.py", "two writes, and writes beside repairs, in every order"),
     **{
         f"processes-{kind}-{writers}": _slow(
