@@ -30,10 +30,10 @@ from pyhudi_core.timeline.savepoints import RECORD, Savepoint, read_savepoints
 from pyhudi_core.transaction import begin, heartbeat, layout
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.instant_removal import remove_instant
-from pyhudi_core.transaction.record import Intent, Publication
+from pyhudi_core.transaction.record import Publication
 from pyhudi_core.transaction.reserved_decision import deciding
 from pyhudi_core.write.retrying import Retries, retry
 
@@ -237,12 +237,9 @@ class _Creating:
             context.place.from_root(context.folder.file(instant))
             for instant in (inflight, replace(inflight, state=State.COMPLETED, completion_time=done))
         ]
-        publications = tuple(Publication(path, staged) for path, staged in zip(paths, self._staged, strict=True))
+        publications = [Publication(path, staged) for path, staged in zip(paths, self._staged, strict=True)]
         bodies = dict(zip(paths, self._bodies().values(), strict=True))
-        reservation = layout.heartbeat(transaction.requested_time)
-        action = str(Action.SAVEPOINT)
-        intent = Intent(transaction.requested_time, done, action, reservation, transaction.token, publications)
-        return StagedIntent(intent, bodies)
+        return staged_intent(transaction, publications, bodies, completion_time=done)
 
     def _refuse_changed(self, found: Timeline) -> None:
         """Under the lock: raise `CommitConflictError` unless the commit is there, and no file of its state was or will be cleaned."""

@@ -29,10 +29,10 @@ from pyhudi_core.transaction import execution, layout, markers, metadata_removal
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew, completion_time_after
 from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import Check, Decision, OutcomeUnknown, StagedIntent, Terms, decide
+from pyhudi_core.transaction.decision import Check, Decision, OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
 from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.metadata_removal import Kept
-from pyhudi_core.transaction.record import Intent, Publication
+from pyhudi_core.transaction.record import Publication
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _log = logging.getLogger(__name__)
@@ -220,16 +220,14 @@ class _Finishing:
         path = context.place.from_root(folder.file(completed))
         publications.append(Publication(path, self.staged))
         bodies[path] = self.body
-        intent = Intent(
-            transaction.requested_time,
-            time,
-            str(transaction.requested.action),
-            context.place.from_root(folder.file(transaction.inflight)),
-            transaction.token,
-            tuple(publications),
-            tuple(companion.inflight_path for companion in self.companions),
+        return staged_intent(
+            transaction,
+            publications,
+            bodies,
+            completion_time=time,
+            inflight=context.place.from_root(folder.file(transaction.inflight)),
+            companions=[companion.inflight_path for companion in self.companions],
         )
-        return StagedIntent(intent, bodies)
 
 
 def _properties(context: TableContext) -> dict[str, str]:

@@ -19,7 +19,7 @@ latest one and its later files are not there, and on condition that the content 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,7 +33,8 @@ from pyhudi_core.errors import (
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import locking, metadata_removal
+from pyhudi_core.transaction import layout, locking, metadata_removal
+from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.locking import holding_lock
@@ -72,6 +73,29 @@ class StagedIntent:
 
     intent: Intent
     bodies: Mapping[str, bytes]
+
+
+def staged_intent(
+    transaction: Transaction,
+    publications: Sequence[Publication],
+    bodies: Mapping[str, bytes],
+    *,
+    completion_time: str = "",
+    inflight: str = "",
+    companions: Sequence[str] = (),
+) -> StagedIntent:
+    """The intent of a transaction. ``inflight`` is the file that must exist for it to count; empty: the transaction's reservation."""
+    requested = transaction.requested_time
+    intent = Intent(
+        requested,
+        completion_time,
+        str(transaction.requested.action),
+        inflight or layout.heartbeat(requested),
+        transaction.token,
+        tuple(publications),
+        tuple(companions),
+    )
+    return StagedIntent(intent, bodies)
 
 
 BuildIntent = Callable[[Timeline], StagedIntent | None]

@@ -21,9 +21,9 @@ from pyhudi_core.model.instant import Instant
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.decision import Check, OutcomeUnknown, StagedIntent, decide
+from pyhudi_core.transaction.decision import Check, OutcomeUnknown, StagedIntent, decide, staged_intent
 from pyhudi_core.transaction.publication import digest
-from pyhudi_core.transaction.record import Intent, Publication, PublicationKind
+from pyhudi_core.transaction.record import Publication, PublicationKind
 from pyhudi_core.transaction.reserved_decision import deciding
 
 
@@ -96,10 +96,7 @@ class _Staging:
             )
         self._refuse_changed()
         path = context.place.from_root(context.folder.file(requested))
-        reservation = layout.heartbeat(requested.requested_time)
-        plans = (*self.before, Publication(path, self.staged))
-        intent = Intent(requested.requested_time, "", str(requested.action), reservation, transaction.token, plans)
-        return StagedIntent(intent, {path: self.body})
+        return staged_intent(transaction, [*self.before, Publication(path, self.staged)], {path: self.body})
 
     def _refuse_changed(self) -> None:
         """Raise `CommitConflictError` if a file that the decision would replace is not what it was."""

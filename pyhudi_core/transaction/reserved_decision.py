@@ -14,8 +14,8 @@ from pyhudi_core.errors import HudiError
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms
-from pyhudi_core.transaction.record import Intent, Publication
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, staged_intent
+from pyhudi_core.transaction.record import Publication
 
 _log = logging.getLogger(__name__)
 
@@ -50,10 +50,8 @@ def _swept(transaction: Transaction, what: str, sweep: Callable[[], None]) -> No
 
 def reserved_intent(transaction: Transaction, timeline: Timeline, publications: Sequence[Publication]) -> StagedIntent:
     """What a reservation decides on this timeline that leaves no instant there: changes of the properties and of definitions, in their order."""
-    requested = transaction.requested_time
-    time = completion_time_after(transaction.context, max(timeline.high_water_mark, requested))
-    action, beat = str(transaction.requested.action), layout.heartbeat(requested)
-    return StagedIntent(Intent(requested, time, action, beat, transaction.token, tuple(publications)), {})
+    time = completion_time_after(transaction.context, max(timeline.high_water_mark, transaction.requested_time))
+    return staged_intent(transaction, publications, {}, completion_time=time)
 
 
 def sweep_reservation(transaction: Transaction) -> None:

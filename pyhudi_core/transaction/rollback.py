@@ -18,11 +18,11 @@ from pyhudi_core.transaction import begin, execution, heartbeat, layout, markers
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import finish
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, finish_decided
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, finish_decided, staged_intent
 from pyhudi_core.transaction.freshness import load_showing
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.markers import WRITES
-from pyhudi_core.transaction.record import Intent, Publication, record_store
+from pyhudi_core.transaction.record import Publication, record_store
 from pyhudi_core.transaction.rollback_plans import metadata_record, names_rolled_back, plan_record, rolled_back_by
 
 _DECISIONS = 5
@@ -234,10 +234,7 @@ class _Fence:
             self.stage(victim)
         path = context.place.from_root(context.folder.file(transaction.requested))
         pending = context.place.from_root(context.folder.file(victim))
-        plans = (Publication(path, self.staged),)
-        action = str(Action.ROLLBACK)
-        intent = Intent(transaction.requested_time, "", action, pending, transaction.token, plans)
-        return StagedIntent(intent, {path: self.plan})
+        return staged_intent(transaction, [Publication(path, self.staged)], {path: self.plan}, inflight=pending)
 
     def announced(self) -> Instant | None:
         """The victim, after the rollback's own files are complete; None if the plan is not on the timeline."""

@@ -30,14 +30,14 @@ from pyhudi_core.options.write_options import MetadataOptions
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import heartbeat, layout, metadata_removal
+from pyhudi_core.transaction import heartbeat, metadata_removal
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.metadata_removal import LISTED
 from pyhudi_core.transaction.publication import digest
-from pyhudi_core.transaction.record import Intent, Publication, PublicationKind
+from pyhudi_core.transaction.record import Publication, PublicationKind
 from pyhudi_core.transaction.rollback import repair_by_policy
 from pyhudi_core.write import checks, metadata_update
 from pyhudi_core.write.metadata_first_files import FirstFiles
@@ -330,10 +330,7 @@ class _Deciding:
             changes[INDEX_DEFINITIONS] = config.index_defs_path
         listing = tuple(sorted(changes.items()))
         publications.append(Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=listing))
-        requested_time = self.transaction.requested_time
-        beat = layout.heartbeat(requested_time)
-        found = Intent(requested_time, time, str(Action.INDEXING), beat, self.transaction.token, tuple(publications))
-        return StagedIntent(found, {})
+        return staged_intent(self.transaction, publications, {}, completion_time=time)
 
     def refuse_unpublished(self) -> None:
         """Raise `CommitConflictError` if the decision was overtaken before it was published: its reservation was swept."""

@@ -14,7 +14,7 @@ file of its successor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
@@ -27,11 +27,11 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution, layout, metadata_removal
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import Check, OutcomeUnknown, StagedIntent, Terms, decide
+from pyhudi_core.transaction.decision import Check, OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.metadata_removal import INFLIGHT, LISTED
 from pyhudi_core.transaction.publication import digest
-from pyhudi_core.transaction.record import Intent, Publication, PublicationKind
+from pyhudi_core.transaction.record import Publication, PublicationKind
 from pyhudi_core.write.metadata_build import definitions_now
 from pyhudi_core.write.metadata_staging import StagedBuild
 
@@ -115,7 +115,7 @@ class IndexingDecisions:
             completed[:] = [instant]
             path = context.place.from_root(context.folder.file(instant))
             made = [self._change(config, building=False, listed=True), Publication(path, staged)]
-            return StagedIntent(self._intent(time, made), {path: body})
+            return self._intent(time, made, {path: body})
 
         self._run("complete an index", intent, check)
         return completed[0]
@@ -126,7 +126,7 @@ class IndexingDecisions:
         def intent(timeline: Timeline) -> StagedIntent:
             self.found = timeline
             made = publications(self._config(), timeline)
-            return StagedIntent(self._intent(self._next_time(timeline), made), {})
+            return self._intent(self._next_time(timeline), made, {})
 
         self._run(what, intent, lambda _timeline: None)
 
@@ -150,11 +150,10 @@ class IndexingDecisions:
                 hint="Run the indexing again when the storage answers: another executor goes on from what was decided.",
             ) from unknown.error
 
-    def _intent(self, time: str, publications: Sequence[Publication]) -> Intent:
+    def _intent(self, time: str, publications: Sequence[Publication], bodies: Mapping[str, bytes]) -> StagedIntent:
         transaction, context = self.transaction, self.context
         inflight = context.place.from_root(context.folder.file(transaction.inflight))
-        action = str(Action.INDEXING)
-        return Intent(transaction.requested_time, time, action, inflight, transaction.token, tuple(publications))
+        return staged_intent(transaction, publications, bodies, completion_time=time, inflight=inflight)
 
     def _config(self) -> TableConfig:
         return TableConfig.from_properties(properties_file.read(self.context.storage), table=self.context.table)
