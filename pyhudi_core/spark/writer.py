@@ -47,14 +47,14 @@ class Staged(WriterCommitMessage):  # type: ignore[misc]  # PySpark has no types
 
 
 @dataclass(frozen=True, slots=True)
-class Staging:
+class StagedRows:
     """The staged rows of one write; used at the driver and by tasks."""
 
     settings: Settings
     folder: str
 
     @classmethod
-    def new(cls, settings: Settings, *, overwrite: bool) -> Staging:
+    def new(cls, settings: Settings, *, overwrite: bool) -> StagedRows:
         """For a write that Spark plans now. Raises `UnsupportedTableError` for what needs a session, `TableVersionError` for a table
         that is only read here, and what opening the table raises.
         """
@@ -168,7 +168,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def __init__(self, settings: Settings, schema: pa.Schema, *, overwrite: bool) -> None:
         self.operation = settings.of_write()
         self.schema = schema
-        self.staging = Staging.new(settings, overwrite=overwrite)
+        self.staging = StagedRows.new(settings, overwrite=overwrite)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one task."""
@@ -196,7 +196,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     def __init__(self, settings: Settings, schema: pa.Schema, *, overwrite: bool) -> None:
         operation = settings.of_write(stream=True)
         self.schema = schema
-        self.staging = Staging.new(settings, overwrite=overwrite)
+        self.staging = StagedRows.new(settings, overwrite=overwrite)
         options = (dict(settings.storage_options), dict(settings.table_options))
         self.sink = StreamSink(settings.path, settings.stream, operation, *options)
 

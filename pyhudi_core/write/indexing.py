@@ -37,7 +37,7 @@ _BY_FILTER = (IndexType.BLOOM, IndexType.GLOBAL_BLOOM)
 
 
 @dataclass(frozen=True, slots=True)
-class Indexing:
+class ChosenIndex:
     """The choice; the record index and the listed bloom filters as of the write's start, if the table has such that can be used."""
 
     choice: IndexChoice
@@ -168,7 +168,7 @@ def asks_index(context: TableContext, operation: OperationType, snapshot: Snapsh
 
 def choose_index(
     context: TableContext, operation: OperationType, snapshot: Snapshot, volumes: Mapping[str, Volume]
-) -> Indexing:
+) -> ChosenIndex:
     """Choose the index of a write. Raises `InvalidOptionError` for one that the table does not have, and as `refuse_other_buckets`."""
     record_index = _listed(context, snapshot, names.RECORD_INDEX)
     facts = Facts(
@@ -184,10 +184,10 @@ def choose_index(
     if choice.type is IndexType.BUCKET:
         refuse_other_buckets(context, operation, snapshot, consistent=choice.consistent)
     by_filter = choice.type in _BY_FILTER
-    return Indexing(choice, record_index, _listed(context, snapshot, names.BLOOM_FILTERS) if by_filter else None)
+    return ChosenIndex(choice, record_index, _listed(context, snapshot, names.BLOOM_FILTERS) if by_filter else None)
 
 
-def index_of(context: TableContext, indexing: Indexing, snapshot: Snapshot, how: Tagging) -> Index:
+def index_of(context: TableContext, indexing: ChosenIndex, snapshot: Snapshot, how: Tagging) -> Index:
     """The index that tags the rows of a write to this table."""
     choice, slices, open_storage, tasks = indexing.choice, snapshot.view.slices, how.open_storage, how.tasks
     if choice.type is IndexType.BUCKET:

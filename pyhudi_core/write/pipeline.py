@@ -46,7 +46,7 @@ from pyhudi_core.write.handles.base import (
     known_keys,
     runtime_opener,
 )
-from pyhudi_core.write.indexing import Indexing, Tagging, asks_index, choose_index, index_of
+from pyhudi_core.write.indexing import ChosenIndex, Tagging, asks_index, choose_index, index_of
 from pyhudi_core.write.non_blocking import begins_with_logs
 from pyhudi_core.write.numbers import evolution_after
 from pyhudi_core.write.plan import Plan, Planner, Profile, Sizing
@@ -98,7 +98,7 @@ class WriteJob:
                 written.kept.push(kept.pop_all())
             return written
 
-    def _indexing(self) -> Indexing | None:
+    def _indexing(self) -> ChosenIndex | None:
         """The choice of the index; None if no key is looked up, or the rows have their tags already."""
         tagged = TAG_FILE_ID in self.prepared.rows.schema.names
         if tagged or not asks_index(self.transaction.context, self.operation, self.snapshot):
@@ -113,7 +113,7 @@ class WriteJob:
         one_row, opener = OneRowAKey(ordering, self._unique), _StorageOpener(open_runtime)
         return Tagging(opener, self.engine.cores, one_row, living, self.options.index, self.operation)
 
-    def _may_move(self, indexing: Indexing | None) -> bool:
+    def _may_move(self, indexing: ChosenIndex | None) -> bool:
         """Whether a row comes into its own partition if its key is in another one. A delete has nothing that could come."""
         moves = indexing is not None and indexing.choice.elsewhere is Elsewhere.MOVES
         return moves and self.operation is not OperationType.DELETE
@@ -127,7 +127,7 @@ class WriteJob:
         tasks = max(1, min(len(slices), tagging.tasks))
         return Moves(tagging.open_storage, tagging.living, self.operation in INSERTING, tasks).of(tagged.rows, slices)
 
-    def _tag(self, planner: Planner, indexing: Indexing | None, tagging: Tagging) -> Tagged:
+    def _tag(self, planner: Planner, indexing: ChosenIndex | None, tagging: Tagging) -> Tagged:
         """Ask the index. Inserts must know whether a key is there; an upsert of few rows must not, where there is one file group.
 
         In a merge-on-read table every write must know: only keys that are there may go to logs.
@@ -241,7 +241,7 @@ class WriteJob:
             return KnownKeys.UPDATE
         return KnownKeys.SKIP if self.options.rows.drop_duplicates else KnownKeys.REFUSE
 
-    def _settings(self, indexing: Indexing | None) -> HandleSettings:
+    def _settings(self, indexing: ChosenIndex | None) -> HandleSettings:
         index = None if indexing is None else indexing.choice.type
         config, schema, transaction = self.snapshot.config, self.prepared.schema, self.transaction
         context = transaction.context
