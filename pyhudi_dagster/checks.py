@@ -87,10 +87,10 @@ def no_stuck_instants(examined: Examined) -> Finding:
     entries = {"hudi/pending_instants": pending, "hudi/stuck_plans": len(old), **_named(dead.figures, "hudi/failed_")}
     if not dead and not old:
         return Finding(True, f"{pending} instants are pending, and none is stuck.", entries)
-    told = "; ".join([*([str(dead)] if dead else []), *old[:_NAMED]])
+    text = "; ".join([*([str(dead)] if dead else []), *old[:_NAMED]])
     job = f"hudi__{examined.info.key.to_python_identifier()}__services"
     return Finding(
-        False, f"{told}. The job {job} of build_hudi_services does this, or pyhudi on the command line.", entries
+        False, f"{text}. The job {job} of build_hudi_services does this, or pyhudi on the command line.", entries
     )
 
 
@@ -149,15 +149,17 @@ def commit_retries(examined: Examined) -> Finding:
 def events_have_commits(examined: Examined) -> Finding:
     """Every commit that a materialization of the last hours names is in the table, active or archived."""
     since = examined.now - timedelta(hours=examined.limit)
-    told = {time for time, _ in materialized_since(examined.instance, examined.info.key, since)}
-    if not told:
+    reported = {time for time, _ in materialized_since(examined.instance, examined.info.key, since)}
+    if not reported:
         return Finding(True, f"No event of the last {examined.limit:g} hours names a commit")
-    before = f"{int(min(told)) - 1:0{len(min(told))}d}"
+    before = f"{int(min(reported)) - 1:0{len(min(reported))}d}"
     known = {instant.completion_time for instant, _ in examined.table.commits_with("", before)}
-    without = sorted(told - known)
-    entries = {"hudi/commits_examined": len(told), "hudi/events_without_commit": len(without)}
+    without = sorted(reported - known)
+    entries = {"hudi/commits_examined": len(reported), "hudi/events_without_commit": len(without)}
     if not without:
-        return Finding(True, f"All {len(told)} commits of the last {examined.limit:g} hours are in the table", entries)
+        return Finding(
+            True, f"All {len(reported)} commits of the last {examined.limit:g} hours are in the table", entries
+        )
     hint = "The table was restored, rolled back or made anew: materialize the asset again, and what has read it."
     named = f"{', '.join(without[:_NAMED])}{' ...' * (len(without) > _NAMED)}"
     return Finding(False, f"Events name commits that the table does not have, completed at {named}. {hint}", entries)

@@ -91,8 +91,8 @@ def timeline(project: Project, asset: str, limit: int) -> None:
         commits = {past.instant.requested_time: past for past in _newest(table, limit)}
         oldest = min((past.completion_time for past in commits.values()), default="")
         since = parsed(oldest)
-        told = reported_since(instance, found.key, since) if since is not None else frozenset()
-        times = {time for time, _ in told}
+        reported = reported_since(instance, found.key, since) if since is not None else frozenset()
+        times = {time for time, _ in reported}
         for instant in reversed(list(table.timeline)[-limit:]):
             past = commits.get(instant.requested_time)
             state = instant.state.name.lower()

@@ -128,15 +128,15 @@ def run(
         with _answering(permit, step, lake, info):
             done = asked.client.run(context=context, extras=extras, **asked.arguments)
         reported = done.get_results(implicit_materializations=False)
-        told = permit.told()
+        note = permit.note()
     finally:
         permit.close()
     found = runner.run(step, lambda: writer.adopted(lake, info, step))
     if found is not None:
         figures = {
-            name: told[name]
+            name: note[name]
             for name in ("write_seconds", "commit_seconds", "lock_wait", "lock_held", "retries")
-            if name in told
+            if name in note
         }
         found = replace(found, adopted=False, **figures)
     entries = [dict(each.metadata or {}) for each in reported if isinstance(each, dg.MaterializeResult)]

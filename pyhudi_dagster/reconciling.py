@@ -132,8 +132,8 @@ class _Reconciliation:
         # Only commits are looked for in the archived timeline, so an older event of a clean or a rollback is left alone.
         oldest = min(map(completion_of, table.timeline.completed), default="")
         of_rows = {time for key in (info.key, view) if key is not None for time in self._materialized(key)}
-        told = {time for time, _ in reported | of_view if self._is_in_time(time)}
-        without = {time for time in told - known if time in of_rows or time >= oldest}
+        events = {time for time, _ in reported | of_view if self._is_in_time(time)}
+        without = {time for time in events - known if time in of_rows or time >= oldest}
         times = tuple(past.instant.requested_time for past in missing)
         return Reconciled(info.key, info.table, times, stored, tuple(sorted(without)))
 

@@ -38,7 +38,7 @@ _ACTIVE = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-_TABLES_TOLD, _LETTERS_TOLD = 20, 200
+_TABLES_SHOWN, _LETTERS_SHOWN = 20, 200
 _VERSION = 1
 
 
@@ -113,7 +113,7 @@ class Tick:
     busy: frozenset[str]
     now: datetime
     log: Any
-    told: dict[str, str] = field(default_factory=dict)
+    why_not: dict[str, str] = field(default_factory=dict)
 
     def due(self) -> dict[str, Mapping[str, When]]:
         """The tables with something to do; those that were examined longest ago come first."""
@@ -122,9 +122,9 @@ class Tick:
         for table in sorted(self.tables, key=lambda each: self._look(each).at):
             name = table.info.table
             if time.monotonic() > ended:
-                self.told[name] = "the tick had no time left; the next one begins here"
+                self.why_not[name] = "the tick had no time left; the next one begins here"
             elif name in self.busy:
-                self.told[name] = "a run of its services is under way"
+                self.why_not[name] = "a run of its services is under way"
             elif when := self._when(table):
                 found[name] = when
         return found
@@ -139,28 +139,28 @@ class Tick:
             timeline = _checksum(self.lake.table(name, table.info.settings).timeline)
             age = self.now.timestamp() - look.at
             if timeline == look.timeline and age < self.policy.again_minutes * 60:
-                self.told[name] = look.why
+                self.why_not[name] = look.why
                 return {}
             found = examine(table, self.lake)
         except TableNotFoundError:
-            self.told[name] = "the table does not exist yet"
+            self.why_not[name] = "the table does not exist yet"
             return {}
         except HudiError as error:
             self.log.warning("%s cannot be examined: %s", name, error)
             look.timeline, look.at = 0, self.now.timestamp()  # else it would come first in every tick
-            self.told[name] = f"it cannot be examined: {error}"
+            self.why_not[name] = f"it cannot be examined: {error}"
             return {}
         again = f"asked for {', '.join(found.when)} at {self.now:%H:%M} UTC; nothing is new since"
-        self.told[name] = found.why_not
+        self.why_not[name] = found.why_not
         look.timeline, look.at = timeline, self.now.timestamp()
-        look.why = (again if found.when else found.why_not)[:_LETTERS_TOLD]
+        look.why = (again if found.when else found.why_not)[:_LETTERS_SHOWN]
         return found.when
 
     def reasons(self) -> str:
         """Why nothing runs, table by table; only the first ones if there are many."""
-        told = [f"{name}: {why}" for name, why in self.told.items()]
-        more = [f"and {len(told) - _TABLES_TOLD} more tables"] if len(told) > _TABLES_TOLD else []
-        return "; ".join([*told[:_TABLES_TOLD], *more])
+        lines = [f"{name}: {why}" for name, why in self.why_not.items()]
+        more = [f"and {len(lines) - _TABLES_SHOWN} more tables"] if len(lines) > _TABLES_SHOWN else []
+        return "; ".join([*lines[:_TABLES_SHOWN], *more])
 
 
 def service_sensor(

@@ -18,9 +18,9 @@ _OBSERVED = 10
 
 
 def materialized(
-    context: dg.AssetExecutionContext, info: HudiAssetInfo, step: Step, written: Written, told: Mapping[str, Any]
+    context: dg.AssetExecutionContext, info: HudiAssetInfo, step: Step, written: Written, remote: Mapping[str, Any]
 ) -> dg.MaterializeResult[Any]:
-    """The result for a commit with rows, with what another process ``told`` about it."""
+    """The result for a commit with rows, with what another process reported about it (``remote``)."""
     key = info.key
     entries: Mapping[str, Any] = {}
     known = events.known_size(step.instance, key) if step.instance is not None else None
@@ -31,7 +31,7 @@ def materialized(
     report_late(info, written, step, context.log_event)
     return dg.MaterializeResult(
         asset_key=key,
-        metadata={**told, **(said.entries if step.run is not None else {**entries, **said.entries})},
+        metadata={**remote, **(said.entries if step.run is not None else {**entries, **said.entries})},
         data_version=dg.DataVersion(written.commit.completion_time),
         tags=events.event_tags(written.commit),
     )

@@ -33,7 +33,7 @@ class Tick:
     Attributes:
         most: number of events after which the tick ends.
         views: assets of read-optimized views, by table; compactions are their materializations.
-        events, told: what it reports, and what it says of tables that gave no event.
+        events, notes: what it reports, and what it says of tables that gave no event.
         new_keys: new keys of dynamic partitions, by the name of their definition.
     """
 
@@ -44,7 +44,7 @@ class Tick:
     log: Any
     views: Views
     events: list[Event] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     new_keys: dict[str, list[str]] = field(default_factory=dict)
 
     def run(self, infos: Sequence[HudiAssetInfo]) -> None:
@@ -53,12 +53,12 @@ class Tick:
         positions = self.cursor.positions
         for info in sorted(infos, key=lambda each: positions[each.table].looked if each.table in positions else 0.0):
             if time.monotonic() > ended or len(self.events) >= self.most:
-                self.told.append(f"{info.table}: waits for the next tick")
+                self.notes.append(f"{info.table}: waits for the next tick")
                 continue
             try:
                 self._report(info)
             except TableNotFoundError:
-                self.told.append(f"{info.table}: the table does not exist yet")
+                self.notes.append(f"{info.table}: the table does not exist yet")
             except HudiError as error:
                 self._unreadable(info, error)
 
@@ -144,7 +144,7 @@ class Tick:
     def _unreadable(self, info: HudiAssetInfo, error: HudiError) -> None:
         """The table fails its check, once; the others go on."""
         self.log.warning("the timeline of %s cannot be read: %s", info.table, error)
-        self.told.append(f"{info.table}: {error}")
+        self.notes.append(f"{info.table}: {error}")
         position = self.cursor.positions.get(info.table) or Position(reported_until(self.instance, info.key))
         if not position.failing:
             entries = {"hudi/error": type(error).__name__, "hudi/hint": error.hint or ""}
@@ -180,12 +180,12 @@ def timeline_sensor(
         started, lake = time.monotonic(), getattr(context.resources, lake_key)
         tick = Tick(context.instance, lake, Cursor.read(context.cursor), most, context.log, views)
         tick.run(infos)
-        told = f" {'; '.join(tick.told[:20])}" if tick.told else ""
+        notes = f" {'; '.join(tick.notes[:20])}" if tick.notes else ""
         seconds = time.monotonic() - started
         return dg.SensorResult(
             asset_events=tick.events,
             dynamic_partitions_requests=tick.partition_requests(),
-            skip_reason=None if tick.events else f"No new instant in {len(tables)} tables ({seconds:.1f} s).{told}",
+            skip_reason=None if tick.events else f"No new instant in {len(tables)} tables ({seconds:.1f} s).{notes}",
             cursor=tick.cursor.text(tables),
         )
 

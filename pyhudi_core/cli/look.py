@@ -184,7 +184,7 @@ def commit(context: click.Context, location: str, storage_options: dict[str, str
         {"path": stat.path, "rows": stat.rows, "inserted": stat.inserts, "updated": stat.updates, "deleted": stat.deletes, "bytes": stat.size}
         for stat in what.stats
     ]  # fmt: skip
-    told: dict[str, Any] = {
+    details: dict[str, Any] = {
         "instant": one.requested_time,
         "completed": one.completion_time,
         "action": str(one.action),
@@ -193,9 +193,9 @@ def commit(context: click.Context, location: str, storage_options: dict[str, str
         "extra_metadata": {key: value for key, value in what.extra_metadata.items() if key != SCHEMA_KEY},
     }
     if as_json:
-        click.echo(json.dumps({**told, "files": files}, indent=1))
+        click.echo(json.dumps({**details, "files": files}, indent=1))
         return
-    say([{"what": name, "is": value} for name, value in told.items() if value], as_json=False)
+    say([{"what": name, "is": value} for name, value in details.items() if value], as_json=False)
     say(files, as_json=False)
 
 

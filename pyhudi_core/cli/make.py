@@ -92,8 +92,8 @@ def init(
     """Make an empty table at LOCATION. Exit code 0: made; 2: it was refused, or it failed."""
     with reporting_errors(context):
         made = create_table(location, columns, storage_options=storage_options, **given)
-        told = str(made)
-    click.echo(json.dumps({"location": made.location, "name": made.name}) if as_json else safe(told))
+        summary = str(made)
+    click.echo(json.dumps({"location": made.location, "name": made.name}) if as_json else safe(summary))
 
 
 @click.command("import")
@@ -127,13 +127,13 @@ def import_(
         made = getattr(table, "insert" if operation == "upsert" and table.config.generates_keys else operation)(rows)
     if as_json:
         stats = made.stats
-        told = {
+        summary = {
             "changed": made.changed,
             "instant": made.instant,
             "inserted": stats.rows_inserted,
             "updated": stats.rows_updated,
         }
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(summary))
     else:
         for line in str(made).splitlines():
             console().print(safe(line))

@@ -31,11 +31,11 @@ def timeline(
         opened = open_table(location, storage_options)
         instants = opened.timeline.filter(action=action)
         shown = instants.instants[-last:]
-        told = [_told(opened, instant) for instant in shown]
+        details = [_details(opened, instant) for instant in shown]
     if as_json:
         rows = [
             {"requested": i.requested_time, "completed": i.completion_time, "action": str(i.action), "state": str(i.state), **what}
-            for i, what in zip(shown, told, strict=True)
+            for i, what in zip(shown, details, strict=True)
         ]  # fmt: skip
         click.echo(json.dumps(rows, indent=1))
         return
@@ -51,7 +51,7 @@ def timeline(
         pad_edge=False,
         header_style="bold",
     )
-    for instant, what in zip(shown, told, strict=True):
+    for instant, what in zip(shown, details, strict=True):
         state = f"[{_COLOURS[instant.state]}]{instant.state}[/]"
         table.add_row(
             safe(instant.requested_time), safe(instant.completion_time or ""), str(instant.action), state, *_cells(what)
@@ -62,7 +62,7 @@ def timeline(
         out.print(f"[dim]{len(instants) - len(shown)} older instants; --last shows more[/]")
 
 
-def _told(table: HudiTable, instant: Instant) -> dict[str, Any]:
+def _details(table: HudiTable, instant: Instant) -> dict[str, Any]:
     """What a completed commit says: operation, rows and the caller's metadata; nothing of other instants."""
     if not instant.is_completed or instant.action not in DATA_ACTIONS:
         return {}
@@ -75,6 +75,6 @@ def _told(table: HudiTable, instant: Instant) -> dict[str, Any]:
     return {"operation": commit.operation, "rows": sum(stat.rows for stat in commit.stats), "extra_metadata": own}
 
 
-def _cells(told: dict[str, Any]) -> tuple[str, str, str]:
-    own = ", ".join(f"{key}={value}" for key, value in told.get("extra_metadata", {}).items())
-    return safe(str(told.get("operation", ""))), f"{told['rows']:,}" if told else "", safe(own)
+def _cells(details: dict[str, Any]) -> tuple[str, str, str]:
+    own = ", ".join(f"{key}={value}" for key, value in details.get("extra_metadata", {}).items())
+    return safe(str(details.get("operation", ""))), f"{details['rows']:,}" if details else "", safe(own)

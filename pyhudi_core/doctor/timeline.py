@@ -102,9 +102,7 @@ def examine(exam: Examination) -> None:
 def _examine_undone(exam: Examination, instant: Instant, info: ObjectInfo) -> None:
     """Report a completed file that is there after the end of the restore that undid it. While the restore is pending, such files are its work."""
     if instant.is_completed and not any(i.action is Action.RESTORE for i in exam.timeline.pending):
-        what = (
-            f"A restore has undone the {instant.action}, and its completed file is there again: its process had slept"
-        )
+        what = f"A restore has undone the {instant.action}, and its completed file is there again; its process was only paused"
         exam.add(Kind.UNDONE_COMMIT_IS_BACK, what, info.path, instant.requested_time)
 
 

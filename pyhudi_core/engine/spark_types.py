@@ -51,7 +51,7 @@ def _to_arrow(kind: spark.DataType, column: str) -> pa.DataType:
         return pa.struct([_to_arrow_field(field) for field in kind.fields])
     raise SchemaMismatchError(
         f"Column {column!r} has Spark's type {kind.simpleString()}, which a table of version 8 cannot hold",
-        hint="Cast it to a type that it can hold, or leave it away.",
+        hint="Cast it to a type that it can hold, or omit the column.",
     )
 
 

@@ -45,7 +45,7 @@ class Hashing:
     fields: tuple[str, ...]
 
     def __str__(self) -> str:
-        """As commits keep it, so that two writers with different buckets are told apart."""
+        """The text that commits store. It shows a conflict between two writers with different buckets."""
         return f"{self.buckets}:{','.join(self.fields)}"
 
     def of(self, keys: pa.Array) -> npt.NDArray[np.int64]:

@@ -207,8 +207,8 @@ def _smallest(difference: _Difference) -> str | None:
         return None
     inputs = {name: _rows(rows) for name, rows in difference.inputs.items()}
     row = min(differing, key=partial(_size, inputs))
-    told = {name: rows[row] for name, rows in inputs.items()} | {names[0]: first[row], names[1]: second[row]}
-    return "; ".join(f"{name} = {_text(value)}" for name, value in told.items())
+    shown = {name: rows[row] for name, rows in inputs.items()} | {names[0]: first[row], names[1]: second[row]}
+    return "; ".join(f"{name} = {_text(value)}" for name, value in shown.items())
 
 
 def _size(inputs: dict[str, list[dict[str, Any]]], row: int) -> int:

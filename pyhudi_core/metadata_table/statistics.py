@@ -23,7 +23,7 @@ _MOST_SCALE = 15
 """Digits behind the point that the metadata table's decimals have."""
 _MAYBE_MILLISECONDS = 260_000_000_000_000
 """Columns of milliseconds have statistics in milliseconds, and nothing here says so. Up to the year 10000 they are below this number, which is
-eight years in microseconds: moments from 1961 to 1978 cannot be told from them.
+eight years in microseconds: so moments from 1961 to 1978 look the same.
 """
 
 

@@ -100,7 +100,7 @@ class TableConfig:
     base_file_format: str
     populate_meta_fields: bool
     operation_field: bool
-    """Files have the sixth meta column (stored by this package only; Hudi's writers are told by an option)."""
+    """Files have the sixth meta column (stored by this package only; Hudi's writers have an option for it)."""
     hive_style_partitioning: bool
     url_encode_partitioning: bool
     drop_partition_columns: bool

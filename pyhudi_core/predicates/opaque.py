@@ -24,9 +24,9 @@ def check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
     try:
         schema.empty_table().filter(expression)
     except (pa.ArrowException, TypeError, NotImplementedError) as error:
-        told = str(error).splitlines()[0]
-        absent = re.match(r"No match for FieldRef\.(?:Name\((.*)\)|.*?) in ", told)
-        names = f"{absent[1] or 'a column'} does not exist" if absent else told[:300]
+        message = str(error).splitlines()[0]
+        absent = re.match(r"No match for FieldRef\.(?:Name\((.*)\)|.*?) in ", message)
+        names = f"{absent[1] or 'a column'} does not exist" if absent else message[:300]
         raise PredicateError(
             f"the where {str(expression)[:200]} does not fit the table: {names}",
             hint=f"It is a condition on the columns {', '.join(schema.names[:30])}",

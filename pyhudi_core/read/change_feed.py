@@ -63,7 +63,7 @@ def changes(
 
 
 def _changes_rows(commit: CommitMetadata) -> bool:
-    """Whether its changes are told. A removal of duplicates deletes rows whose keys stay; told as deletes of these keys, they would mislead."""
+    """Whether readers of changes see this commit. A removal of duplicates would look as if the keys were deleted, but they stay."""
     return commit.operation not in SERVICE_OPERATIONS and commit.extra.get(REPAIR_KEY) != DUPLICATES_REPAIR
 
 

@@ -1,7 +1,7 @@
 """Which instants a restore undoes: its plan names them (specification, "Restore"; `HoodieRestorePlan`).
 
 From the moment a restore is inflight, readers leave out the instants that it names, and they do so for ever. Restores are not archived, and a
-requested time is never used again. So a process that slept while its commit was undone can create the completed file of it again, and no reader of
+requested time is never used again. So a process that was paused during the restore can create the completed file of it again, and no reader of
 this project shows the commit.
 """
 

@@ -181,7 +181,7 @@ class _Deciding:
             self.known = record
 
     def run(self, lease_left_s: Callable[[], float]) -> Decision:
-        """Steps 1 to 6. Goes round again if another writer decided between our look and our swap (it held no lock, or an expired one)."""
+        """Steps 1 to 6. Repeats them if another writer decided between our look and our swap (it held no lock, or an expired one)."""
         context = self.context
         in_doubt = False
         for attempt in range(_DECISIONS + 1):

@@ -9,7 +9,7 @@ The executor with the highest number is the fence: `refuse_overtaken` asks for i
 are decided by swaps of the commit record, as all commits are. So either the older execution completes before the newer registration, and the newer
 process finds it completed; or it is refused.
 
-Two executions of one plan may write at the same time, if one of the processes only slept. Their files differ by the salt in the write token
+Two executions of one plan may write at the same time, if one of the processes was only paused. Their files differ by the salt in the write token
 (`salt_of`), and each removes files of its own only. The files of a dead predecessor go when its successor has registered.
 """
 

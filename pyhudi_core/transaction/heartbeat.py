@@ -40,7 +40,7 @@ class Heartbeat:
         return age_ms < _limit_ms(context) * 3 / 4
 
     def revive(self, context: TableContext) -> None:
-        """Put the file back if somebody took the reservation of a process that slept for a dead one's: without it nobody would ever find out
+        """Put the file back if another process removed it because this process was paused and seemed dead: without it nobody would ever find out
         that the writer of an announced instant is gone.
         """
         if context.root.head(self.path) is None:

@@ -105,8 +105,8 @@ class Permit:
         """The writer: leave a note about the commit that it has made."""
         self._put(_DONE, facts)
 
-    def told(self) -> Mapping[str, Any]:
-        """The other side: the note of the writer; empty if there is none."""
+    def note(self) -> Mapping[str, Any]:
+        """The other side: the note that the writer left; empty if there is none."""
         return self._get(_DONE) or {}
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ _UNDOABLE = (*WRITES, Action.CLUSTERING)
 def roll_back(context: TableContext, requested_time: str) -> Instant | None:
     """Roll a pending write back; returns the completed rollback, or None if there is nothing pending to roll back.
 
-    The caller knows that the writer is gone, or is the writer. Raises `InvalidOptionError` for what is no time.
+    The caller knows that the writer is gone, or is the writer. Raises `InvalidOptionError` if the text is not a time.
     """
     if not isinstance(requested_time, str) or not is_time(requested_time):
         raise InvalidOptionError(

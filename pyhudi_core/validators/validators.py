@@ -52,9 +52,9 @@ class Validators:
         candidate = Candidate(attempt, timeline, attempt.engine or engine_for(None, context.runtime.executor))
         failures = {_name(one): found for one in self.validators if (found := _finding(one, candidate)) is not None}
         if failures:
-            told = "; ".join(f"{name} found {what}" for name, what in failures.items())
+            findings = "; ".join(f"{name} found {what}" for name, what in failures.items())
             raise PreCommitError(
-                f"Pre-commit validators refused a commit ({candidate.operation}): {told}",
+                f"Pre-commit validators refused a commit ({candidate.operation}): {findings}",
                 failures=failures,
                 table=context.table,
                 instant=attempt.transaction.requested_time,

@@ -138,10 +138,10 @@ class Commit:
             *([("index", stats.index)] if stats.index else []),
             ("retries", str(self.retries) + (f", about {self.bytes_saved:,} bytes saved" if self.bytes_saved else "")),
             ("lock", f"waited {self.lock_wait * 1000:.1f} ms, held {self.lock_held * 1000:.1f} ms"),
-            *(self._told(name, value) for name, value in self.notes),
+            *(self._note_line(name, value) for name, value in self.notes),
         ]
 
-    def _told(self, note: str, value: str) -> tuple[str, str]:
+    def _note_line(self, note: str, value: str) -> tuple[str, str]:
         if note != metadata_removal.NOTE:
             return note, value
         if self.made_again:

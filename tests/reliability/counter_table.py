@@ -1,7 +1,7 @@
 """A counter stored with the real commit protocol: the smallest table that shows a lost update.
 
 Each increment reads the newest commit of one file group, and publishes a commit that says one more. Timeline, reservation, conflict check, commit
-record, publication and rollback are the shipped code; only the Parquet files are left away (they are named uniquely and invisible until named).
+record, publication and rollback are the shipped code; only the Parquet files are omitted (they are named uniquely and invisible until named).
 """
 
 from __future__ import annotations

@@ -238,7 +238,7 @@ class TableMachine(RuleBasedStateMachine):
         for name, operation in named:
             outcome, error = history.outcome(name), history.error(name)
             if outcome == "broken":
-                raise AssertionError(f"{operation} raised what is no error of the package") from error
+                raise AssertionError(f"{operation} raised an error that is not of the package") from error
             told.append((outcome, error))
             if isinstance(error, CommitStateUnknownError):
                 self.answers[error.token] = hudi.CommitStatus.UNDECIDED

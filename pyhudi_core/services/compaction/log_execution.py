@@ -2,7 +2,7 @@
 
 The process has registered as the plan's executor (``transaction/execution.py``). The new log of a file group stands for the logs of the plan, and
 readers have it at the plan's requested time. So a log that is older than the plan and not part of it must not be there: the new log would hide its
-rows. Writers that began before the plan and end after it are therefore told apart:
+rows. Writers that began before the plan and end after it have two cases:
 
 - if the write completes first, its file groups are left out of this commit;
 - if this commit completes first, the write is planned again (``conflicts/conflict.py``, `older_than_log_compaction`).

@@ -156,7 +156,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
     def take_over(self) -> RestoreResult:
         """Finish restores that dead processes began, and build the metadata tables again that they had removed.
 
-        Also remove the completed files of undone commits that a process which had slept has created again.
+        Also remove the completed files of undone commits that a paused process has created again.
         """
         done = PlannedService.take_over(self)
         why_not = []
