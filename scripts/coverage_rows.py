@@ -244,7 +244,9 @@ ROWS: dict[str, dict[str, Row]] = {
         "N6": Row("Clustering: updates are rejected or allowed; a plan is cancelled, or expires"),
         "N7": Row("Cleaning that keeps the latest commits"),
         "N8": Row("Cleaning that keeps the latest versions of files"),
-        "N9": Row("Cleaning by hours, in steps, by partition, after commits", "empty cleans"),
+        "N9": Row(
+            "Cleaning by hours, in steps, by partition, after commits; empty cleans; holds of the files of a snapshot token"
+        ),
         "N10": Row(
             "The index service: plan, schedule, execute, run, take over, cancel; half-built indexes",
             "run by Hudi on our plans",

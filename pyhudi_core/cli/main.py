@@ -28,6 +28,7 @@ _COMMANDS = {
     "compact": ("compact", "Compact a merge-on-read table: plan, schedule and execute."),
     "erase": ("erase", "Erase the rows with given keys, and all that is left of them."),
     "expire": ("expire", "Delete expired partitions."),
+    "hold": ("hold", "List, create or delete holds, which keep a state from being cleaned for a time."),
     "index": ("index", "List, create, drop, schedule, execute or cancel indexes."),
     "log-compact": ("log_compact", "Merge the log files of each file group: plan, schedule and execute."),
     "metadata": ("metadata", "Show, create, drop, rebuild or repair the metadata table."),

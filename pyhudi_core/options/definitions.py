@@ -310,6 +310,9 @@ WRITE_OPTIONS = (
     Option("hoodie.clean.incremental.enabled", "cleaning.incremental", bool, True,
            "A plan looks only at the partitions that commits have changed since the last clean. If false, it lists all partitions.",
            aliases=("hoodie.cleaner.incremental.mode",)),
+    Option("hoodie.write.empty.clean.interval.hours", "cleaning.empty_hours", int, -1,
+           "Hours since the last clean after which a clean without files is completed if commits have become old since; later plans do not look at "
+           "the partitions of these again. For tables that only grow. -1: no such cleans.", minimum=-1, maximum=1_000_000),
     Option("hoodie.clean.partition.filter.selected", "cleaning.partitions", str, "",
            "Comma-separated paths of the only partitions that a clean looks at. The next clean without a filter lists all partitions."),
     Option("hoodie.clean.partition.filter.regex", "cleaning.partition_regex", str, "",

@@ -47,8 +47,13 @@ class CleaningOptions:
     partition_regex: str
     max_files: int
     keep_seconds: int
+    empty_hours: int = -1
 
     def __post_init__(self) -> None:
+        if not self.empty_hours:
+            raise InvalidOptionError(
+                "hoodie.write.empty.clean.interval.hours is 0", hint="Give hours from 1 on, or -1 for no empty cleans."
+            )
         try:
             re.compile(self.partition_regex)
         except re.error as error:

@@ -32,6 +32,7 @@ from pyhudi_core.services.cleaning.rules import BY_VERSIONS
 from pyhudi_core.services.compaction.compaction import Compaction
 from pyhudi_core.services.erasure_proof import ErasureProof, examine
 from pyhudi_core.services.failed_writes import FailedWrites
+from pyhudi_core.services.holds import read_holds
 from pyhudi_core.services.metadata.tables import MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Figures
@@ -253,7 +254,8 @@ class Erasure:
         indexes = [f"index {name}, which cannot be made anew" for name in foreign]
         undefined = metadata_update.why_undefined(context, load(context).schema)
         unfit = [f"index {undefined}"] if undefined and not indexes else []
-        return (*saved, *pending, *readers, *indexes, *unfit) if holders else ()
+        held = [f"hold {hold.name}" for hold in read_holds(context) if holders & hold.paths]
+        return (*saved, *held, *pending, *readers, *indexes, *unfit) if holders else ()
 
 
 def _ended_by_steps(context: TableContext, timeline: Timeline) -> frozenset[Instant]:

@@ -3,8 +3,8 @@
 - Base files: the key column, and the key range in the footer. Log files: every entry, deletes too. Change logs are not read, and count as found.
 - Indexes (the files of the metadata table, old slices too): every entry that is named by a key, or ends with it, escaped, as secondary indexes have
   it; and the text of keys with at least `LONG` letters anywhere in an entry. Shorter ones would be found in other numbers.
-- History: the extra metadata of active and archived commits (without what this package itself notes there), and the comments of savepoints. The rest
-  of them names files, and holds no values of rows. A short key counts only as a whole text.
+- History: the extra metadata of active and archived commits (without what this package itself notes there), and the comments of savepoints and holds.
+  The rest of them names files, and holds no values of rows. A short key counts only as a whole text.
 
 A file that cannot be read is reported, and then nothing is proved. Bits of bloom filters are no bytes of a key, and are not looked at.
 """
@@ -29,6 +29,7 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
 from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.services.holds import read_holds
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.savepoints import read_savepoints
 from pyhudi_core.transaction.context import TableContext
@@ -159,13 +160,15 @@ def _hfiles(source: pa.NativeFile, path: str) -> Iterator[HFileReader]:
 
 
 def _history(context: TableContext, keys: pa.Array) -> tuple[int, list[str]]:
-    """How many commits there are, and those whose extra metadata, or whose savepoint's comment, holds a key."""
+    """How many commits there are, and those whose extra metadata, or the comment of whose savepoint, or of a hold, has a key."""
     mentions, timeline = _mentions(keys.to_pylist()), context.folder.load()
     found = [
         f"savepoint {saved.instant}"
         for saved in read_savepoints(context.folder, timeline)
         if mentions([saved.comment, saved.created_by])
     ]
+    holds = (*read_holds(context), *read_holds(context, ended=True))
+    found.extend(f"hold {hold.name}" for hold in holds if mentions([hold.comment]))
     count = 0
     for instant in timeline.commits:
         count += 1

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyhudi_core.services.erasure import Erasure
     from pyhudi_core.services.expiry.expiry import Expiry
     from pyhudi_core.services.failed_writes import FailedWrites
+    from pyhudi_core.services.holds import Holds
     from pyhudi_core.services.indexing.indexes import Indexes
     from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
     from pyhudi_core.services.metadata.archival import MetadataArchival
@@ -52,6 +53,7 @@ else:
     Erasure = late_call("pyhudi_core.services.erasure", "Erasure")
     Expiry = late_call("pyhudi_core.services.expiry.expiry", "Expiry")
     FailedWrites = late_call("pyhudi_core.services.failed_writes", "FailedWrites")
+    Holds = late_call("pyhudi_core.services.holds", "Holds")
     Indexes = late_call("pyhudi_core.services.indexing.indexes", "Indexes")
     Indexing = late_call("pyhudi_core.services.indexing.indexing", "Indexing")
     MetadataArchival = late_call("pyhudi_core.services.metadata.archival", "MetadataArchival")
@@ -195,6 +197,11 @@ class TableServices:
     def savepoints(self) -> Savepoints:
         """The savepoints: iterate over them, ``create(instant)``, ``delete(instant)``. Cleaning and archival keep the state of a savepoint."""
         return Savepoints(self._home.context())
+
+    @property
+    def holds(self) -> Holds:
+        """Files that stay until a stated time, for long readers: iterate over them, ``create(token, seconds=3600)``, ``delete(hold)``."""
+        return Holds(self._home.context())
 
     def savepoint(self, instant: CommitPoint | None = None, comment: str = "") -> Savepoint:
         """Make a savepoint of a completed commit, the newest if none is given: its state stays readable."""

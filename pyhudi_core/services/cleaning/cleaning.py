@@ -31,7 +31,7 @@ class CleaningResult(PlannedResult):
     Attributes:
         files: how many files were deleted; those that an earlier executor had deleted count.
         partitions: how many partitions they were in.
-        kept: how many files of the plan stayed, because the newest state or a savepoint needs them.
+        kept: how many files of the plan stayed, because the newest state, a savepoint or a hold needs them.
     """
 
     service: ClassVar[str] = "cleaning"

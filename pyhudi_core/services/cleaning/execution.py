@@ -3,8 +3,8 @@
 The process has registered as the plan's executor (``transaction/execution.py``). The plan says which files go, so the work of a process that died can
 be done again: a file that is gone counts as deleted. The metadata table's part is written before the lock, and published in the same decision.
 
-The plan may be old, or another program's. So it is compared with the table before a file is deleted: files of the newest state and of savepoints stay
-whatever the plan says, and the completed clean does not name them.
+The plan may be old, or another program's. So it is compared with the table before a file is deleted: files of the newest state, of savepoints and of
+holds stay whatever the plan says, and the completed clean does not name them.
 
 Base files go first. From then on a reader of an older state finds that it is gone, before it could miss a log.
 """
@@ -19,6 +19,7 @@ from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.file_names import split
 from pyhudi_core.services.cleaning.plan import DONE, PlannedClean
 from pyhudi_core.services.cleaning.planning import view_of
+from pyhudi_core.services.holds import held_files
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -77,11 +78,14 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         return Cleaned(self._complete(done), done)
 
     def _still_needed(self, timeline: Timeline) -> frozenset[str]:
-        """Files of the plan that belong to the newest state or to a savepoint."""
+        """Files of the plan that belong to the newest state, to a savepoint or to a hold.
+
+        Holds are read after the plan is on the timeline: one that comes later sees the plan, and is refused (`services.holds`).
+        """
         context = self.transaction.context
         newest = view_of(context, timeline).all_slices(self.work.files)
         files = {file.path for piece in newest for file in piece.files}
-        return frozenset(self.work.paths) & (files | kept_files(context.folder, timeline))
+        return frozenset(self.work.paths) & (files | kept_files(context.folder, timeline) | held_files(context))
 
     def _complete(self, done: PlannedClean) -> Finished:
         """Publish the completed clean; again if the metadata table was changed meanwhile."""

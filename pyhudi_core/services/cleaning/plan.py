@@ -27,7 +27,7 @@ SAVEPOINTS_KEY = "savepointed_timestamps"
 
 @dataclass(frozen=True, slots=True)
 class CleaningPlan:
-    """What a clean would delete; false, with the reason, if it is nothing.
+    """What a clean would delete; false, with the reason, if it is nothing, and if there is nothing to note either.
 
     Attributes:
         files: names of files by partition path.
@@ -42,6 +42,7 @@ class CleaningPlan:
         due: whether that trigger says that it is time.
         incremental: only partitions that were changed since the last clean were looked at.
         table: the location, which Hudi's plans have in every path.
+        notes: with no files: why the clean is completed all the same. It notes from which commit on later plans have to look.
     """
 
     files: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class CleaningPlan:
     due: bool = False
     incremental: bool = False
     table: str = ""
+    notes: str = ""
 
     @property
     def figures(self) -> Figures:
@@ -70,12 +72,14 @@ class CleaningPlan:
         return with_seconds(figures, files=count, instants=bool(self))
 
     def __bool__(self) -> bool:
-        return bool(self.files)
+        return bool(self.files or self.notes)
 
     def __str__(self) -> str:
         trigger = f" ({self.trigger})" if self.trigger else ""
         if not self:
             return f"Nothing to clean: {self.why_not}{trigger}"
+        if not self.files:
+            return f"Delete nothing, and note that later plans need not look at older commits: {self.notes}{trigger}"
         figures = self.figures
         left = f"; {self.why_not}" if self.why_not else ""
         kept = f"; commits from {self.earliest.requested_time} on stay readable" if self.earliest else ""

@@ -19,7 +19,7 @@ from pyhudi_core.file_groups.listing import FileListing
 from pyhudi_core.file_groups.named_files import NamedFiles
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.formats.avro.container import decode_record
-from pyhudi_core.model.instant import Action, Instant, format_time, is_time
+from pyhudi_core.model.instant import Action, Instant, epoch_ms, format_time, is_time
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.options.upkeep import CleaningOptions
 from pyhudi_core.runtime.collection import collector_paused
@@ -27,6 +27,7 @@ from pyhudi_core.services.cleaning import rules as cleaning_rules
 from pyhudi_core.services.cleaning.plan import DONE, SAVEPOINTS_KEY, CleaningPlan
 from pyhudi_core.services.cleaning.rules import BY_VERSIONS, Readers, Retained
 from pyhudi_core.services.cleaning.slices import Judge
+from pyhudi_core.services.holds import read_holds
 from pyhudi_core.snapshot.snapshot import metadata_file_groups
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.savepoints import kept_files
@@ -82,12 +83,14 @@ def _plan(context: TableContext, timeline: Timeline, options: CleaningOptions, *
     if unfit is not None:
         return nothing(unfit)
     found = _Search(context, timeline, options, view_of(context, timeline), retained, last).run()
-    reasons = [retained.why_not, "" if found.files else "no file is old enough", found.why_not]
+    earliest = None if found.is_part or policy == BY_VERSIONS else retained.earliest
+    notes = "" if found.files else _why_empty(context, options, last, earliest)
+    reasons = [retained.why_not, "" if found.files else "no file is old enough", found.why_not, found.held]
     return CleaningPlan(
         found.files,
         found.size,
         found.file_groups,
-        None if found.is_part or policy == BY_VERSIONS else retained.earliest,
+        earliest,
         max((i.requested_time for i in timeline.commits), default=""),
         policy,
         found.savepoints,
@@ -96,7 +99,19 @@ def _plan(context: TableContext, timeline: Timeline, options: CleaningOptions, *
         due,
         found.incremental,
         context.table,
+        notes,
     )
+
+
+def _why_empty(context: TableContext, options: CleaningOptions, last: LastClean, earliest: Instant | None) -> str:
+    """Why a clean without files is completed: enough hours passed, and it has more to note than the last one. Empty if it is not."""
+    if options.empty_hours < 0 or earliest is None or earliest.requested_time <= last.earliest:
+        return ""
+    was_ms = epoch_ms(last.completed, utc=context.utc) if last.completed else None
+    if was_ms is None:
+        return "no clean is on the timeline"
+    hours = (context.runtime.clock.now_ms() - was_ms) / _HOUR_MS
+    return f"the last clean is {hours:.1f} hours old" if hours >= options.empty_hours else ""
 
 
 def unfit_because(context: TableContext) -> str | None:
@@ -113,11 +128,12 @@ def unfit_because(context: TableContext) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LastClean:
-    """What the newest completed clean says; ``earliest`` is empty if it does not say what it retained."""
+    """What the newest completed clean says; ``earliest`` is empty if it does not say what it retained. ``completed`` is its time."""
 
     earliest: str = ""
     last_commit: str = ""
     savepoints: frozenset[str] = frozenset()
+    completed: str = ""
 
 
 def last_clean(context: TableContext, timeline: Timeline) -> LastClean:
@@ -125,7 +141,8 @@ def last_clean(context: TableContext, timeline: Timeline) -> LastClean:
     cleans = [i for i in timeline if i.action is Action.CLEAN and i.is_completed]
     if not cleans:
         return LastClean()
-    path = context.folder.file(max(cleans, key=lambda i: i.completion_time or i.requested_time))
+    newest = max(cleans, key=lambda i: i.completion_time or i.requested_time)
+    path = context.folder.file(newest)
     try:
         data = context.storage.get(path)
     except ObjectNotFoundError:
@@ -137,6 +154,7 @@ def last_clean(context: TableContext, timeline: Timeline) -> LastClean:
         earliest if is_time(earliest) else "",
         record.get("lastCompletedCommitTimestamp") or "",
         frozenset(filter(None, saved.split(","))),
+        newest.completion_time or newest.requested_time,
     )
 
 
@@ -186,7 +204,10 @@ def _commits_to_keep(context: TableContext, timeline: Timeline, wanted: int) -> 
 
 @dataclass(slots=True)
 class _Search:
-    """The search for files that go. ``count`` and ``size`` are of ``files``. ``is_part``: not all that could go was looked at, or taken."""
+    """The search for files that go. ``count`` and ``size`` are of ``files``. ``held`` says what holds keep.
+
+    ``is_part``: not all that could go was looked at, or taken.
+    """
 
     context: TableContext
     timeline: Timeline
@@ -200,6 +221,7 @@ class _Search:
     file_groups: int = 0
     savepoints: tuple[str, ...] = ()
     why_not: str = ""
+    held: str = ""
     is_part: bool = False
     incremental: bool = False
 
@@ -209,7 +231,7 @@ class _Search:
         saved = [i.requested_time for i in timeline if i.action is Action.SAVEPOINT and i.is_completed]
         self.savepoints = tuple(sorted(saved))
         partitions = self._chosen(list(self._partitions()))
-        judge = self._judge(kept_files(self.context.folder, timeline))
+        judge = self._judge(kept_files(self.context.folder, timeline) | self._held())
         self.listing.prepare(partitions)
         for partition in partitions:
             self._take(partition, judge, self.listing.files(partition))
@@ -217,6 +239,15 @@ class _Search:
                 self.is_part, self.why_not = True, f"a clean deletes at most about {options.max_files:,} files"
                 break
         return self
+
+    def _held(self) -> frozenset[str]:
+        """The files of holds. While there are any the plan counts as a part, so that the next one finds what they have kept."""
+        holds = read_holds(self.context)
+        if holds:
+            self.is_part = True
+            what = "a hold keeps" if len(holds) == 1 else f"{len(holds)} holds keep"
+            self.held = f"{what} the files of a state, until {holds[-1].ends:%Y-%m-%d %H:%M:%S} UTC (table.holds)"
+        return frozenset[str]().union(*(hold.paths for hold in holds))
 
     @property
     def listing(self) -> FileListing:

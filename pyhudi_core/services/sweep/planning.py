@@ -19,6 +19,7 @@ from pyhudi_core.file_groups.unnamed_files import Owner, Owners, named_paths, re
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Instant, is_time
 from pyhudi_core.services.estimates import with_seconds
+from pyhudi_core.services.holds import held_files
 from pyhudi_core.services.service import Figures
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.active import Timeline
@@ -189,7 +190,7 @@ class _State:
         """What goes of one place."""
         there = listed.context
         owners = Owners(timeline, self.living, frozenset(), _archive_of(there, timeline))
-        named = kept_files(there.folder, timeline).union(
+        named = (kept_files(there.folder, timeline) | held_files(there)).union(
             *(named_paths(there.folder.read_commit(instant)) for instant in timeline.commits)
         )
         unnamed = [info for info in listed.files if info.path not in named]

@@ -40,7 +40,7 @@ def test_a_command_has_the_flags_of_all_others_and_says_its_exit_codes(name: str
     assert command is not None
     flags = {flag: option for option in command.params for flag in option.opts}
     assert "--json" in flags or name == "completion"
-    assert "--plan" in flags or name in READ_ONLY | {"savepoint", "init", "import"}
+    assert "--plan" in flags or name in READ_ONLY | {"savepoint", "hold", "init", "import"}
     assert "Exit code 0: " in (command.help or "")
     if "--option" in flags:
         option = flags["--option"]
@@ -87,6 +87,8 @@ def results(table: hudi.HudiTable, source: str) -> list[tuple[int, tuple[str, ..
         (0, ("repair", place, "--duplicates", "--plan")),
         (0, ("savepoint", place)),
         (1, ("savepoint", place, "delete", "--instant", ABSENT)),
+        (0, ("hold", place)),
+        (1, ("hold", place, "delete", "--name", ABSENT)),
         (0, ("services", place)),
         (0, ("timeline", place)),
         (0, ("check", place, "--no-keys")),

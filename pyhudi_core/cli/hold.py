@@ -1,0 +1,74 @@
+"""``pyhudi hold``: list, make and delete holds. Exit code 0: done; 1: there was nothing to delete; 2: it failed."""
+
+from __future__ import annotations
+
+import json
+
+import click
+from rich.table import Table
+
+from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.opening import open_table
+from pyhudi_core.services.holds import Hold
+
+_ACTIONS = ("list", "create", "delete")
+
+
+@click.command()
+@at_location
+@click.argument("action", type=click.Choice(_ACTIONS), default="list")
+@click.option("--as-of", help="With create: a snapshot token, an instant or a time; without it, the newest state.")
+@click.option("--hours", type=float, help="With create: how long the files stay.")
+@click.option("--name", help="With delete: the hold.")
+@click.option("--comment", default="", help="With create: why the files are kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print the holds as JSON.")
+@click.pass_context
+def hold(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    action: str,
+    as_of: str | None,
+    hours: float | None,
+    name: str | None,
+    comment: str,
+    as_json: bool,
+) -> None:
+    """List, create or delete holds of the table at LOCATION. A hold keeps the files of one state from being cleaned until its end.
+
+    Exit code 0: done; 1: delete names no hold; 2: it failed.
+    """
+    if action == "create" and hours is None:
+        raise click.UsageError("create takes --hours")
+    if action == "delete" and name is None:
+        raise click.UsageError("delete takes --name")
+    deleted = True
+    with reporting_errors(context):
+        holds = open_table(location, storage_options).holds
+        if action == "create" and hours is not None:
+            shown: tuple[Hold, ...] = (holds.create(as_of, seconds=hours * 3600, comment=comment),)
+        else:
+            if action == "delete" and name is not None:
+                deleted = holds.delete(name)
+            shown = tuple(holds)
+    if as_json:
+        click.echo(json.dumps([_of(one) for one in shown], indent=2))
+    else:
+        _show(shown)
+    if not deleted:
+        console(stderr=True).print(f"There is no hold {safe(str(name))}")
+        context.exit(FOUND)
+
+
+def _of(one: Hold) -> dict[str, object]:
+    files = {partition: list(names) for partition, names in one.files.items()}
+    ends = one.ends.isoformat(timespec="seconds")
+    return {"name": one.name, "token": str(one.token), "ends": ends, "comment": one.comment, "files": files}
+
+
+def _show(holds: tuple[Hold, ...]) -> None:
+    table = Table("name", "until", "files", "state", "comment", box=None, pad_edge=False, header_style="bold")
+    for one in holds:
+        ends = one.ends.isoformat(timespec="seconds")
+        table.add_row(safe(one.name), ends, f"{len(one.paths):,}", str(one.token), safe(one.comment))
+    console().print(table)
