@@ -198,8 +198,9 @@ ROWS: dict[str, dict[str, Row]] = {
         "K12": Row("Automatic retries with jitter and a limit"),
         "K13": Row("A durable commit is never reported as failed"),
         "K14": Row(
-            "A key that moves to another partition: a delete in the old group and an insert in the new one, by one commit",
-            "the same as an option for all updates",
+            "A key that moves to another partition: a delete in the old group and an insert in the new one, by one commit; as an option for all"
+            " updates of copy-on-write tables",
+            "the option for merge-on-read tables",
         ),
     },
     "Table services during writes, and readers": {

@@ -114,6 +114,12 @@ def refuse_index_options(
             table=table,
             hint="Set hoodie.bucket.index.num.buckets to the number that all writers of the table use (with consistent hashing, for new partitions).",
         )
+    if options.updates_move and (bucketed or consistent or options.type == IndexType.BUCKET):
+        raise InvalidOptionError(
+            "pyhudi.update.moves.rows=true, but a bucket index puts each key into one file group for ever",
+            table=table,
+            hint="Omit the option.",
+        )
 
 
 def _refuse_index(options: IndexOptions, table: str, *, record_index: bool, bucketed: bool | None) -> None:

@@ -1,7 +1,8 @@
 """Rows that move: their key is in another partition, and a global index lets it come into their own (specification, "Indexes", global indexes).
+Rows of their own partition move if ``pyhudi.update.moves.rows`` is set.
 
 Such a row is given twice: to the file group that holds its key, where it deletes the stored row (`TAG_LEAVES`), and without a tag, so that it is
-inserted in its own partition. One commit has both, so no reader sees the key twice or missing.
+inserted in its own partition, in a file group that no row leaves. One commit has both, so no reader sees the key twice or missing.
 
 The merge law decides before: a row that is older than the stored one does not move, and loses against it where that is. A row that says it is deleted
 deletes the stored row where that is. A key whose row is not there any more, because logs deleted it, is a new key.
@@ -36,36 +37,45 @@ class Moves:
         living: reads stored rows.
         inserts: no stored row may be replaced, so rows only find out whether their key is still there.
         tasks: how many tasks to use.
+        elsewhere, inside: whether rows move whose key is in another partition, and in their own.
     """
 
     open_storage: Callable[[], Storage]
     living: LivingRows
     inserts: bool
     tasks: int
+    elsewhere: bool = True
+    inside: bool = False
 
     def of(self, tagged: Dataset, slices: Sequence[FileSlice]) -> Dataset:
-        """Tagged rows, with `TAG_LEAVES`. ``slices`` are those that hold keys of rows of other partitions."""
+        """Tagged rows, with `TAG_LEAVES`. ``slices`` are those that rows may leave."""
         places = tuple(f"{piece.partition}/{piece.file_id}" for piece in slices)
         decided = pa.schema([*tagged.schema, (TAG_LEAVES, pa.bool_())])
-        shuffled = tagged.map(_Slot(places, self.tasks), slotted(tagged.schema)).shuffle(TASK, self.tasks, SORT)
+        shuffled = tagged.map(_Slot(places, self.tasks, self.elsewhere, self.inside), slotted(tagged.schema)).shuffle(
+            TASK, self.tasks, SORT
+        )
         decide = _Decide(self.open_storage, self.living, self.inserts, decided)
         return shuffled.map(decide, decided, dealt(slices, self.tasks))
 
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Task function: brings rows to the file group of another partition that holds their key. Others are spread evenly, with the sort value -1."""
+    """Task function: brings rows that may move to the file group that holds their key. Others are spread evenly, with the sort value -1."""
 
     places: tuple[str, ...]
     tasks: int
+    elsewhere: bool
+    inside: bool
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        known = pa.array(self.places, pa.string())
+        places = pa.array(self.places, pa.string())
         for batch in batches:
             place = pc.binary_join_element_wise(batch.column(TAG_PARTITION), batch.column(TAG_FILE_ID), "/")
-            number = pc.fill_null(pc.index_in(place, value_set=known, skip_nulls=True), NOT_FOUND).to_numpy()
+            number = pc.fill_null(pc.index_in(place, value_set=places, skip_nulls=True), NOT_FOUND).to_numpy()
+            known = mask(batch.column(TAG_PARTITION).is_valid())
             other = mask(pc.fill_null(pc.not_equal(batch.column(TAG_PARTITION), batch.column(PARTITION_PATH)), False))
-            sort = np.where(other, number, NOT_FOUND).astype(np.int64)
+            may_move = (other & self.elsewhere) | (known & ~other & self.inside)
+            sort = np.where(may_move, number, NOT_FOUND).astype(np.int64)
             spread = hash_keys(batch.column(RECORD_KEY)).astype(np.int64)
             yield with_slots(batch, np.where(sort == NOT_FOUND, spread, sort) % self.tasks, sort)
 

@@ -66,12 +66,14 @@ class IndexOptions:
     ``buckets`` of a partition (with consistent hashing, of a new one), the columns that are hashed, and the engine, of a bucket index; None if they
     are not given. ``most_buckets``, ``least_buckets`` and the thresholds (in sizes of a full file) say which buckets clusterings split and merge.
     The three ``moves``: under the global index of that kind, a row whose key is in another partition takes it along into its own.
+    ``updates_move``: a row whose key is in its own partition is deleted there and inserted in another file group.
     """
 
     type: str | None
     simple_moves: bool
     bloom_moves: bool
     record_moves: bool
+    updates_move: bool
     buckets: int | None
     hash_fields: str | None
     bucket_engine: str | None

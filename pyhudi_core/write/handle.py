@@ -29,7 +29,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write import altering, checks, metadata_update, staging, states
+from pyhudi_core.write import altering, checks, metadata_update, moving_updates, staging, states
 from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import Batch
 from pyhudi_core.write.indexing import is_bucketed
@@ -297,6 +297,7 @@ class Write:
         checks.refuse_operation(draft.context, draft.request.operation)
         if draft.request.partial:
             checks.refuse_partial(draft.context)
+        moving_updates.refuse_unfit(draft.context, partial=draft.request.partial)
         refuse_unfit(draft.context, bucketed=is_bucketed(snapshot), partial=draft.request.partial)
         if draft.request.operation in REPLACING and has_consistent_hashing(draft.context):
             checks.refuse_replaced_ranges(draft.context, draft.request.operation)

@@ -84,8 +84,10 @@ class WriteJob:
                 # The tags are counted, and then used: the look-up runs once.
                 tagged = _persisted(tagged.rows, tagged, kept)
             profile = Profile.of(tagged, self.prepared.volumes)
-            if profile.elsewhere and self._may_move(indexing):
-                tagged = _persisted(self._moved(tagged, profile, tagging), tagged, kept)
+            leaving = self._leaving(profile, indexing)
+            if leaving:
+                planner.left = leaving if self._moves_inside else frozenset()
+                tagged = _persisted(self._moved(tagged, leaving, indexing, tagging), tagged, kept)
                 profile = Profile.of(tagged, self.prepared.volumes)
             if self.operation in INSERTING and not hashed:
                 self._refuse_existing(profile)
@@ -118,14 +120,27 @@ class WriteJob:
         moves = indexing is not None and indexing.choice.elsewhere is Elsewhere.MOVES
         return moves and self.operation is not OperationType.DELETE
 
-    def _moved(self, tagged: Tagged, profile: Profile, tagging: Tagging) -> Dataset:
+    @property
+    def _moves_inside(self) -> bool:
+        """Whether updated rows move to another file group of their partition."""
+        return self.operation is OperationType.UPSERT and self.options.index.updates_move
+
+    def _leaving(self, profile: Profile, indexing: ChosenIndex | None) -> frozenset[Group]:
+        """The file groups that rows may leave."""
+        elsewhere = profile.elsewhere if self._may_move(indexing) else frozenset()
+        return elsewhere.union(profile.tagged) if self._moves_inside else elsewhere
+
+    def _moved(
+        self, tagged: Tagged, groups: frozenset[Group], indexing: ChosenIndex | None, tagging: Tagging
+    ) -> Dataset:
         """The tagged rows, those that move twice."""
-        groups = profile.elsewhere
         slices = [
             piece for path in sorted({p for p, _ in groups}) for piece in self._slices(path) if piece.group in groups
         ]
         tasks = max(1, min(len(slices), tagging.tasks))
-        return Moves(tagging.open_storage, tagging.living, self.operation in INSERTING, tasks).of(tagged.rows, slices)
+        elsewhere, inserts = self._may_move(indexing), self.operation in INSERTING
+        moves = Moves(tagging.open_storage, tagging.living, inserts, tasks, elsewhere, self._moves_inside)
+        return moves.of(tagged.rows, slices)
 
     def _tag(self, planner: Planner, indexing: ChosenIndex | None, tagging: Tagging) -> Tagged:
         """Ask the index. Inserts must know whether a key is there; an upsert of few rows must not, where there is one file group.
@@ -135,8 +150,9 @@ class WriteJob:
         rows, volumes = self.prepared.rows, self.prepared.volumes
         if indexing is None:
             return Tagged(rows)
-        exact = set(volumes) if self.operation in INSERTING or self._merges_on_read else set()
-        if self.operation is OperationType.UPSERT and not self._merges_on_read:
+        everywhere = self.operation in INSERTING or self._merges_on_read or self._moves_inside
+        exact = set(volumes) if everywhere else set()
+        if self.operation is OperationType.UPSERT and not everywhere:
             exact = {path for path, volume in volumes.items() if not planner.is_small(path, volume)}
             exact |= {path for path, _ in planner.busy}  # new keys must not go to a file group that is to be clustered
         tagged = index_of(self.transaction.context, indexing, self.snapshot, tagging).tag(rows, volumes.keys(), exact)

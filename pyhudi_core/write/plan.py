@@ -151,6 +151,7 @@ class Planner:
             file is rewritten, since an index that reads base files would not find new keys in logs.
         fills: small file groups take new keys.
         busy: file groups that a planned clustering rewrites; they take no new keys.
+        left: file groups that rows leave which move inside of their partition; they take no new keys.
         hashed: the index names file groups by a hash of keys, also those that are not there yet.
         logs_first: the first file of such a group is a log (non-blocking concurrency control).
     """
@@ -163,6 +164,7 @@ class Planner:
     hashed: bool = False
     busy: frozenset[Group] = frozenset()
     logs_first: bool = False
+    left: frozenset[Group] = frozenset()
     _buckets: list[Bucket] = field(default_factory=list)
     _groups: dict[Group, int] = field(default_factory=dict)
     _inserts: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
@@ -254,7 +256,7 @@ class Planner:
         return number
 
     def _room(self, piece: FileSlice) -> int:
-        if not self.fills or piece.base is None or piece.logs or piece.group in self.busy:
+        if not self.fills or piece.base is None or piece.logs or piece.group in self.busy | self.left:
             return 0
         if may_be_skeleton(piece.base.path):
             return 0  # its size says nothing about its rows, which the new file would take in

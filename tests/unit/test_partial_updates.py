@@ -240,3 +240,15 @@ def test_a_new_key_is_refused_with_a_bucket_index_too(location: str, kind: str) 
     with pytest.raises(SchemaMismatchError, match="does not have"):
         table.upsert(some((7, "a", 11)), partial=True)
     assert rows(table, "id", "price", "ts") == [(1, 1.0, 11)]
+
+
+def test_a_partial_row_of_another_partition_updates_its_key_or_says_why_it_cannot_move(table: hudi.HudiTable) -> None:
+    """Under a global index the key is known; but the new place of a row needs all its columns."""
+    index = {"hoodie__index__type": "GLOBAL_SIMPLE"}
+    with pytest.raises(SchemaMismatchError, match=r"update\.partition\.path=false\): a partial row cannot move"):
+        reopen(table, **index).upsert(some((1, "b", 11)), partial=True)
+    commit = reopen(table, **index, hoodie__simple__index__update__partition__path=False).upsert(
+        some((1, "b", 11)), partial=True
+    )
+    assert commit.stats.rows_updated == 1
+    assert rows(table, "id", "price", "ts")[0] == (1, 1.0, 11)

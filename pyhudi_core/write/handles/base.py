@@ -246,7 +246,8 @@ def refuse_new_partial(context: HandleContext, count: int, path: str) -> None:
         f" {', '.join(map(repr, missing))}",
         path=path or None,
         hint="Nothing was published. Upsert new rows with all columns (nulls are fine), and only known keys with partial=True. A key that is in"
-        " another partition is a known one only with a global index (hoodie.index.type).",
+        " another partition is a known one only with a global index (hoodie.index.type) that updates rows where they are"
+        " (hoodie.{simple,bloom,record}.index.update.partition.path=false): a partial row cannot move.",
     )
 
 

@@ -12,7 +12,7 @@ from support.metadata_tables import assert_metadata_is_true, build
 from support.tables import create_plain, orders, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import CommitConflictError, DuplicateKeyError
+from pyhudi_core.errors import CommitConflictError, DuplicateKeyError, InvalidOptionError
 from pyhudi_core.metadata_table import names
 
 META = ("_hoodie_record_key", "_hoodie_partition_path")
@@ -177,3 +177,97 @@ def test_two_writers_that_bring_one_deleted_key_back_in_two_partitions_do_not_bo
         with pytest.raises(CommitConflictError, match="same record keys"):
             early.commit()
     assert [row for row in stored(table) if row[0] == "1"] == [("1", f"day={second}", 8.0)]
+
+
+# --- pyhudi.update.moves.rows: every update is a delete in one file group and an insert in another
+
+
+MOVES = {"pyhudi.update.moves.rows": True}
+
+
+def moving(index: str = "", **more: Any) -> hudi.HudiTable:
+    """Keys 1 and 2 of partition a in one file group, 3 of b in another."""
+    options = SMALL | {"hoodie.metadata.enable": True, "hoodie.metadata.record.index.enable": index == "RECORD_INDEX"}
+    place = f"memory://moves/{uuid4()}"
+    table = create_plain(place, orders().schema, "id", "day", ordering="ts", options=options)
+    table.insert(orders((1, "a", 1.0, 5), (2, "a", 2.0, 5), (3, "b", 3.0, 5)))
+    named = {"hoodie.index.type": index} if index else {}
+    return hudi.open_table(table.location, options=options | MOVES | named | more)
+
+
+def groups(table: hudi.HudiTable) -> dict[str, str]:
+    found = rows(table, "_hoodie_record_key", "_hoodie_file_name")
+    return {key: name.partition("_")[0] for key, name in found}
+
+
+@pytest.mark.row("K14")
+def test_every_update_may_be_a_delete_in_one_file_group_and_an_insert_in_another() -> None:
+    table = moving()
+    first, before = groups(table), table.snapshot().completion_time
+    commit = table.upsert(orders((1, "a", 9.0, 6), (2, "a", 8.0, 4), (3, "b", 7.0, 6), (4, "b", 6.0, 6)))
+    assert (commit.stats.rows_inserted, commit.stats.rows_deleted) == (3, 2)
+    assert stored(table) == [("1", "day=a", 9.0), ("2", "day=a", 2.0), ("3", "day=b", 7.0), ("4", "day=b", 6.0)]
+    second = groups(table)
+    assert second["2"] == first["2"], "an older row loses where the stored one is"
+    assert {first[key] for key in "123"}.isdisjoint(second[key] for key in "134")
+    assert rows(table.incremental(after=before).to_arrow(), "id") == [(1,), (3,), (4,)]
+    table.upsert(orders((1, "a", 5.0, 5)))
+    assert stored(table)[0] == ("1", "day=a", 9.0), "a late row finds the key in its new place"
+    assert table.delete(pa.table({"id": [1, 3], "day": ["a", "b"]})).stats.rows_deleted == 2
+    assert [key for key, *_ in stored(table)] == ["2", "4"]
+    assert_metadata_is_true(table)
+    assert table.check().ok
+
+
+@pytest.mark.one_in(4, first=3)
+@pytest.mark.row("K14")
+@pytest.mark.parametrize("index", ["", "BLOOM", "GLOBAL_SIMPLE", "RECORD_INDEX"])
+def test_any_sequence_of_moving_updates_leaves_each_key_once(index: str) -> None:
+    chosen = random.Random(23)
+    named = {"hoodie.record.index.update.partition.path": True} if index == "RECORD_INDEX" else {}
+    table = moving(index, **named)
+    across = index in ("GLOBAL_SIMPLE", "RECORD_INDEX")
+    model: dict[int, tuple[str, float, int]] = {1: ("a", 1.0, 5), 2: ("a", 2.0, 5), 3: ("b", 3.0, 5)}
+    for step in range(10):
+        keys = chosen.sample(range(8), 4)
+        home = {key: chosen.choice("ab") if across else "ab"[key % 2] for key in keys}
+        home |= {key: model[key][0] for key in keys if key in model and not across}
+        if chosen.random() < 0.25:
+            table.delete(pa.table({"id": keys[:2], "day": [home[key] for key in keys[:2]]}))
+            for key in keys[:2]:
+                model.pop(key, None)
+        else:
+            batch = [(key, home[key], float(step), 5 + step + chosen.randint(-1, 1)) for key in keys]
+            table.upsert(orders(*batch))
+            for key, day, price, ts in batch:
+                if key not in model or model[key][2] <= ts:
+                    model[key] = (day, price, ts)
+        expected = sorted((str(key), f"day={day}", price) for key, (day, price, _) in model.items())
+        assert sorted(stored(table)) == expected, step
+        assert_metadata_is_true(table)
+
+
+@pytest.mark.row("K14")
+def test_two_writers_that_move_one_key_do_not_both_commit() -> None:
+    table = moving()
+    with table.begin("upsert") as early:
+        early.write(orders((1, "a", 9.0, 9)))
+        table.upsert(orders((1, "a", 8.0, 9)))
+        with pytest.raises(CommitConflictError):
+            early.commit()
+    assert stored(table)[0] == ("1", "day=a", 8.0)
+
+
+@pytest.mark.row("K14")
+def test_moving_updates_are_refused_where_a_row_has_one_place_or_is_not_whole() -> None:
+    with pytest.raises(InvalidOptionError, match="a partial update takes"):
+        moving().upsert(orders((1, "a", 9.0, 9)).select(["id", "day", "ts"]), partial=True)
+
+    def new(**how: Any) -> hudi.HudiTable:
+        return create_plain(f"memory://moves/{uuid4()}", orders().schema, "id", "day", **how)
+
+    with pytest.raises(InvalidOptionError, match="merge-on-read"):
+        new(table_type="MERGE_ON_READ", options=MOVES).upsert(orders((1, "a", 9.0, 9)))
+    buckets = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 2}
+    with pytest.raises(InvalidOptionError, match=r"moves\.rows=true, but a bucket index"):
+        new(options=buckets | MOVES).upsert(orders((1, "a", 9.0, 9)))
