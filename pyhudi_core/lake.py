@@ -19,7 +19,9 @@ from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.opening import open_table
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.runtime.system import system_runtime
-from pyhudi_core.services.upkeep import Need, UpkeepRules, need_of
+from pyhudi_core.services.estimates import BYTES_PER_SECOND
+from pyhudi_core.services.service import TableService
+from pyhudi_core.services.upkeep import Need, UpkeepRules, need_of, part_of
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.commit import Gate
@@ -254,8 +256,11 @@ class _Run:
         need = replace(need, seconds=need.seconds * self._slowness(need.service))
         limit = self._limit_of(need)
         if limit:
-            state.add(Outcome.LEFT, need, reason=f"{limit}; {need.reason}")
-            return False
+            part = self._part(service, need)
+            if part is None:
+                state.add(Outcome.LEFT, need, reason=f"{limit}; {need.reason}")
+                return False
+            service, need = part
         self.bytes += need.bytes
         if self.only_plan:
             self.planned_seconds += need.seconds
@@ -265,9 +270,29 @@ class _Run:
         done = service.run(self.spark, self.gate)
         took = self.clock.monotonic() - began
         expected, real = self._shown.get(need.service, (0.0, 0.0))
-        self._shown[need.service] = (expected + known.seconds, real + took)
+        self._shown[need.service] = (expected + need.seconds / self._slowness(need.service), real + took)
         state.add(Outcome.RAN, need, took=took, result=str(done))
         return True
+
+    def _part(self, service: TableService[Any], need: Need) -> tuple[TableService[Any], Need] | None:
+        """A service that does as much of the work as the limits allow, and its need; None if no part fits, or a plan on the timeline comes first."""
+        rules, slowness = self.rules, self._slowness(need.service)
+        left = rules.seconds - self._spent if rules.seconds is not None else None
+        bounds = [] if rules.bytes is None else [float(rules.bytes - self.bytes)]
+        bounds += [] if left is None else [left / slowness * BYTES_PER_SECOND]
+        part = None if service.unattended() else part_of(service, min(bounds))
+        found = need_of(part, rules) if part is not None else None
+        if part is None or found is None or not found.bytes:
+            return None
+        seconds = found.seconds * slowness
+        whole = f"a part that fits into the limits, {found.bytes:,} of {need.bytes:,} bytes; {need.reason}"
+        found = replace(found, due=True, seconds=seconds, reason=whole)
+        return None if self._limit_of(found) else (part, found)
+
+    @property
+    def _spent(self) -> float:
+        """The seconds of the limit that are spent."""
+        return self.planned_seconds if self.only_plan else self.clock.monotonic() - self.began
 
     def _slowness(self, service: str) -> float:
         """How much longer than estimated this service took in this run so far."""
@@ -279,8 +304,7 @@ class _Run:
         rules = self.rules
         if rules.bytes is not None and self.bytes + need.bytes > rules.bytes:
             return f"it would rewrite about {need.bytes:,} bytes, and {max(0, rules.bytes - self.bytes):,} are left of this run's limit"
-        spent = self.planned_seconds if self.only_plan else self.clock.monotonic() - self.began
-        if rules.seconds is not None and spent + need.seconds > rules.seconds:
-            left = max(0.0, rules.seconds - spent)
+        if rules.seconds is not None and self._spent + need.seconds > rules.seconds:
+            left = max(0.0, rules.seconds - self._spent)
             return f"it would take about {need.seconds:.1f} s, and {left:.1f} s are left of this run's limit"
         return ""

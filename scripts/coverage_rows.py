@@ -236,7 +236,10 @@ ROWS: dict[str, dict[str, Row]] = {
         ),
         "N2": Row("Triggers of compaction"),
         "N3": Row("Strategies of compaction"),
-        "N4": Row("Log compaction, on demand or after commits", "logs with partial updates; mergers"),
+        "N4": Row(
+            "Log compaction, on demand or after commits",
+            "logs with partial updates, and tables with mergers (both are left alone, with the reason)",
+        ),
         "N5": Row(
             "Plans of clustering: by size and partition, single files, by commit, buckets split and merged; sorted by columns or "
             "along a curve (Z-order, Hilbert)",
@@ -262,7 +265,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "N14": Row("Validators before a commit: Python callables, and ready-made rules"),
         "N15": Row("Savepoints and restores as calls, and as commands"),
         "N16": Row(
-            "Auto mode: the services that are due in a table or a lake, by statistics, within limits", "in steps"
+            "Auto mode: the services that are due in a table or a lake, by statistics, within limits, and in parts if they are larger"
         ),
     },
     "Locks and strategies": {

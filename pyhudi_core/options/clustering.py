@@ -74,6 +74,8 @@ CLUSTERING_OPTIONS = (
            "of the table until the group is written.", minimum=1024, maximum=2048 * MEBIBYTE),
     Option("hoodie.clustering.plan.strategy.max.num.groups", "clustering.max_groups", int, 30,
            "Maximum number of clustering groups of one plan.", minimum=1),
+    Option("pyhudi.clustering.max.bytes", "clustering.most_bytes", int, 0,
+           "Bytes that one plan of a clustering rewrites at most. 0: no limit. Auto mode sets it to what is left of its own limits.", minimum=0),
     Option("hoodie.clustering.plan.strategy.single.group.clustering.enabled", "clustering.single_groups", bool, True,
            "A single small file is clustered, too, if that changes the order of its rows or merges its log files."),
     Option("hoodie.clustering.plan.strategy.sort.columns", "clustering.sort_columns", str, "",
@@ -127,6 +129,7 @@ class ClusteringOptions:
     last_partition: str | None
     partitions: str | None
     partition_pattern: str | None
+    most_bytes: int
 
     @property
     def order(self) -> tuple[str, ...]:

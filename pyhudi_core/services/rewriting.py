@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from pyhudi_core.conflicts import concurrent
 from pyhudi_core.conflicts.concurrent import conflict_error
@@ -18,6 +19,8 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import metadata_update
+
+T = TypeVar("T")
 
 
 def unfit_because(context: TableContext, snapshot: Snapshot) -> str | None:
@@ -68,3 +71,14 @@ def _refuse(
         places = tuple(sorted({partition for partition, _ in groups}))
         conflict = Conflict(kind, instant, tuple(sorted(groups)), places, OperationType.of(instant.action))
         raise conflict_error(transaction.context, conflict, transaction.requested_time)
+
+
+def within(taken: Iterable[T], most_bytes: int, size: Callable[[T], int]) -> list[T]:
+    """Those parts of a plan, in their order, that together have no more bytes (0: no limit). Smaller parts follow one that is left out."""
+    found: list[T] = []
+    spent = 0
+    for part in taken:
+        if not most_bytes or spent + size(part) <= most_bytes:
+            found.append(part)
+            spent += size(part)
+    return found

@@ -14,7 +14,7 @@ changes a table.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
@@ -27,6 +27,10 @@ _ONLY_DELETES = frozenset({"cleaning", "metadata_cleaning", "sweep", "expiry"})
 """Services whose bytes are deleted, and cost no time."""
 
 
+_IN_PARTS = frozenset({"compaction", "clustering"})
+"""Services that rewrite some file groups now and the others in another run. Their names are those of the options, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class UpkeepRules:
     """What auto mode goes by.
@@ -36,7 +40,7 @@ class UpkeepRules:
         log_ratio: compaction is due if the logs have this share of the bytes of the base files below them.
         small_groups: clustering is due if it would save so many file groups.
         seconds: no service is begun if the run would take longer, by the estimate. None: no limit.
-        bytes: no service is begun if the run would rewrite more bytes. None: no limit.
+        bytes: no service is begun if the run would rewrite more bytes. None: no limit. Of a compaction and of a clustering a part is done that fits.
     """
 
     services: tuple[str, ...] | None = None
@@ -104,6 +108,17 @@ def need_of(service: TableService[Any], rules: UpkeepRules) -> Need:
     urgency = verdict.urgency if verdict.due else 0.0
     seconds = max(SECONDS_PER_RUN, figures.get(SECONDS, 0.0))
     return Need(service.name, verdict.due, verdict.reason, size, seconds, urgency, figures)
+
+
+def part_of(service: TableService[Any], most_bytes: float) -> TableService[Any] | None:
+    """The same service with plans of so many bytes at most; None if it is none that works in parts, or nothing is left of the limit."""
+    if service.name not in _IN_PARTS or most_bytes < 1:
+        return None
+    context = service.context
+    options = context.options
+    concern = replace(getattr(options, service.name), most_bytes=int(most_bytes))
+    chosen = replace(options, **{service.name: concern})
+    return type(service)(replace(context, protocol=replace(context.protocol, options=chosen)))
 
 
 def _by_trigger(service: TableService[Any], plan: Any, rules: UpkeepRules) -> _Verdict:

@@ -8,13 +8,17 @@ metadata table again from the files.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
+from pyhudi_core.errors import StorageError
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.layout import METADATA_TABLE
 from pyhudi_core.transaction.record import Changes, Publication, PublicationKind
+
+_log = logging.getLogger(__name__)
 
 LISTED = "hoodie.table.metadata.partitions"
 INFLIGHT = "hoodie.table.metadata.partitions.inflight"
@@ -62,3 +66,14 @@ def files_of(storage: Storage, partitions: Sequence[str]) -> list[str]:
 def remove_files(storage: Storage, files: Sequence[str]) -> None:
     """Remove files of partitions that are not listed. They were listed by `files_of` before that was decided, so none is of a later build."""
     storage.delete_many(files)
+
+
+def remove_dropped(storage: Storage, files: Sequence[str]) -> None:
+    """The same after the decision that takes them off the list.
+
+    If the storage fails they stay, with a warning: the decision stands, nobody reads them, and the next build of the index removes them.
+    """
+    try:
+        remove_files(storage, files)
+    except StorageError as error:
+        _log.warning("files of a dropped index stay in %s: %s", METADATA_TABLE, error)

@@ -145,7 +145,8 @@ class Write:
     def write(self, data: object) -> Self:
         """Check the data, then write its files; nothing of it is visible yet. A handle takes one batch; None for no rows, with ``allow_empty``.
 
-        Raises `DataError` before anything is written if the data does not fit the table.
+        Raises `DataError` before anything is written if the data does not fit the table, and `CommitConflictError` if an index came or went, or a
+        clustering is pending, at the same time: `again` writes the batch on the state after that.
         """
         draft = self._state.draft()
         request = draft.request

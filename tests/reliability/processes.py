@@ -134,7 +134,10 @@ def work(job: Job) -> None:
 def _write(table: hudi.HudiTable, row: dict[str, Any], journal: Journal) -> None:
     """Make one commit; on a conflict it is planned again."""
     with table.begin("upsert") as write:
-        write.write(_rows(row))
+        try:
+            write.write(_rows(row))
+        except CommitConflictError as conflict:  # an index came or went at the same time
+            write.again(conflict)
         _commit(table, write, row, journal)
 
 

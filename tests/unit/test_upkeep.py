@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,14 @@ from support.golden import unpack
 from support.tables import FAST, make, orders, reopen, rows
 
 import pyhudi_core as hudi
+from pyhudi_core import lake
 from pyhudi_core.cli import main
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.lake import Outcome, UpkeepLine, tables_below
+from pyhudi_core.services import estimates
 from pyhudi_core.services.clustering.clustering import Clustering
 from pyhudi_core.services.registry import SERVICES
+from pyhudi_core.services.upkeep import part_of
 
 pytestmark = pytest.mark.row("N16")
 
@@ -124,6 +128,70 @@ def test_limits_leave_the_less_urgent_tables_for_another_run(tmp_path: Path) -> 
     (left,) = hudi.upkeep(calm, hudi.UpkeepRules(only, seconds=0.0001)).lines
     assert left.outcome is Outcome.LEFT
     assert "left of this run's limit" in left.reason
+
+
+def in_three_groups(location: str, service: str) -> hudi.HudiTable:
+    """A table with work for the service in three partitions of equal size."""
+    options = {
+        "hoodie.parquet.small.file.limit": 0,
+        "hoodie.clustering.plan.strategy.single.group.clustering.enabled": False,
+    }
+    kind = "merge_on_read" if service == "compaction" else "copy_on_write"
+    table = make(location, table_type=kind, options=options)
+    for day in "abc":
+        table.insert(orders((1, day, 1.0, 1)))
+        if service == "clustering":
+            table.insert(orders((2, day, 1.0, 1)))
+    table.upsert(orders(*((1, day, 2.0, 2) for day in "abc")))
+    return table
+
+
+@pytest.mark.parametrize("service", ["compaction", "clustering"])
+def test_of_a_service_beyond_the_limit_a_part_is_done_in_each_run_until_nothing_is_due(
+    location: str, service: str
+) -> None:
+    table = in_three_groups(location, service)
+    before = rows(table, "id", "day", "price")
+    rules = hudi.UpkeepRules((service,), small_groups=1, log_ratio=0.01)
+    (complete,) = hudi.upkeep(table, rules, plan=True).lines
+    limited = replace(rules, bytes=complete.bytes * 2 // 5)  # one of three groups
+    (shown,) = hudi.upkeep(table, limited, plan=True).lines
+    assert (shown.outcome, shown.reason.startswith("a part that fits into the limits, ")) == (Outcome.DUE, True)
+    for _ in range(3):
+        (line,) = hudi.upkeep(table, limited).lines
+        assert line.outcome is Outcome.RAN, line
+        assert 0 < line.bytes <= complete.bytes * 2 // 5
+        assert rows(table, "id", "day", "price") == before
+    (line,) = hudi.upkeep(table, limited).lines
+    assert line.outcome is Outcome.NOT_DUE, line
+    assert table.check().ok
+
+
+def test_a_limit_of_time_makes_parts_too(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimates, "BYTES_PER_SECOND", 1000)
+    monkeypatch.setattr(lake, "BYTES_PER_SECOND", 1000)
+    table = in_three_groups(location, "compaction")
+    (whole,) = hudi.upkeep(table, hudi.UpkeepRules(("compaction",), log_ratio=0.01), plan=True).lines
+    rules = hudi.UpkeepRules(("compaction",), log_ratio=0.01, seconds=whole.seconds * 0.45)
+    (part,) = hudi.upkeep(table, rules, plan=True).lines
+    assert (part.outcome, whole.bytes / 4 < part.bytes < whole.bytes / 2) == (Outcome.DUE, True)
+    assert part.seconds < whole.seconds * 0.45
+
+
+def test_a_group_that_is_larger_than_the_limit_and_a_plan_on_the_timeline_are_left(location: str) -> None:
+    table = in_three_groups(location, "compaction")
+    rules = hudi.UpkeepRules(("compaction",), log_ratio=0.01)
+    (whole,) = hudi.upkeep(table, rules, plan=True).lines
+    (left,) = hudi.upkeep(table, replace(rules, bytes=10)).lines
+    assert (left.outcome, left.reason.startswith("it would rewrite about ")) == (Outcome.LEFT, True)
+    assert part_of(table.services["compaction"], 0.5) is None
+    assert part_of(table.services["cleaning"], 1e9) is None
+    # Half of the work is planned, and nobody executes it: plans are executed completely.
+    half = reopen(table, pyhudi__compaction__max__bytes=whole.bytes // 2)
+    assert half.compaction.schedule() is not None
+    (left,) = hudi.upkeep(table, replace(rules, bytes=10)).lines
+    assert (left.outcome, "planned and not executed" in left.reason) == (Outcome.LEFT, True)
+    assert len(table.timeline.pending.instants) == 1
 
 
 def test_a_broken_table_and_a_failing_service_do_not_stop_the_others(

@@ -30,7 +30,7 @@ from pyhudi_core.options.clustering import COMMIT_BASED, CONSISTENT_BUCKET, SING
 from pyhudi_core.services.clustering.buckets import BucketLimits, bucket_groups
 from pyhudi_core.services.clustering.plan import ClusteringGroup, ClusteringPlan, RowOrder, decode
 from pyhudi_core.services.clustering.rules import Trigger, chosen_partitions, gains, groups_of, is_small, trigger_of
-from pyhudi_core.services.rewriting import refuse_taken, unfit_because
+from pyhudi_core.services.rewriting import refuse_taken, unfit_because, within
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
@@ -60,7 +60,7 @@ def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: boo
     order = RowOrder(options.order, options.layout)
     refuse_unsortable(snapshot.schema, order)
     found = candidates(context, snapshot, timeline, order, kind)
-    taken = found.groups[: options.max_groups]
+    taken = within(found.groups, options.most_bytes, lambda group: group.size)[: options.max_groups]
     left = len(found.groups) - len(taken)
     nothing = _NOTHING[CONSISTENT_BUCKET if kind == CONSISTENT_BUCKET else SIZE_BASED]
     reasons = [

@@ -19,7 +19,7 @@ from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.services.compaction.plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.compaction.rules import chosen, trigger_of
-from pyhudi_core.services.rewriting import refuse_taken, unfit_because
+from pyhudi_core.services.rewriting import refuse_taken, unfit_because, within
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
@@ -46,12 +46,14 @@ def plan_compaction(context: TableContext, timeline: Timeline, *, triggered: boo
     if unfit is not None:
         return CompactionPlan(why_not=unfit)
     found = _candidates(context, snapshot, timeline)
-    taken = tuple(chosen(found.free, options, now))
-    left = len(found.free) - len(taken)
+    wanted = chosen(found.free, options, now)
+    taken = tuple(within(wanted, options.most_bytes, lambda operation: operation.base_bytes + operation.log_bytes))
+    left, beyond = len(found.free) - len(wanted), len(wanted) - len(taken)
     reasons = [
         "no file group has log files" if not found.free and not found.planned else "",
         f"{found.planned} file groups with log files are in pending plans" if found.planned else "",
         f"the strategy {options.strategy} leaves {left} file groups with log files out" if left else "",
+        f"{beyond} file groups are beyond the limit of this run" if beyond else "",
     ]
     return CompactionPlan(taken, "; ".join(filter(None, reasons)), trigger.text, trigger.due)
 

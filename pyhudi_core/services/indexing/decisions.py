@@ -60,7 +60,7 @@ class IndexingDecisions:
             return False
         left = metadata_removal.files_of(context.root, gone)
         self._decide("stop building an index", lambda config, _: [self._change(config, building=False)])
-        metadata_removal.remove_files(context.root, left)
+        metadata_removal.remove_dropped(context.root, left)
         return True
 
     def begin(self, builds: Sequence[StagedBuild], definitions: Publication | None) -> Timeline:

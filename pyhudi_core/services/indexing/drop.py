@@ -98,7 +98,7 @@ def _attempt(context: TableContext, partitions: Sequence[str]) -> Dropped:
                     table=context.table,
                     hint="Try again.",
                 )
-            metadata_removal.remove_files(context.root, [path for files in left.values() for path in files])
+            metadata_removal.remove_dropped(context.root, [path for files in left.values() for path in files])
     except OutcomeUnknown as unknown:
         raise CommitStateUnknownError(
             f"The storage failed while {', '.join(gone)} was dropped: {unknown.error.message}",

@@ -7,12 +7,13 @@ import uuid
 
 import pytest
 from click.testing import CliRunner, Result
+from support.failing import FailingStorage
 from support.metadata_tables import SCHEMA, assert_metadata_is_true, left_in_metadata_table, rows
 from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
-from pyhudi_core.errors import CommitAbortedError, InvalidOptionError, UnsupportedTableError
+from pyhudi_core.errors import CommitAbortedError, CommitConflictError, InvalidOptionError, UnsupportedTableError
 from pyhudi_core.metadata_table.index_definitions import changed_definitions, of_statistics
 from pyhudi_core.services.indexing.statements import CreateIndex, DropIndex, ShowIndexes, parse
 from pyhudi_core.transaction import execution
@@ -56,6 +57,24 @@ def test_an_index_is_created_listed_and_dropped_by_sql() -> None:
     assert table.check().ok
 
 
+@pytest.mark.row("I14")
+def test_a_drop_that_was_decided_is_done_though_the_storage_keeps_files_of_the_index(
+    location: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = made(location)
+    table.indexes.create("record_index")
+    home = hudi.open_table(location)._home
+    failing = FailingStorage(home.storage, lambda verb, path: verb == "delete" and "/metadata/record_index/" in path)
+    home.storage = failing  # type: ignore[assignment]
+    assert str(hudi.HudiTable(home).indexes.drop("record_index")) == "removed record_index"
+    assert failing.failures
+    assert "files of a dropped index stay" in caplog.text
+    table.upsert(rows(3, 12))
+    assert table.config.metadata_partitions == ("files",)
+    assert table.indexes.create("record_index"), "the build removes what stayed"
+    assert_metadata_is_true(table)
+
+
 def test_statistics_are_dropped_with_those_of_partitions() -> None:
     table = made()
     table.indexing.run(partitions=["column_stats", "partition_stats", "bloom_filters"])
@@ -96,6 +115,25 @@ def test_a_write_beside_a_drop_is_planned_again(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(metadata_update, "stage", dropped_just_before)
     commit = table.upsert(rows(5, 12))
     assert commit.retries == 1
+    assert_metadata_is_true(table)
+
+
+def test_a_write_in_steps_that_a_drop_came_before_goes_on_with_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made()
+    table.indexing.run(partitions=["record_index"])
+    stage = metadata_update.stage
+
+    def dropped_just_before(*args: object) -> object:
+        monkeypatch.setattr(metadata_update, "stage", stage)
+        assert table.indexes.drop("record_index")
+        return stage(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(metadata_update, "stage", dropped_just_before)
+    with table.begin("upsert") as write:
+        with pytest.raises(CommitConflictError) as conflict:
+            write.write(rows(5, 12))
+        write.again(conflict.value)
+        assert write.commit().retries == 1
     assert_metadata_is_true(table)
 
 
