@@ -27,7 +27,6 @@ _AREA = Area.COMMIT_RECORD
 _METADATA_TABLE = f"{layout.METADATA_TABLE}/.hoodie/"
 _BY_RESERVATION = {*map(str, PLANNED), str(Action.SAVEPOINT)}
 """Whose intents name a reservation: plans, builds of a metadata table, savepoints."""
-_REPLACED = (properties_file.PATH, ".hoodie/.index_defs/index.json")
 
 
 def examine(exam: Examination) -> None:
@@ -125,7 +124,7 @@ def _unsafe(context: TableContext, intent: Intent) -> str | None:
     """Return a path of the intent that no commit creates."""
     for item in intent.publications:
         if item.kind is not PublicationKind.CREATE:
-            if not _may_be_replaced(item.path, intent) or (
+            if not _may_be_replaced(item.path, context, intent) or (
                 item.staged and not item.staged.startswith(f"{layout.STAGED}/")
             ):
                 return item.path
@@ -150,10 +149,10 @@ def _unsafe(context: TableContext, intent: Intent) -> str | None:
     return None if sound else intent.inflight
 
 
-def _may_be_replaced(path: str, intent: Intent) -> bool:
+def _may_be_replaced(path: str, context: TableContext, intent: Intent) -> bool:
     """Whether a commit may replace this file; the build of a metadata table makes all of its files."""
     building = intent.action == str(Action.INDEXING) and path.startswith(f"{layout.METADATA_TABLE}/") and is_safe(path)
-    return building or path in _REPLACED
+    return building or path in (properties_file.PATH, context.config.index_defs_path)
 
 
 def _may_be_made(path: str, folder: str, intent: Intent) -> bool:

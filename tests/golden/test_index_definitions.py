@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from support.golden import unpack
+from support.tables import make, orders, reopen
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, UnsafePathError
@@ -90,6 +92,28 @@ def test_definitions_outside_the_table_are_not_read(tmp_path: Path) -> None:
         _point(location, path)
         with pytest.raises(UnsafePathError, match=r"hoodie\.table\.index\.defs\.path"):
             hudi.open_table(location)
+
+
+@pytest.mark.row("P11", "I9")
+def test_definitions_are_written_where_the_property_says(tmp_path: Path) -> None:
+    """The doctor once took the decision of such an index for an attack."""
+    location = str(tmp_path / "table")
+    options = {"hoodie.metadata.enable": True, "hoodie.metadata.record.index.enable": True}
+    table = make(location, options=options)
+    table.upsert(orders((1, "a", 1.0, 1)))
+    moved = Path(location, ELSEWHERE)
+    moved.parent.mkdir(parents=True)
+    Path(location, DEFAULT).rename(moved)
+    _point(location, ELSEWHERE)
+    table = reopen(table)
+    table.indexes.create("idx", "ts")
+    assert table.check().findings == ()
+    assert sorted(json.loads(moved.read_text())["indexDefinitions"]) == ["column_stats", "secondary_index_idx"]
+    assert not Path(location, DEFAULT).exists()
+    assert table.lookup(pa.table({"ts": [1]}), index="idx").to_arrow().num_rows == 1
+    table.indexes.drop("idx")
+    assert table.check().findings == ()
+    assert sorted(json.loads(moved.read_text())["indexDefinitions"]) == ["column_stats"]
 
 
 def _point(location: str, path: str) -> None:
