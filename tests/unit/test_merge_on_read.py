@@ -38,7 +38,7 @@ def blocks(table: hudi.HudiTable, path: str) -> list[LogBlock]:
         return list(LogReader(source, path).blocks())
 
 
-@pytest.mark.row("C2", "H5", "H8")
+@pytest.mark.row("C2", "G5", "H5", "H8")
 def test_updates_go_to_a_log_file_of_their_own_with_positions(table: hudi.HudiTable) -> None:
     base = last_stats(table)[0]
     commit = table.upsert(orders((3, "a", 33.0, 11), (1, "a", 11.0, 12)))

@@ -141,6 +141,7 @@ def test_a_nan_in_a_log_hides_no_number(tmp_path: Path) -> None:
         assert_same_rows(table, f"price = {price!r}", everything)
 
 
+@pytest.mark.row("I3")
 def test_nan_stays_the_greatest_when_statistics_are_widened() -> None:
     def record(low: float, high: float, nulls: int | None = 0) -> dict[str, Any]:
         stats = {
@@ -154,6 +155,7 @@ def test_nan_stays_the_greatest_when_statistics_are_widened() -> None:
         assert math.isnan(stats["maxValue"]["value"])
         assert stats["minValue"]["value"] == 0.0
     assert merging.combine(record(0.0, 1.0, None), record(0.0, 1.0))[STATS]["nullCount"] is None
+    assert merging.combine(record(0.0, 1.0, 2), record(0.0, 1.0, 3))[STATS]["nullCount"] == 5, "the older nulls count"
     unknown = record(0.0, 1.0)[STATS] | {"valueCount": None, "totalSize": None}
     for one, other in ((unknown, record(0.0, 1.0)[STATS]), (record(0.0, 1.0)[STATS], unknown)):
         widened = merging.combine({STATS: one}, {STATS: other})[STATS]
