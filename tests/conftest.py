@@ -36,6 +36,7 @@ def pytest_collection_finish() -> None:
     """What is here by now stays; the collector looks at the objects of tests alone."""
     gc.freeze()
     gc.enable()
+    gc.set_threshold(20_000, 20, 20)  # tests make few cycles
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` is applied

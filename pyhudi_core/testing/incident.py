@@ -270,5 +270,6 @@ def _image(incident: Incident, profile: Profile) -> Image:
         data = file.content or b""
         content = hash_bytes(data)
         etag = f"{content:x}" if profile.tag_is_content else "1"
-        image[file.path] = SimObject(data, file.modified_ms, etag, hash((content, file.size, file.modified_ms)))
+        digest = hash((content, file.size, file.modified_ms))
+        image[file.path] = SimObject.of(file.path, data, file.modified_ms, etag, digest)
     return image

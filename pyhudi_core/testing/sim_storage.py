@@ -76,12 +76,17 @@ class Profile(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SimObject:
-    """An object's bytes, write time, tag and their hash."""
+    """An object's bytes, what listings say of it, the hash of both, and the hash that includes its path. Listings are long, so all is made once."""
 
     data: bytes
-    modified_ms: int
-    etag: str
+    info: ObjectInfo
     digest: int
+    entry: int
+
+    @classmethod
+    def of(cls, path: str, data: bytes, modified_ms: int, etag: str, digest: int) -> SimObject:
+        """An object at a path."""
+        return cls(data, ObjectInfo(path, len(data), modified_ms, etag), digest, hash((stable_hash(path), digest)))
 
 
 LOCATION = "sim://table"
@@ -135,8 +140,8 @@ class SimStorage(Storage):
         self._lookers: dict[str, set[str]] = {}
         self.injections: list[Injection] = []
         for path, stored in self._objects.items():
-            self._digest ^= _entry(path, stored)
-            self._versions[path] = 0 if profile.tag_is_content else int(stored.etag, 16)
+            self._digest ^= stored.entry
+            self._versions[path] = 0 if profile.tag_is_content else int(stored.info.etag, 16)
         scheduler.watch(self._complete_digest)
 
     @property
@@ -170,7 +175,7 @@ class SimStorage(Storage):
         fault = self.enter("head", path)
         raise_before(fault, path)
         found = self._found(path, fault)
-        return None if found is None else _info(path, found)
+        return None if found is None else found.info
 
     def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
         check_prefix(prefix, self.location)
@@ -179,8 +184,8 @@ class SimStorage(Storage):
         stale = fault is Fault.STALE_LIST
         objects = self._journal.rewound(self._objects, self.stale_operations) if stale else self._objects
         paths = sorted([path for path in objects if path.startswith(prefix) and path > start_after])
-        self._scheduler.saw(hash(tuple([_entry(path, objects[path]) for path in paths])))
-        return [_info(path, objects[path]) for path in paths]
+        self._scheduler.saw(hash(tuple([objects[path].entry for path in paths])))
+        return [objects[path].info for path in paths]
 
     def list_folder(self, folder: str) -> Folder:
         prefix = check_folder(folder, self.location) + "/" if folder else ""
@@ -286,7 +291,7 @@ class SimStorage(Storage):
             stored = self._store(path, bytes(data))
         raise_after(fault, path)
         self._scheduler.saw(stored.digest)
-        return _info(path, stored)
+        return stored.info
 
     def _remove(self, verb: str, path: str, condition: Callable[[], None]) -> None:
         fault = self.enter(verb, path)
@@ -294,7 +299,7 @@ class SimStorage(Storage):
         with self._step(condition):
             old = self._objects.pop(path, None)
             if old is not None:
-                self._digest ^= _entry(path, old)
+                self._digest ^= old.entry
                 self._journal.add(path, old)
                 self._tell(path)
         raise_after(fault, path)
@@ -318,11 +323,11 @@ class SimStorage(Storage):
         etag = f"{content:x}" if self._profile.tag_is_content else f"{version:x}"
         # The version counts on after a delete, so it is part of what later calls can see, unless tags are content.
         digest = hash((content, len(data), 0 if self._profile.tag_is_content else version, self._scheduler.time_ms))
-        stored = SimObject(data, self._scheduler.time_ms, etag, digest)
+        stored = SimObject.of(path, data, self._scheduler.time_ms, etag, digest)
         if old is not None:
-            self._digest ^= _entry(path, old)
+            self._digest ^= old.entry
         self._objects[path] = stored
-        self._digest ^= _entry(path, stored)
+        self._digest ^= stored.entry
         self._journal.add(path, old)
         self._tell(path)
         return stored
@@ -336,7 +341,7 @@ class SimStorage(Storage):
         if found is None:
             what = f"The object to replace does not exist ({self._profile.answer_to_missing})"
             raise PreconditionFailedError(what, table=self.location, path=path)
-        if found.etag != etag:
+        if found.info.etag != etag:
             raise PreconditionFailedError("The object is not the expected one", table=self.location, path=path)
 
     def enter(self, verb: str, path: str) -> Fault | None:
@@ -388,11 +393,3 @@ class SimStorage(Storage):
     def _tell(self, path: str) -> None:
         if self._shared(path):
             self._scheduler.changed()
-
-
-def _entry(path: str, stored: SimObject) -> int:
-    return hash((stable_hash(path), stored.digest))
-
-
-def _info(path: str, stored: SimObject) -> ObjectInfo:
-    return ObjectInfo(path, len(stored.data), stored.modified_ms, stored.etag)

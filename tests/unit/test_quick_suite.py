@@ -20,6 +20,7 @@ import pytest
 
 def test_beside_others():
     assert "PYTEST_XDIST_WORKER" in os.environ
+    assert "TieredStopAtLevel=1" in os.environ["SPARK_SUBMIT_OPTS"]
     assert tempfile.gettempdir() != os.environ["USUAL"] or not os.access("/dev/shm", os.W_OK)
 
 @pytest.mark.alone
