@@ -201,11 +201,12 @@ class CommitConflictError(CommitError):
     """Another commit changed the same data while this write ran; nothing was published.
 
     ``conflict`` names the other commit; ``explanation`` gives the rule and what to do. ``bytes_written`` is what this attempt had
-    written, ``bytes_saved`` an estimate of what it still had to write when it ended early.
+    written, ``bytes_saved`` an estimate of what it still had to write when it ended early. ``given_up``: there were enough attempts.
     """
 
     conflict: object = None
     explanation: object = None
+    given_up = False
     bytes_written = 0
     bytes_saved = 0
 

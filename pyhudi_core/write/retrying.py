@@ -77,8 +77,12 @@ class Retries:
         return precedence.goes_first(self.context, mine, self.claim)
 
     def wait(self, conflict: CommitConflictError) -> None:
-        """Wait until another attempt makes sense. Raises the conflict if it never does, or if there were enough attempts."""
-        if is_final(conflict):
+        """Wait until another attempt makes sense. Raises the conflict if it never does, or if there were enough attempts.
+
+        An execution commits in a loop of its own, inside of the loop of its service. What the inner one has given up, the outer one does not repeat:
+        the files would be written again.
+        """
+        if is_final(conflict) or conflict.given_up:
             raise conflict
         took = self.context.runtime.clock.now_ms() - self._began_ms
         self.longest_ms = max(self.longest_ms, took)
@@ -90,6 +94,7 @@ class Retries:
             return
         self.lost += 1
         if self.lost > self.context.options.retry.limit:
+            conflict.given_up = True
             raise conflict
         self._reserve()
         self._sleep(min(_FIRST_MS * 2 ** (self.lost - 1), _LONGEST_MS))
@@ -114,6 +119,7 @@ class Retries:
         bound_ms = _FIRST_MS
         while self.claim_before(self.touched) is not None:
             if clock.monotonic() >= until:
+                conflict.given_up = True
                 raise conflict
             self._sleep(bound_ms)
             bound_ms = min(bound_ms * 2, _LONGEST_MS)

@@ -91,6 +91,8 @@ def stand(metadata: bool) -> Stand:
     return Stand(TableSetup(sim, OPTIONS), states, times[1], times[3], times[5])
 
 
+HOLD_S = 86_400.0
+"""So long that no check waits for the end."""
 REFUSED = (CommitAbortedError, CommitConflictError)
 """Another process was in the way; the error says so, and nothing was changed."""
 
@@ -131,6 +133,9 @@ VERBS: dict[str, Act] = {
     "restore": attempt(lambda t: t.restore(_stand_of(t).point), InvalidOptionError, SnapshotExpiredError),
     # The old commit may be archived, and its files may be cleaned.
     "savepoint": attempt(lambda t: t.savepoint(_stand_of(t).old), InvalidOptionError, SnapshotExpiredError),
+    "hold": attempt(
+        lambda t: t.holds.create(_stand_of(t).old, seconds=HOLD_S), InvalidOptionError, SnapshotExpiredError
+    ),
     "savepoint of the newest": attempt(lambda t: t.savepoint(_stand_of(t).newest), InvalidOptionError),
 }
 SERVICES = ("compaction", "log compaction", "clustering", "clean", "archival", "indexing", "savepoint")
@@ -241,6 +246,11 @@ class Pair:
             state = table.scan(["id", "day", "price"], as_of=saved.instant).to_arrow().to_pylist()
             shown = tuple(sorted(tuple(row.values()) for row in state))
             assert shown == tuple(sorted(self.stand.states[saved.instant])), (saved.instant, shown)
+        for hold in table.holds:
+            state = table.scan(["id", "day", "price"], as_of=hold.token).to_arrow().to_pylist()
+            assert tuple(sorted(tuple(row.values()) for row in state)) == tuple(
+                sorted(self.stand.states[self.stand.old])
+            )
 
     def _afterwards(self, world: TableWorld) -> None:
         """Every service can run, in another process, and changes no row; no plan was done twice."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.compactions import planned, slices_of, with_logs
-from support.disk import contents
+from support.disk import contents, data_files
 from support.homes import context_of
 from support.planned_services import all_rows, begun, expire, interrupted
 from support.tables import orders, reopen
@@ -18,6 +18,7 @@ from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.instant import Action, Instant, State, time_after
 from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.services import plan_run
 from pyhudi_core.services.compaction.compaction import Compaction
 from pyhudi_core.services.compaction.execution import CompactionRun
 from pyhudi_core.services.service import Execution
@@ -214,3 +215,30 @@ def test_an_executor_that_registers_while_the_dead_planner_is_swept_keeps_its_re
     execution.refuse_overtaken(executors[0])
     assert beat.exists()
     assert CompactionRun(executors[0], slices_of(table, plan), LOCAL).run().metadata.stats
+
+
+def test_an_execution_that_loses_many_commits_writes_its_files_once(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = reopen(with_logs(location), pyhudi__commit__retries=2)
+    before = data_files(location)
+    rounds = []
+    written = []
+    write = CompactionRun._write
+
+    def lost(*_: object) -> object:
+        rounds.append(1)
+        raise CommitConflictError("Another commit came first")
+
+    def writing(run: CompactionRun) -> object:
+        written.append(1)
+        return write(run)
+
+    monkeypatch.setattr(plan_run, "publish", lost)
+    monkeypatch.setattr(CompactionRun, "_write", writing)
+    with pytest.raises(CommitConflictError, match="came first"):
+        table.compaction.run()
+    assert (len(written), len(rounds)) == (1, 3), "the first attempt and two retries, with the same files"
+    assert data_files(location) == before
+    monkeypatch.undo()
+    assert table.compaction.run(), "the plan stays for the next call"
