@@ -7,7 +7,6 @@ tags, automation conditions, retry policies, resources, config, inputs). Argumen
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -100,7 +99,7 @@ class _Declared:
         output = self.output
         named = output.named(function.__name__)
         given = AssetArguments.of(named, output.further, self.backfill, output.partitions)
-        spec, info = output.defined(named, inspect.getdoc(function), given, self.lake)
+        spec, info = output.defined(named, function, given, self.lake)
         inputs = inputs_of(spec.key, function, self.changes_of, self.lake, given.ins)
         info = with_inputs(info, inputs)
         keys = given.resource_keys

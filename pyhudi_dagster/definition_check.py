@@ -46,7 +46,7 @@ def checked_definitions(definitions: dg.Definitions) -> dg.Definitions:
             refuse_unknown_inputs(info, known)
             lake = resources.get(info.lake)
             if isinstance(lake, HudiLakeResource):
-                lake.refuse_unfit(spec.key.to_user_string(), info.settings)
+                lake.refuse_unfit(info)
     return definitions
 
 

@@ -36,6 +36,7 @@ class HudiAssetInfo:
         services: the table services that Dagster runs; their options are in ``settings``.
         pre_commit: validators of each commit.
         reads: the assets whose changes it reads and that were given by their keys; `checked_definitions` looks for them.
+        translated: whether a translator was given, for the assets that can have one.
     """
 
     key: dg.AssetKey
@@ -48,6 +49,7 @@ class HudiAssetInfo:
     services: Services | None = None
     pre_commit: tuple[Validator, ...] = ()
     reads: tuple[dg.AssetKey, ...] = ()
+    translated: bool | None = None
 
     def __post_init__(self) -> None:
         name = self.key.to_user_string()

@@ -121,6 +121,9 @@ class LakeTable(dg.Model, dg.Resolvable):
     table_type: Literal["copy_on_write", "merge_on_read"] = "copy_on_write"
     partition_by: list[str] = Field(default=[])
     partitions: LakePartitions | None = None
+    on_foreign_rows: Literal["fail", "drop", "allow"] = Field(
+        default="fail", description="What happens to rows outside the partitions of a run."
+    )
     operation: str = "upsert"
     options: dict[str, str] = Field(default={})
     services: dict[str, LakeTrigger] = Field(default={}, description="Table services by their names.")
@@ -148,6 +151,7 @@ class LakeTable(dg.Model, dg.Resolvable):
             table_type=self.table_type,
             partition_by=self.partition_by or None,
             partitions=self.partitions.made() if self.partitions else None,
+            on_foreign_rows=self.on_foreign_rows,
             operation=self.operation,  # type: ignore[arg-type]
             options=self.options,
             services=Services(index=self.index, **services) if services or self.index else None,

@@ -6,7 +6,6 @@ better off as assets of ``@hudi_asset``, which fail and run alone.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -108,7 +107,7 @@ class _Declared:
         for name, output in self.tables.items():
             given = self._given(name, output, shared)
             key = output.named(name)
-            spec, info = output.defined(key, inspect.getdoc(function), given, self.lake)
+            spec, info = output.defined(key, function, given, self.lake)
             infos[name] = with_inputs(info, inputs)
             specs.append(asset_spec(spec, infos[name], inputs, [*self.deps, *output.deps], given))
         _refuse_equal(infos)

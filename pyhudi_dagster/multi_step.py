@@ -9,6 +9,7 @@ and the step fails. A retry adopts their commits and makes the others. A new run
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Any
 
 import dagster as dg
 
-from pyhudi_core.errors import PreCommitError, SchemaMismatchError
+from pyhudi_core.errors import HudiError, PreCommitError, SchemaMismatchError
 from pyhudi_dagster import data, pre_commit, runner, step_events, writer
 from pyhudi_dagster.asset_function import AssetFunction, Results
 from pyhudi_dagster.asset_step import reader_of
@@ -27,6 +28,8 @@ from pyhudi_dagster.pipes import HudiPipes
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.settings import HudiWrite, checked_operation
 from pyhudi_dagster.shared_changes import SharedChanges, shared_changes
+
+_NOTHING = "Nothing was published"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,17 @@ class _Done:
 
     written: dict[str, writer.Written] = field(default_factory=dict)
     failed: str = ""
+
+    def tell(self, error: BaseException, log: logging.Logger) -> None:
+        """Say what is published although the commit of one output failed. An error of the core speaks of one table, and knows of no other."""
+        there = ", ".join(name for name, written in self.written.items() if not written.is_empty)
+        if not there:
+            return
+        stays = f"{there}: published before {self.failed} failed; that stays, and a retry of the run adopts it"
+        log.warning(stays)
+        if isinstance(error, HudiError):
+            hint = (error.hint or "").replace(_NOTHING, f"{_NOTHING} in {self.failed}", 1)
+            error.hint = f"{hint} {stays}.".lstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +202,11 @@ class HudiMultiAsset:
                 each.refuse_unfit()
             for name, each in prepared.items():
                 done.failed = name
-                written = each.publish()
+                try:
+                    written = each.publish()
+                except BaseException as error:
+                    done.tell(error, wanted[0].step.log)
+                    raise
                 if written is not None:
                     done.written[name] = written
             done.failed = ""

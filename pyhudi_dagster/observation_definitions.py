@@ -53,7 +53,7 @@ def build_hudi_timeline_sensor(
     }.items():
         refuse_no_count(f"build_hudi_timeline_sensor has {figure}", number)
     for info in infos:
-        lake.refuse_unfit(info.key.to_user_string(), info.settings)
+        lake.refuse_unfit(info)
     status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
     return dg.Definitions(
         sensors=[timeline_sensor(infos, views, name, minimum_interval_seconds, max_events_per_tick, status)],

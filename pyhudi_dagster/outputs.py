@@ -5,7 +5,8 @@ Both decorators keep the arguments of a table in a `HudiOutput`, so an option me
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.partitions import ForeignRows, HudiPartitions
 from pyhudi_dagster.pre_commit import Validator
+from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_settings import Services
 from pyhudi_dagster.settings import Operation, TableSettings, checked_operation, names
 from pyhudi_dagster.translator import HudiTableDefinition, HudiTranslator
@@ -48,15 +50,17 @@ class HudiOutput:
         return key
 
     def defined(
-        self, key: dg.AssetKey, description: str | None, given: AssetArguments, lake: str
+        self, key: dg.AssetKey, function: Callable[..., Any], given: AssetArguments, lake: str
     ) -> tuple[dg.AssetSpec, HudiAssetInfo]:
         """The spec of the asset as its translator makes it, and its table. Raises `InvalidOptionError` for an invalid definition."""
-        translator = self.translator or HudiTranslator()
+        chosen = self.translator or _translator_of_lake(function, lake)
+        translator, description = chosen or HudiTranslator(), inspect.getdoc(function)
         definition = HudiTableDefinition(
             key, self.table, self.settings, self.partitions, description, given.of_the_spec
         )
         spec = translator.get_asset_spec(definition)
-        return spec, self._info(spec.key, translator.get_table_name(definition), lake)
+        info = self._info(spec.key, translator.get_table_name(definition), lake)
+        return spec, replace(info, translated=chosen is not None)
 
     def with_partitions(self, partitions: HudiPartitions | None) -> HudiOutput:
         """The same output with these partitions, unless it has some of its own."""
@@ -92,6 +96,12 @@ class HudiOutput:
             services=self.services,
             pre_commit=checks_before.checked_validators(key.to_user_string(), self.validators, settings.schema),
         )
+
+
+def _translator_of_lake(function: Callable[..., Any], lake: str) -> HudiTranslator | None:
+    """The translator of the lake that the function's module has under its resource key, at the time of the definition."""
+    found = getattr(inspect.unwrap(function), "__globals__", {}).get(lake)
+    return found.translator if isinstance(found, HudiLakeResource) else None
 
 
 def hudi_output(
@@ -130,7 +140,7 @@ def hudi_output(
         pre_commit: validators of each commit, such as ``pyhudi_core.not_null("id")``, or functions of a `Candidate`. Each is an asset check;
                 if one refuses, its check fails, and nothing of its table is published.
         services: the table services that Dagster runs, and when; see `build_hudi_services`. Commits then run none of them.
-        translator: defines the asset's key, table name, group and other attributes.
+        translator: defines the asset's key, table name, group and other attributes; default: that of the `HudiLakeResource`.
         asset_arguments: all other arguments of `dagster.AssetSpec`.
     """
     columns = names(partition_by) or (partitions.columns if partitions else ())

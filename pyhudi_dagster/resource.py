@@ -15,6 +15,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import ConfigError, TableExistsError, TableNotFoundError
 from pyhudi_dagster import interrupts, spark_session
 from pyhudi_dagster.errors import definition_error
+from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.settings import TableSettings
 from pyhudi_dagster.spark_session import SparkResource
 from pyhudi_dagster.table_match import refuse_mismatch
@@ -30,6 +31,10 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     Dagster's UI shows the configuration of resources as it is written, so write a secret as dg.EnvVar: then it shows the variable's name.
     Tables are opened without a JVM. A Spark session starts when an asset first uses it, and ends with the run.
+
+    ``translator`` is the default `HudiTranslator` of assets whose module has this lake under its resource key, above them. The key of an asset is
+    fixed where its function is defined, so an asset that comes before its lake, or sees it under another name, needs ``translator=`` of its own;
+    the builders and `checked_definitions` refuse one that has none.
     """
 
     warehouse: str = Field(description="Location of the tables: a folder or an s3:// address.")
@@ -37,20 +42,30 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     options: dict[str, str] = Field(default={}, repr=False, description="Hudi options (hoodie.*) for every table.")
     pyspark: dg.ResourceDependency[Any]
     _started: bool = PrivateAttr(default=False)
+    _translator: Any = PrivateAttr(default=None)
 
     def __init__(self, **data: Any) -> None:
+        translator = data.pop("translator", None)
+        if translator is not None and not hasattr(translator, "get_asset_spec"):
+            raise definition_error(
+                f"HudiLakeResource has translator={translator!r}", "Pass an object of a subclass of HudiTranslator."
+            )
         self._refuse_unknown(data)
         data.setdefault("pyspark", SparkResource())
         super().__init__(**data)
+        self._translator = translator
         self._refuse_unfit()
+
+    @property
+    def translator(self) -> Any:
+        """The default `HudiTranslator` of the lake's assets, or None. Only where the lake is defined: a run has no need of it."""
+        return self._translator
 
     @classmethod
     def _refuse_unknown(cls, data: dict[str, Any]) -> None:
         """Raise `InvalidOptionError` for an argument that does not exist; Dagster would ignore it."""
         for name in data.keys() - cls.model_fields.keys():
-            fix = f"The arguments are {', '.join(cls.model_fields)}."
-            if name == "translator":
-                fix = "Pass translator= to @hudi_asset: the key of an asset is fixed before the asset meets its lake."
+            fix = f"The arguments are {', '.join(cls.model_fields)}, translator."
             raise definition_error(f"HudiLakeResource cannot take {name}=", fix)
 
     def _refuse_unfit(self) -> None:
@@ -61,9 +76,16 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             )
         self._refuse_options("HudiLakeResource", TableSettings())
 
-    def refuse_unfit(self, asset: str, settings: TableSettings) -> None:
-        """Raise `InvalidOptionError` if the options of an asset do not fit this lake, for example its lock; names the asset."""
-        self._refuse_options(f"The asset {asset}, with the options of its lake,", settings)
+    def refuse_unfit(self, info: HudiAssetInfo) -> None:
+        """Raise `InvalidOptionError` if the options of an asset do not fit this lake, for example its lock, or if the lake's translator did not
+        name it; names the asset."""
+        asset = info.key.to_user_string()
+        if self._translator is not None and info.translated is False:
+            raise definition_error(
+                f"The asset {asset} was defined without the translator of its lake",
+                f"Define the lake above its assets, in their module and with the name {info.lake!r}, or pass translator= to the asset.",
+            )
+        self._refuse_options(f"The asset {asset}, with the options of its lake,", info.settings)
 
     def _refuse_options(self, whose: str, settings: TableSettings) -> None:
         options = {**self.options, **settings.options}

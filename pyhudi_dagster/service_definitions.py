@@ -74,7 +74,7 @@ def _service_tables(lake: HudiLakeResource, assets: HudiAssets) -> list[ServiceT
     views = views_of_tables(assets, "build_hudi_services")
     tables = [ServiceTable(info, views.get(info.table)) for info in tables_of(assets, "build_hudi_services")]
     for table in tables:
-        lake.refuse_unfit(table.info.key.to_user_string(), table.info.settings)
+        lake.refuse_unfit(table.info)
     return tables
 
 

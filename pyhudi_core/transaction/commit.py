@@ -29,7 +29,16 @@ from pyhudi_core.transaction import execution, layout, markers, metadata_removal
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew, completion_time_after
 from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import Check, Decision, OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
+from pyhudi_core.transaction.decision import (
+    Check,
+    Decision,
+    OutcomeUnknown,
+    PreparationNeeded,
+    StagedIntent,
+    Terms,
+    decide,
+    staged_intent,
+)
 from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.metadata_removal import Kept
 from pyhudi_core.transaction.record import Publication
@@ -39,6 +48,8 @@ _log = logging.getLogger(__name__)
 
 GATE_LIMIT_S = 2.0
 """How long a gate may take; its time does not count as time that the lock was held."""
+_SLOW_ANSWERS = 3
+"""After so many slow answers the commit is given up. One alone may come from a machine that was busy, or from a first call."""
 
 Gate = Callable[[], object]
 Encode = Callable[[Mapping[str, str]], bytes]
@@ -89,7 +100,8 @@ def finish(
             to read first; it does that a bounded number of times.
         companions: commits of companion places, staged, which this decision publishes before the transaction's own.
         attachments: files that this decision publishes, too.
-        gate: asked under the lock, just before the decision; False, an exception or more than `GATE_LIMIT_S` gives the commit up.
+        gate: asked under the lock, just before the decision; False or an exception gives the commit up. If it takes more than `GATE_LIMIT_S`, it is
+            asked again without the lock and then with it, and the third slow answer gives the commit up.
         kept: partitions of a metadata table that stay correct, in addition to those that the commits of the companions write.
 
     Raises `CommitAbortedError`, `CommitConflictError`, `LockError` (nothing published) or `CommitStateUnknownError`.
@@ -127,23 +139,31 @@ class _GateKeeper:
     transaction: Transaction
     gate: Gate | None
     seconds: float = 0.0
+    slow: int = 0
 
     def ask(self) -> None:
-        """Raise `CommitAbortedError` if the gate refuses, or takes so long that it keeps other writers from the lock."""
+        """Under the lock. Raise `CommitAbortedError` if the gate refuses, or takes so long each time that it keeps other writers from the lock, and
+        `PreparationNeeded` if it was slow: the others get the lock before it is asked again."""
         if self.gate is None:
             return
         clock = self.transaction.context.runtime.clock
         asked = clock.monotonic()
-        answer = self.gate()
+        self._ask_once()
         took = clock.monotonic() - asked
         self.seconds += took
-        if answer is False:
-            raise self._refusal("The gate refused the commit", "ask whoever set the gate why")
-        if took > GATE_LIMIT_S:
+        if took <= GATE_LIMIT_S:
+            return
+        self.slow += 1
+        if self.slow == _SLOW_ANSWERS:
             raise self._refusal(
-                f"The gate took {took:.1f} s, and it is asked while other writers wait for the lock",
+                f"The gate took {took:.1f} s at each of {_SLOW_ANSWERS} times, and it is asked while other writers wait for the lock",
                 f"let it answer within {GATE_LIMIT_S:g} s",
             )
+        raise PreparationNeeded(self._ask_once)
+
+    def _ask_once(self) -> None:
+        if self.gate is not None and self.gate() is False:
+            raise self._refusal("The gate refused the commit", "ask whoever set the gate why")
 
     def _refusal(self, message: str, hint: str) -> CommitAbortedError:
         time = self.transaction.requested_time

@@ -16,6 +16,7 @@ from pyhudi_dagster import (
     HudiCheck,
     HudiLakeResource,
     HudiPartitions,
+    HudiTranslator,
     Keep,
     OnCron,
     ServicePolicy,
@@ -220,10 +221,30 @@ def test_a_short_table_type_is_the_same_as_its_long_name(tmp_path):
     assert build_hudi_services(lake, [asset]).jobs
 
 
-@pytest.mark.parametrize(
-    ("argument", "fix"), [("translator", "Pass translator= to @hudi_asset"), ("option", "The arguments are warehouse,")]
-)
-def test_an_argument_that_a_lake_does_not_have_is_refused_and_not_ignored(argument, fix):
-    with pytest.raises(InvalidOptionError, match=f"HudiLakeResource cannot take {argument}=") as refused:
-        HudiLakeResource(warehouse="/lake", **{argument: {}})
-    assert fix in refused.value.hint
+def test_an_argument_that_a_lake_does_not_have_is_refused_and_not_ignored():
+    with pytest.raises(InvalidOptionError, match="HudiLakeResource cannot take option=") as refused:
+        HudiLakeResource(warehouse="/lake", option={})
+    assert "The arguments are warehouse," in refused.value.hint
+
+
+def test_what_is_no_translator_is_refused_by_the_lake():
+    with pytest.raises(InvalidOptionError, match="HudiLakeResource has translator='erp'"):
+        HudiLakeResource(warehouse="/lake", translator="erp")
+
+
+def test_an_asset_that_its_lakes_translator_did_not_name_is_refused():
+    """It was defined before its lake, or sees it under another name; its key cannot change any more."""
+    asset = orders_asset(services=Services(archival=Keep(commits=20)))
+    own = orders_asset(services=Services(archival=Keep(commits=20)), translator=HudiTranslator())
+    translated = HudiLakeResource(warehouse="/lake", translator=HudiTranslator())
+    for build in (
+        lambda: build_hudi_services(translated, [asset]),
+        lambda: build_hudi_timeline_sensor(translated, [asset]),
+        lambda: checked_definitions(dg.Definitions(assets=[asset], resources={"lake": translated})),
+    ):
+        with pytest.raises(
+            InvalidOptionError, match="orders was defined without the translator of its lake"
+        ) as refused:
+            build()
+        assert "Define the lake above its assets" in refused.value.hint
+    assert build_hudi_timeline_sensor(translated, [own, hudi_external_asset("events")]).sensors

@@ -46,6 +46,9 @@ def test_the_table_that_an_asset_names_is_the_one_it_writes_and_locks(run, lake,
     assert asset.op.pool == "hudi/erp/orders_v2"
     facts = result.asset_materializations_for_node("orders")[0].metadata
     assert facts["dagster/table_name"].value == "erp/orders_v2"
+    assert facts["dagster/uri"].value == lake.location("erp/orders_v2")
+    (spec,) = asset.specs
+    assert (spec.metadata["dagster/table_name"], spec.metadata["dagster/storage_kind"]) == ("erp/orders_v2", "hudi")
 
 
 @pytest.mark.parametrize("named_by", ["its definition among those of the job", "the asset", "the spec"])

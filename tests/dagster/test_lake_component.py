@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,47 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     totals = lake.table("sales/totals").scan(columns=["day", "amount_sum"]).to_arrow().to_pylist()
     assert sorted(row["day"] for row in totals) == ["2026-01-02", "2026-01-03"]
     assert {row["amount_sum"] for row in totals} == {30.0}
+
+
+def flights_lake(sandbox: Any) -> Any:
+    path = sandbox.defs_folder_path / "lake"
+    shutil.copytree(EXAMPLE.with_name("flights_component"), path)
+    return sandbox.load_component_and_build_defs(defs_path=path)
+
+
+def test_the_flights_in_yaml_are_the_lake_of_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    from definitions import defs as demo
+
+    with create_defs_folder_sandbox() as sandbox, flights_lake(sandbox) as (_, defs):
+        tables = {spec.key for spec in demo.resolve_all_asset_specs()} - {dg.AssetKey("flight_messages")}
+        assert {spec.key for spec in defs.resolve_all_asset_specs()} == tables
+        crons = {
+            each.name: each.cron_schedule for each in demo.schedules or () if each.name.startswith("hudi__flights")
+        }  # type: ignore[union-attr]
+        assert {each.name: each.cron_schedule for each in defs.schedules or ()} == crons  # type: ignore[union-attr]
+        assert {"hudi__services", "hudi__timeline"} == {sensor.name for sensor in defs.sensors or ()}
+
+
+@pytest.mark.slow
+def test_the_flights_in_yaml_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with create_defs_folder_sandbox() as sandbox, flights_lake(sandbox) as (_, defs):
+        job = defs.resolve_implicit_global_asset_job_def()
+        with dg.DagsterInstance.ephemeral() as instance:
+            for name in ("weather", "planes"):
+                assert job.execute_in_process(instance=instance, asset_selection=[dg.AssetKey(name)]).success
+            for day in ("2013-01-01", "2013-01-02"):
+                for name, key in (("flights", day), ("daily_delays", None), ("flight_conditions", None)):
+                    selection = [dg.AssetKey(name)]
+                    done = job.execute_in_process(instance=instance, partition_key=key, asset_selection=selection)
+                    assert done.success
+    lake = HudiLakeResource(warehouse=str(tmp_path / ".data" / "flights"))
+    scanned = lake.table("flights").scan(columns=["flight_date"]).to_arrow()["flight_date"].to_pylist()
+    first, second = scanned.count(date(2013, 1, 1)), scanned.count(date(2013, 1, 2))
+    assert (first, second) == (842, 943), "of the data: each flight once"
+    assert lake.table("flight_conditions").scan().count() == len(scanned)
+    assert lake.table("daily_delays").scan().count() >= 24
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,32 @@ def test_if_the_second_commit_fails_the_first_is_published_and_reported_and_the_
     assert not list(lake.table("lines").timeline.pending)
 
 
+def test_a_second_commit_that_a_validator_refuses_late_says_that_the_first_is_published(run, lake):
+    """It is asked again at the commit if the table has changed since the rows were checked."""
+    asked = []
+
+    def no_other_writer(candidate):
+        candidate.count(candidate.after(columns=["id"]))  # it reads the table, so another commit makes it old
+        asked.append(candidate.operation)
+        if len(asked) == 1:
+            lake.table("lines").upsert(rows(7))
+            return None
+        return "rows of another writer"
+
+    run(assets_of({"lines": rows(1)}))
+    asset = assets_of({"orders": rows(1), "lines": rows(2)}, second={"pre_commit": [no_other_writer]})
+    failed = run(asset, raise_on_error=False)
+    assert len(asked) > 1
+    assert materialized(failed) == ["orders"]
+    assert [(each.asset_key.to_user_string(), each.passed) for each in failed.get_asset_check_evaluations()] == [
+        ("lines", False)
+    ]
+    failure = failed.failure_data_for_node("load").user_failure_data
+    for said in (failure.description, failure.metadata["hudi/hint"].value):
+        assert "Nothing was published in lines" in said
+        assert "orders: published before lines failed; that stays" in said
+
+
 def test_a_retry_adopts_the_first_commit_and_makes_the_second(run, lake, second_commit_fails):
     calls = []
 

@@ -12,7 +12,7 @@ from dagster_pyspark import LazyPySparkResource
 from pyspark import SparkContext
 from support.waiting import until
 
-from pyhudi_dagster import HudiPartitions, hudi_asset
+from pyhudi_dagster import HudiPartitions, hudi_asset, hudi_multi_asset, hudi_output
 
 pytestmark = pytest.mark.spark
 DAYS = HudiPartitions.daily("day", "2026-01-01", end_date="2026-02-01")
@@ -62,6 +62,34 @@ def test_foreign_rows_of_a_dataframe_can_be_left_out(run, lake, days):
 
     run(orders, partition_key="2026-01-01")
     assert lake.table("orders").scan(columns=["day"]).to_arrow()["day"].to_pylist() == ["2026-01-01"]
+
+
+def test_dataframes_of_a_function_for_two_tables_are_a_commit_for_each(run, lake, days):
+    @hudi_multi_asset(
+        tables={"orders": hudi_output(record_key="id"), "customers": hudi_output(record_key="id", partitions=None)},
+        partitions=DAYS,
+    )
+    def load(context: dg.AssetExecutionContext, lake):
+        rows = days(lake, *context.partition_keys)
+        return {"orders": rows, "customers": rows.withColumn("name", rows.day)}
+
+    result = run(load, tags=RANGE)
+    for name in ("orders", "customers"):
+        assert len(list(lake.table(name).timeline.commits)) == 1
+        assert lake.table(name).scan().count() == 3
+    assert len(result.get_asset_materialization_events()) == 6
+
+
+def test_a_dataframe_that_fails_for_the_second_table_publishes_nothing_of_the_first(run, lake, days):
+    @hudi_multi_asset(tables={"orders": hudi_output(record_key="id"), "customers": hudi_output(record_key="id")})
+    def load(lake):
+        rows = days(lake, "2026-01-01")
+        return {"orders": rows, "customers": rows.selectExpr("raise_error('no') AS id")}
+
+    assert not run(load, raise_on_error=False).success
+    timeline = lake.table("orders").timeline
+    assert not list(timeline.commits)
+    assert not list(timeline.pending)
 
 
 def test_an_empty_dataframe_is_no_commit_and_no_event(run, lake, days):

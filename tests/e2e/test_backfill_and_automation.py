@@ -34,7 +34,8 @@ def orders(context: dg.AssetExecutionContext):
 
 @hudi_asset(record_key="day", partitions=DAYS, deps=[orders], automation_condition=HudiAutomation.on_commit())
 def totals(context: dg.AssetExecutionContext):
-    return pa.table({"day": [context.partition_key]})
+    """Two partitions that change between two ticks are one run."""
+    return pa.table({"day": list(context.partition_keys)})
 
 sensor = dg.AutomationConditionSensorDefinition(
     "automation", target="*", default_status=dg.DefaultSensorStatus.RUNNING, minimum_interval_seconds=1

@@ -21,7 +21,7 @@ from pathlib import Path
 import dagster as dg
 import psutil
 import pyarrow as pa
-from pyhudi_dagster import HudiLakeResource, hudi_asset
+from pyhudi_dagster import HudiLakeResource, hudi_asset, hudi_multi_asset, hudi_output
 
 HERE = Path(os.environ["DAGSTER_HOME"])
 
@@ -49,8 +49,27 @@ def adopted(context: dg.AssetExecutionContext):
         events.report = die
     return pa.table({"id": [1], "ts": [1]})
 
+KIND = {"record_key": "id", "operation": "insert"}
+
+@hudi_multi_asset(tables={"first": hudi_output(**KIND), "second": hudi_output(**KIND)})
+def both(context: dg.AssetExecutionContext):
+    """The first attempt kills the worker and itself between its two commits: the rows of both are staged."""
+    from pyhudi_dagster import runner
+    if "dagster/parent_run_id" not in context.run.tags:
+        asked = runner.gate
+        def gate(step, table):
+            def ask():
+                if table.location.endswith("second"):
+                    psutil.Process(os.getpid()).parent().kill()
+                    os.kill(os.getpid(), 9)
+                return asked(step, table)()
+            return ask
+        runner.gate = gate
+    rows = pa.table({"id": [1]})
+    return {"first": rows, "second": rows}
+
 lake = HudiLakeResource(warehouse=str(HERE / "lake"))
-defs = dg.Definitions(assets=[orders, adopted], resources={"lake": lake})
+defs = dg.Definitions(assets=[orders, adopted, both], resources={"lake": lake})
 '''
 
 
@@ -86,6 +105,34 @@ def test_a_worker_killed_after_its_commit_is_retried_and_the_retry_adopts_it(tmp
         assert event is not None
         assert event.metadata["hudi/adopted"].value is True
         assert len(list(hudi.open_table(str(tmp_path / "lake" / "adopted")).timeline.commits)) == 1
+
+
+def test_a_worker_killed_between_two_commits_is_retried_and_the_retry_adopts_one_and_makes_the_other(
+    tmp_path: Path,
+) -> None:
+    """Terminate cannot come there; a lost process can. Both tables have each row once, although the operation is insert."""
+    dev = DagsterDev(tmp_path, {"defs.py": KILLED})
+    with dev.running():
+        first = dev.launch("first", "second")
+        assert dev.ended(first) == "FAILURE"
+        assert len(list(hudi.open_table(str(tmp_path / "lake" / "first")).timeline.commits)) == 1
+        assert not list(hudi.open_table(str(tmp_path / "lake" / "second")).timeline.commits)
+        retry = until(lambda: next((run for run in dev.runs() if run["parentRunId"] == first), None), what="the retry")
+        assert dev.ended(retry["runId"]) == "SUCCESS"
+        with dev.instance() as instance:
+            adopted = {
+                name: [
+                    record.asset_materialization.metadata["hudi/adopted"].value
+                    for record in instance.fetch_materializations(key(name), limit=9).records
+                    if record.asset_materialization
+                ]
+                for name in ("first", "second")
+            }
+    assert adopted == {"first": [True], "second": [False]}
+    for name in adopted:
+        table = hudi.open_table(str(tmp_path / "lake" / name))
+        assert table.scan(columns=["id"]).to_arrow()["id"].to_pylist() == [1]
+        assert len(list(table.timeline.commits)) == 1
 
 
 WATCHED = '''
