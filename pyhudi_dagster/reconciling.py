@@ -23,9 +23,9 @@ from pyhudi_dagster.reported_commits import Reported, materialized_since, report
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_definitions import HudiAssets, tables_of, views_of_tables
 from pyhudi_dagster.timeline_cursor import completion_of
+from pyhudi_dagster.timeline_sensor import RECONCILE_JOB
 from pyhudi_dagster.timeline_view import parsed
 
-JOB = "hudi__reconcile"
 _BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 _SKEW = timedelta(hours=1)
 """How far the clock of Dagster may be behind that of a writer."""
@@ -212,7 +212,10 @@ def build_hudi_reconcile(lake: HudiLakeResource, assets: HudiAssets) -> dg.Defin
 
     # A code location refuses an op with the name of its job.
     @dg.op(
-        name=f"{JOB}__tables", out=dg.Out(dg.Nothing), required_resource_keys={lake_key}, tags={"dagster/kind/hudi": ""}
+        name=f"{RECONCILE_JOB}__tables",
+        out=dg.Out(dg.Nothing),
+        required_resource_keys={lake_key},
+        tags={"dagster/kind/hudi": ""},
     )
     def run(context: dg.OpExecutionContext, config: ReconcileConfig) -> None:
         own = getattr(context.resources, lake_key)
@@ -223,7 +226,7 @@ def build_hudi_reconcile(lake: HudiLakeResource, assets: HudiAssets) -> dg.Defin
         if failed:
             raise dg.Failure(f"{len(failed)} tables could not be read. {'; '.join(failed)}", allow_retries=False)
 
-    graph = dg.GraphDefinition(name=JOB, node_defs=[run])
+    graph = dg.GraphDefinition(name=RECONCILE_JOB, node_defs=[run])
     job = graph.to_job(
         description="Stores the events of commits that Dagster does not know, and names events without a commit.",
         executor_def=dg.in_process_executor,

@@ -31,7 +31,7 @@ from pyhudi_dagster.service_settings import OnCron
 from pyhudi_dagster.services import state_of
 
 Clock = Callable[[], datetime]
-_ACTIVE = [
+ACTIVE = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -219,7 +219,7 @@ def busy_tables(instance: dg.DagsterInstance, names: Sequence[str]) -> frozenset
     """Those of these tables for which a run of services waits or runs. A batch run without tables in its config is for all."""
     found: set[str] = set()
     for kind in ("table", "batch"):
-        for run in instance.get_runs(dg.RunsFilter(tags={SERVICES_TAG: kind}, statuses=_ACTIVE)):
+        for run in instance.get_runs(dg.RunsFilter(tags={SERVICES_TAG: kind}, statuses=ACTIVE)):
             if TABLE_TAG in run.tags:
                 found.add(run.tags[TABLE_TAG])
             else:

@@ -19,10 +19,12 @@ from pyhudi_dagster.read_optimized import Views
 from pyhudi_dagster.reported_commits import Reported, reported_since, reported_until
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_policy import TICK_SECONDS
+from pyhudi_dagster.service_sensor import ACTIVE
 from pyhudi_dagster.timeline_cursor import Cursor, Position, before, completion_of
 from pyhudi_dagster.timeline_view import parsed
 
 READABLE = "timeline_readable"
+RECONCILE_JOB = "hudi__reconcile"
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 
 
@@ -35,6 +37,7 @@ class Tick:
         views: assets of read-optimized views, by table; compactions are their materializations.
         events, notes: what it reports, and what it says of tables that gave no event.
         new_keys: new keys of dynamic partitions, by the name of their definition.
+        reconciled: whether a run of the job of `build_hudi_reconcile` is under way; None: nobody has asked yet.
     """
 
     instance: dg.DagsterInstance
@@ -46,6 +49,7 @@ class Tick:
     events: list[Event] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     new_keys: dict[str, list[str]] = field(default_factory=dict)
+    reconciled: bool | None = None
 
     def run(self, infos: Sequence[HudiAssetInfo]) -> None:
         """Report all tables; those that were read longest ago come first."""
@@ -70,6 +74,11 @@ class Tick:
             # Commits before the newest reported one have been reported, or were there before the sensor.
             position = Position(reported_until(self.instance, info.key))
         unreported = self._unreported(table, timeline, position)
+        if unreported and self._is_reconciled():
+            self.notes.append(
+                f"{info.table}: a run of {RECONCILE_JOB} reports its commits; the sensor goes on after it"
+            )
+            return
         known = events.known_size(self.instance, info.key) if unreported else None
         reported = self._reported(info, unreported)
         later: list[hudi.Instant] = []
@@ -89,6 +98,13 @@ class Tick:
             self.events.append(_readable(info, "The timeline can be read again."))
             position.failing = False
         self.cursor.positions[info.table] = position
+
+    def _is_reconciled(self) -> bool:
+        """Whether a run of `build_hudi_reconcile` waits or works. Both read Dagster's events and store later: a commit would have two."""
+        if self.reconciled is None:
+            runs = dg.RunsFilter(job_name=RECONCILE_JOB, statuses=ACTIVE)
+            self.reconciled = bool(self.instance.get_run_ids(runs, limit=1))
+        return self.reconciled
 
     def _unreported(
         self, table: hudi.HudiTable, timeline: hudi.Timeline, position: Position

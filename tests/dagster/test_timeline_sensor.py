@@ -19,6 +19,7 @@ from pyhudi_dagster import (
     Changes,
     HudiLakeResource,
     HudiPartitions,
+    build_hudi_reconcile,
     build_hudi_timeline_sensor,
     hudi_asset,
     hudi_external_asset,
@@ -114,6 +115,22 @@ def test_events_that_were_stored_before_the_cursor_was_are_not_stored_twice(lake
     instance.report_runless_asset_event(first)  # the daemon died after the first of two events
     assert [partition for _, partition, _ in told(look(lake, instance, events))] == ["2026-01-02"]
     assert not look(lake, instance, events).asset_events
+
+
+@pytest.mark.parametrize(
+    ("status", "waits"), [(dg.DagsterRunStatus.STARTED, True), (dg.DagsterRunStatus.SUCCESS, False)]
+)
+def test_the_sensor_waits_while_the_job_reconcile_works_so_that_no_commit_has_two_events(lake, instance, status, waits):
+    web_table(lake, ["2026-01-01"])
+    web = hudi_external_asset("web/events", partitions=DAYS)
+    job = build_hudi_reconcile(lake, [web]).resolve_job_def("hudi__reconcile")
+    run = instance.create_run_for_job(job, status=status)
+    result = look(lake, instance, web)
+    assert bool(result.asset_events) is not waits
+    if waits:
+        assert "a run of hudi__reconcile reports its commits" in result.skip_message
+        instance.report_run_canceled(run)
+        assert look(lake, instance, web, cursor=result.cursor).asset_events, "nothing was skipped"
 
 
 def test_commits_that_were_archived_before_the_sensor_saw_them_are_reported(lake, instance):
