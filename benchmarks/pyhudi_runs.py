@@ -126,15 +126,17 @@ def start_local() -> dict[str, Verb]:
         where = f"{workload.KEY} = '{command['key']}'"
         return one_row(lambda: hudi.open_table(command["table"]).scan(where=where).to_arrow())
 
-    def filtered(command: dict[str, Any]) -> dict[str, Any]:
+    def filtered(command: dict[str, Any], *, meta: bool = True) -> dict[str, Any]:
         where = f"{command['column']} < {command['below']}"
-        return measured(lambda: hudi.open_table(command["table"]).scan(where=where).to_arrow())
+        return measured(lambda: hudi.open_table(command["table"]).scan(where=where, meta=meta).to_arrow())
 
     return {
         "load": load,
         "upsert": upsert,
         "delete": delete,
         "filtered": filtered,
+        "filtered_data": lambda command: filtered(command, meta=False),
+        "data": lambda command: measured(lambda: hudi.open_table(command["table"]).scan(meta=False).to_arrow()),
         "commits": lambda command: small_commits(create(command).insert, command),
         "key": key,
         "counted": lambda command: measured(lambda: hudi.open_table(command["table"]).scan().count()),

@@ -87,12 +87,17 @@ def start_deltalake() -> dict[str, Verb]:
         few = ds.field(command["column"]) < command["below"]
         return measured(lambda: DeltaTable(command["table"]).to_pyarrow_dataset().to_table(filter=few))
 
+    def scan(command: dict[str, Any]) -> dict[str, Any]:
+        return measured(lambda: DeltaTable(command["table"]).to_pyarrow_table())
+
     return {
         "load": load,
         "upsert": upsert,
         "filtered": filtered,
+        "filtered_data": filtered,
         "delete": lambda command: measured(lambda: merge(command).when_matched_delete().execute()),
-        "scan": lambda command: measured(lambda: DeltaTable(command["table"]).to_pyarrow_table()),
+        "scan": scan,
+        "data": scan,
         "key": key,
         "counted": lambda command: measured(lambda: DeltaTable(command["table"]).to_pyarrow_dataset().count_rows()),
         "import": lambda command: import_of(f"from deltalake import DeltaTable; DeltaTable({command['table']!r})"),
@@ -146,12 +151,17 @@ def start_pyiceberg() -> dict[str, Verb]:
         few = LessThan(command["column"], command["below"])
         return measured(lambda: opened(command).scan(row_filter=few).to_arrow())
 
+    def scan(command: dict[str, Any]) -> dict[str, Any]:
+        return measured(lambda: opened(command).scan().to_arrow())
+
     return {
         "load": load,
         "upsert": upsert,
         "delete": delete,
         "filtered": filtered,
-        "scan": lambda command: measured(lambda: opened(command).scan().to_arrow()),
+        "filtered_data": filtered,
+        "scan": scan,
+        "data": scan,
         "key": key,
         "counted": lambda command: measured(lambda: opened(command).scan().count()),
         "import": lambda command: import_of(

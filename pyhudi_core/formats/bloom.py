@@ -40,18 +40,43 @@ _MURMUR = 1
 _MAX_HASHES = 1024
 _LEAST_ENTRIES = 128
 
+# A filter that is asked for so few keys is not unpacked.
+_FEW_KEYS = 1_000
+
 Bits = npt.NDArray[np.bool_]
+Packed = npt.NDArray[np.uint8]
 
 
 class BloomFilter:
     """A set of record keys that can report a key it does not hold. Created by `empty` or `from_footer`."""
 
-    __slots__ = ("_bits", "_full", "_hashes", "_max_entries", "_next_row", "_row_entries", "_row_keys", "_rows")
+    __slots__ = (
+        "_bits",
+        "_full",
+        "_hashes",
+        "_max_entries",
+        "_next_row",
+        "_packed",
+        "_row_entries",
+        "_row_keys",
+        "_unpacked",
+    )
 
-    def __init__(self, bits: int, hashes: int, rows: list[Bits], *, row_entries: int | None, max_entries: int) -> None:
+    def __init__(
+        self,
+        bits: int,
+        hashes: int,
+        rows: list[Bits],
+        *,
+        row_entries: int | None,
+        max_entries: int,
+        packed: list[Packed] | None = None,
+    ) -> None:
         self._bits = bits
         self._hashes = hashes
-        self._rows = rows
+        self._unpacked = rows
+        # The rows as they were read, until a byte for each bit is worth making.
+        self._packed = packed
         self._row_entries = row_entries
         self._max_entries = max_entries
         self._row_keys = 0
@@ -102,7 +127,7 @@ class BloomFilter:
             bits, hashes, row, end = _read_row(data, 0)
             if end != len(data):
                 raise ValueError("there are bytes after the filter")
-            return cls(bits, hashes, [row], row_entries=None, max_entries=max_entries)
+            return cls(bits, hashes, [], row_entries=None, max_entries=max_entries, packed=[row])
         except (ValueError, struct.error, binascii.Error) as error:
             raise CorruptBaseFileError(
                 f"The bloom filter cannot be read: {error}",
@@ -184,19 +209,29 @@ class BloomFilter:
                 block.advance()
                 row[block.positions(self._bits)] = True
 
+    @property
+    def _rows(self) -> list[Bits]:
+        """The rows, with a byte for each bit; they may be changed."""
+        if self._packed is not None:
+            self._unpacked = [np.unpackbits(row, bitorder="little").view(np.bool_) for row in self._packed]
+            self._packed = None
+        return self._unpacked
+
     def _find(self, keys: Keys) -> npt.NDArray[np.bool_]:
         found = np.zeros(len(keys), np.bool_)
-        for row in self._rows:
+        rows = self._packed if self._packed is not None and len(keys) <= _FEW_KEYS else self._rows
+        for row in rows:
             left = np.flatnonzero(~found)
             for block in blocks(keys.pick(left)):
                 found[left[self._survivors(block, row).index]] = True
         return found
 
-    def _survivors(self, block: Block, row: Bits) -> Block:
+    def _survivors(self, block: Block, row: Bits | Packed) -> Block:
         """Return the keys of the block whose positions are all set in the row."""
         for _ in range(self._hashes):
             block.advance()
-            hits = row[block.positions(self._bits)]
+            at = block.positions(self._bits)
+            hits = (row[at] if row.dtype == np.bool_ else (row[at >> 3] >> (at & 7)) & 1).astype(np.bool_, copy=False)
             if not hits.all():
                 block = block.keep(hits)
                 if len(block.state) == 0:
@@ -272,7 +307,7 @@ def _byte_size(bits: int) -> int:
     return (bits + 7) // 8
 
 
-def _read_row(data: bytes, at: int) -> tuple[int, int, Bits, int]:
+def _read_row(data: bytes, at: int) -> tuple[int, int, Packed, int]:
     """Return bits, hashes and content of the row at an offset, and the offset behind it."""
     bits, hashes = _read_header(data, at)
     start = at + _HEADER.size
@@ -280,7 +315,7 @@ def _read_row(data: bytes, at: int) -> tuple[int, int, Bits, int]:
     if end > len(data):
         raise ValueError(f"a row of {bits} bits does not fit into what is left")
     packed = np.frombuffer(data, np.uint8, end - start, start)
-    return bits, hashes, np.unpackbits(packed, bitorder="little").view(np.bool_), end
+    return bits, hashes, packed, end
 
 
 def _read_header(data: bytes, at: int) -> tuple[int, int]:
@@ -304,6 +339,6 @@ def _read_dynamic(data: bytes, max_entries: int) -> BloomFilter:
         if (own_bits, own_hashes) != (bits, hashes):
             raise ValueError("its rows differ in size")
         rows.append(row)
-    made = BloomFilter(bits, hashes, rows, row_entries=row_entries, max_entries=max_entries)
+    made = BloomFilter(bits, hashes, [], row_entries=row_entries, max_entries=max_entries, packed=rows)
     made._row_keys = row_keys
     return made

@@ -23,6 +23,7 @@ from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
 from pyhudi_core.model.schema import conform
 from pyhudi_core.predicates import Condition
 from pyhudi_core.predicates.arrow import matching
+from pyhudi_core.read.late_columns import two_parts
 from pyhudi_core.read.plan import choose_row_groups
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import TimelineFolder
@@ -68,10 +69,29 @@ class RowFilter:
 
     def _base_rows(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
         schema, path, names = self.read_schema, piece.path, merging.names_at(piece.requested_time)
-        with open_base(storage, path, in_file(names, schema.names)) as reader:
-            if self.may_hold_keys(reader):
-                for batch in reader.iter_batches(self.row_groups(reader, merging, piece)):
+        given = constants_of(piece.partition, merging.config, schema)
+        with open_base(storage, path, in_file(names, [name for name in schema.names if name not in given])) as reader:
+            if not self.may_hold_keys(reader):
+                return
+            groups = self.row_groups(reader, merging, piece)
+            parts = two_parts(reader, path, schema, self._deciding, given, names)
+            if parts is None:
+                for batch in reader.iter_batches(groups):
                     yield conform(batch, schema, names)
+                return
+            for number in groups:
+                for batch in parts.rows_of(number, lambda part: self._keep(with_constants(part, given))):
+                    yield conform(batch, schema)
+
+    @property
+    def _deciding(self) -> frozenset[str]:
+        """The columns that decide which rows are kept; none if these are all rows, or if the condition does not name its columns."""
+        if self.predicate is not None and self.predicate.columns is None:
+            return frozenset()
+        found = set(self.predicate.columns or ()) if self.predicate is not None else set()
+        found.update([COMMIT_TIME] if self.changed_by is not None else ())
+        found.update([RECORD_KEY] if self.keys is not None else ())
+        return frozenset(found)
 
     def read_slice(self, storage: Storage, piece: FileSlice, merging: Merging) -> Iterator[pa.RecordBatch]:
         """Read the requested rows of one slice, logs included.

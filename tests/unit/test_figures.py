@@ -164,7 +164,8 @@ def test_every_result_of_a_promise_is_on_the_list_of_promised_figures() -> None:
 
 def test_the_page_shows_sizes_on_the_disk_beside_the_times_of_the_local_engine_and_its_peers() -> None:
     names, verbs = (local_peers.OURS, "deltalake"), tuple(local_peers.VERBS)
-    assert verbs == ("load", "upsert", "delete", "scan", "filtered", "key", "counted", "import", "commits")
+    reads = ("scan", "data", "filtered", "filtered_data", "key", "counted")
+    assert verbs == ("load", "upsert", "delete", *reads, "import", "commits")
     seconds = {verb: {name: [1.0 + place, 2.0 + 2 * place] for place, name in enumerate(names)} for verb in verbs}
     seconds["commits"] = {name: [3.0] for name in (*names, local_peers.UNSAFE)}
     sizes = {
@@ -174,12 +175,15 @@ def test_the_page_shows_sizes_on_the_disk_beside_the_times_of_the_local_engine_a
     growth = {name: [1.25, 1.25] for name in seconds["commits"]}
     kept = {"size": 1000, "batch": 10, "commits": 500, "seconds": seconds, "bytes": sizes, "growth": growth}
     text = local_peers.section({"local_peers": kept})
-    assert f"| deltalake |{' 2 (2 to 2) |' * 8} 1 | 1.25 (1.25 to 1.25) |" in text
-    assert f"| {local_peers.UNSAFE} |{'  |' * 8} 1 | 1.25 (1.25 to 1.25) |" in text
+    assert f"| deltalake |{' 2 (2 to 2) |' * 10} 1 | 1.25 (1.25 to 1.25) |" in text
+    assert f"| {local_peers.UNSAFE} |{'  |' * 10} 1 | 1.25 (1.25 to 1.25) |" in text
     assert "| deltalake | 5.0 | 6.0 |" in text
     assert local_peers.section({}) == ""
     words = {goal.words: (goal.measured.middle, goal.verdict) for goal in local_peers.goals({"local_peers": kept})}
     assert words == {
+        "Local engine, read of all rows, without meta columns: times the fastest peer": (0.5, "yes"),
+        "Local engine, filtered read, without meta columns: times the fastest peer": (0.5, "yes"),
+        "Local engine, count: times the fastest peer": (0.5, "yes"),
         "A new interpreter that imports the package and opens a table": (1.5, "no"),
         "Small commits: the last tenth of 500, times as many from the tenth on": (1.25, "no"),
         "Disk after 500 small commits: times the smallest peer": (7 / 6, "yes"),

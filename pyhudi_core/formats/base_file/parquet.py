@@ -1,17 +1,24 @@
 """Base files in Parquet, Hudi's default format (specification, "Base Files").
 
 Reads every Parquet file that a Hudi table may hold: lists of two and of three levels, with or without Hudi's footer values.
+
+Three meta columns have one value, or a few, in a complete file. They are read as dictionaries and spread out, because decoding the text of each row
+takes several times as long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyhudi_core.formats.base_file.footer import BaseFileFooter, footer_of, parsed, raw_footer, reading
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange, column_ranges
+from pyhudi_core.model.meta_fields import COMMIT_TIME, FILE_NAME, PARTITION_PATH
+
+_FEW_VALUES = [COMMIT_TIME, PARTITION_PATH, FILE_NAME]
 
 
 class ParquetBaseFile:
@@ -26,9 +33,22 @@ class ParquetBaseFile:
         with reading(path):
             self._footer = raw_footer(source)
             metadata = parsed(self._footer)
-            self._file = pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us", pre_buffer=True)
-            self._schema = self._file.schema_arrow.remove_metadata()
+            present = {metadata.schema.column(number).path for number in range(metadata.num_columns)}
+            self._file = pq.ParquetFile(
+                source,
+                metadata=metadata,
+                coerce_int96_timestamp_unit="us",
+                pre_buffer=True,
+                read_dictionary=[name for name in _FEW_VALUES if name in present],
+            )
+            self._schema = _spread_schema(self._file.schema_arrow.remove_metadata())
         self._columns = None if columns is None else [name for name in columns if name in self._schema.names]
+
+    def select(self, columns: Sequence[str]) -> ParquetBaseFile:
+        """The same open file for other columns. Only one of the two may be read at a time, because they share what was read ahead."""
+        found = copy(self)
+        found._columns = [name for name in columns if name in self._schema.names]
+        return found
 
     @property
     def schema(self) -> pa.Schema:
@@ -62,6 +82,7 @@ class ParquetBaseFile:
             while True:
                 with reading(self._path):
                     batch = next(batches, None)
+                    batch = None if batch is None else _spread(batch)
                 if batch is None:
                     break
                 yield batch
@@ -73,3 +94,29 @@ class ParquetBaseFile:
         """
         with reading(self._path):
             return column_ranges(self._footer, self._schema, columns)
+
+
+def _spread_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with the types that the file has."""
+    for index, item in _dictionaries(schema):
+        schema = schema.set(index, item.with_type(item.type.value_type))
+    return schema
+
+
+def _spread(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with a text in each row where it was read as a dictionary. Raises pyarrow's error for a row without an entry in the dictionary."""
+    for index, item in _dictionaries(batch.schema):
+        batch = batch.set_column(index, item.with_type(item.type.value_type), _texts(batch.column(index)))
+    return batch
+
+
+def _texts(values: pa.DictionaryArray) -> pa.Array:
+    if len(values.dictionary) == 1 and not values.null_count and not values.indices.to_numpy().any():
+        return pa.repeat(values.dictionary[0], len(values))
+    return values.dictionary_decode()
+
+
+def _dictionaries(schema: pa.Schema) -> list[tuple[int, pa.Field]]:
+    """The columns among those with few values that were read as dictionaries."""
+    numbers = [schema.get_field_index(name) for name in _FEW_VALUES]
+    return [(n, schema.field(n)) for n in numbers if n >= 0 and pa.types.is_dictionary(schema.field(n).type)]

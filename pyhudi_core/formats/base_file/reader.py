@@ -105,6 +105,14 @@ class BaseFileReader:
         """
         return self._file.iter_batches(row_groups, use_threads, batch_rows)
 
+    def select(self, columns: Sequence[str]) -> BaseFileReader | None:
+        """The same file, which is read already, for other columns; None if its format cannot read columns one by one."""
+        if not isinstance(self._file, ParquetBaseFile):
+            return None
+        found = type(self).__new__(type(self))
+        found._file = self._file.select(columns)
+        return found
+
     def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
         """Return for each row group the ranges of the columns with usable statistics; only Parquet has any.
 

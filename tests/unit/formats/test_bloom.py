@@ -274,3 +274,14 @@ def test_keys_of_a_new_version_are_added_to_the_filter_of_the_file_until_it_is_o
     assert builder.build().might_contain(pa.array(["old0", "old59", "new"])).all()
     assert not sizing.outgrown(BloomFilter.empty(60_000), 10**7), "a filter of full size grows by rows, as Hudi's"
     assert not sizing.outgrown(BloomFilter.empty(10, type_code=SIMPLE), 10**7)
+
+
+def test_a_filter_answers_many_keys_as_it_answers_each() -> None:
+    made = BloomFilter.empty(500, 0.2, 2_000)
+    made.add(pa.array([f"in {number}" for number in range(1_500)]))
+    text, kind = made.to_footer()
+    asked = pa.array([f"{where} {number}" for number in range(1_500) for where in ("in", "out")])
+    together = BloomFilter.from_footer(text, kind).might_contain(asked)
+    one_by_one = BloomFilter.from_footer(text, kind)
+    assert together.tolist() == [one_by_one.might_contain(asked[n : n + 1])[0] for n in range(len(asked))]
+    assert together[::2].all() and not together.all()

@@ -1,0 +1,108 @@
+"""Reads of a base file in two parts: first the columns that decide which rows are kept, then the other columns of these rows.
+
+A condition often keeps a few rows of a row group, or none. Then the other columns are decoded up to the last row that is kept, or not at all.
+
+Invariant: the rows, their order and their values are those of a read of all columns at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi_core.errors import CorruptBaseFileError
+from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.model.internal_schema import FileNames, in_file
+from pyhudi_core.model.schema_cast import conform
+
+_NUMBER = "\0 number of the row in its row group"
+_FEW_ROWS = 1_000
+_BATCH, _SHORT_BATCH = 131_072, 32_768
+"""Batches are short if few rows are kept, so that less is decoded behind the last of them. Shorter ones cost more than they save."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwoParts:
+    """One open base file, read for the columns that decide, and for the others. Both schemas have the table's names; ``names`` are the file's."""
+
+    path: str
+    first: BaseFileReader
+    deciding: pa.Schema
+    second: BaseFileReader
+    others: pa.Schema
+    names: FileNames | None
+
+    def rows_of(self, row_group: int, keep: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows of a row group that ``keep`` leaves of batches of the deciding columns (and one more, which it must not drop).
+
+        Raises `CorruptBaseFileError` if the columns have different numbers of rows.
+        """
+        kept, at = [], 0
+        for batch in self.first.iter_batches([row_group]):
+            part = conform(batch, self.deciding, self.names)
+            rows = keep(part.append_column(_NUMBER, pa.array(np.arange(at, at + len(batch)))))
+            at += len(batch)
+            if len(rows):
+                kept.append(rows)
+        if not kept:
+            return
+        size = _SHORT_BATCH if sum(map(len, kept)) <= _FEW_ROWS else _BATCH
+        others, start = self.second.iter_batches([row_group], batch_rows=size), 0
+        window = next(others, None)
+        for rows in kept:
+            numbers, done = rows.column(_NUMBER).to_numpy(), 0
+            while done < len(numbers):
+                if window is None:
+                    raise self._uneven(start, at)
+                end = done + int(np.searchsorted(numbers[done:], start + len(window)))
+                if end > done:
+                    yield self._beside(rows.slice(done, end - done), window, numbers[done:end] - start)
+                done = end
+                if done < len(numbers):
+                    start += len(window)
+                    window = next(others, None)
+
+    def _beside(
+        self, rows: pa.RecordBatch, window: pa.RecordBatch, numbers: np.typing.NDArray[np.int64]
+    ) -> pa.RecordBatch:
+        taken = conform(
+            window if len(numbers) == len(window) else window.take(pa.array(numbers)), self.others, self.names
+        )
+        known = rows.select(self.deciding.names)
+        return pa.RecordBatch.from_arrays(
+            [*known.columns, *taken.columns], schema=pa.schema([*self.deciding, *self.others])
+        )
+
+    def _uneven(self, rows: int, expected: int) -> CorruptBaseFileError:
+        return CorruptBaseFileError(
+            f"Columns of a row group have different numbers of rows: {rows:,} and {expected:,}",
+            path=self.path,
+            hint="Restore the file from a copy, or roll back to a savepoint before it was written",
+        )
+
+
+def two_parts(
+    reader: BaseFileReader,
+    path: str,
+    schema: pa.Schema,
+    deciding: Collection[str],
+    given: Collection[str],
+    names: FileNames | None,
+) -> TwoParts | None:
+    """Return how to read the columns of ``schema`` in two parts; None if the file has none of the deciding ones, no others, or cannot be read so.
+
+    ``given`` are columns that are not read from the file.
+    """
+    first = pa.schema([item for item in schema if item.name in deciding])
+    rest = pa.schema([item for item in schema if item.name not in deciding])
+    columns, others = (in_file(names, [n for n in part.names if n not in given]) for part in (first, rest))
+    present = set(reader.schema.names)
+    if present.isdisjoint(columns) or present.isdisjoint(others):
+        return None
+    chosen, left = reader.select(columns), reader.select(others)
+    if chosen is None or left is None:
+        return None
+    return TwoParts(path, chosen, first, left, rest, names)
