@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -37,12 +38,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Cost of the demo at rest.")
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--show", action="store_true", help="print the page, and write nothing")
+    parser.add_argument(
+        "--data",
+        help="the folder of `make demo` (.data), of which the demo gets a copy; without it, its tables do not exist yet",
+    )
     given = parser.parse_args()
     minutes = given.minutes
     with tempfile.TemporaryDirectory() as place:
         folders = {name: Path(place) / name for name in ("empty", "demo")}
         for folder in folders.values():
             folder.mkdir()
+        if given.data:
+            shutil.copytree(Path(given.data) / "lake", folders["demo"] / "data" / "lake")
         data = {"PYHUDI_DEMO_DATA": str(folders["demo"] / "data")}
         empty = DagsterDev(folders["empty"], {"nothing.py": EMPTY})
         demo = DagsterDev(folders["demo"], {"demo.py": DEMO}, data)

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "dagster.md"
 PARTS = [
     "The first asset",
+    "A lake that is there already",
     "Partitions and backfills",
     "Rules before a commit",
     "Several tables from one function",
