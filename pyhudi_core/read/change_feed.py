@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pyhudi_core.errors import SnapshotExpiredError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice
@@ -17,7 +18,7 @@ from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, interval_bound
 from pyhudi_core.read.changes import ChangeReader, Changes, GroupChange
 from pyhudi_core.read.named_cleans import naming_clean
-from pyhudi_core.read.retention import refuse_cleaned_change
+from pyhudi_core.read.retention import refuse_cleaned, refuse_cleaned_change
 from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, search_archived
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.transaction.context import TableContext
@@ -78,6 +79,9 @@ def _changes_of(
     for stat in commit.stats:
         logs[stat.partition, stat.file_id] = logs.get((stat.partition, stat.file_id), ()) + tuple(stat.change_logs)
     replaced = {(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}
+    if replaced:  # nothing of such a commit names the files that it replaced
+        with naming_clean(context.folder):
+            refuse_cleaned(replace(last, bound=time_before(completed), view=before), context.table, only=replaced)
     for partition, file_id in sorted(logs.keys() | replaced):
         change_logs = logs.get((partition, file_id), ()) if both_images else ()
         old, new = _group(before, partition, file_id), _group(after, partition, file_id)

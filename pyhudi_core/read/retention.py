@@ -5,15 +5,17 @@ keeps; so every read of an older state is checked here first. Commits completed 
 listed files. A group that none of them names cannot have been cleaned, because only a commit that writes or replaces a group makes its older slices
 removable.
 
-A commit that rewrites a base file names the one before. A deltacommit names nothing before it. So for a merge-on-read table that was cleaned the
-archived commits of the state itself are read, too.
+A commit that rewrites a base file names the one before. A deltacommit names nothing before it, and neither does one that only replaces a group. That
+an older file of the group is there says nothing, because a savepoint or a hold may have kept it. So for a merge-on-read table that was cleaned, and
+for such a group, the archived commits of the state itself are read, too.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
+from operator import itemgetter
 
 from pyhudi_core.errors import SnapshotExpiredError
 from pyhudi_core.file_groups.listing import FileListing
@@ -29,19 +31,25 @@ Group = tuple[str, str]
 """Partition and file id."""
 
 
-def refuse_cleaned(state: Snapshot, table: str, changed_by: frozenset[str] | None = None) -> None:
+def refuse_cleaned(
+    state: Snapshot, table: str, changed_by: frozenset[str] | None = None, only: Set[Group] | None = None
+) -> None:
     """Raise `SnapshotExpiredError` if a file group of an older state has lost files.
 
-    With ``changed_by``, only groups that these instants wrote are checked.
+    With ``changed_by``, only groups that these instants wrote are checked; with ``only``, only these.
     """
     newest = state.timeline.commits
     if state.bound is None or not len(newest) or (newest[-1].completion_time or "") <= state.bound:
         return
     commits = _commits(state)
     known = _groups(state, commits, changed_by)
+    if commits.has_more and any(known[group] is None for group in (known if only is None else known.keys() & only)):
+        commits = _commits(state, complete=True)
+        known = _groups(state, commits, changed_by)
     logs = _logs(commits)
     by_partition: dict[str, set[str]] = defaultdict(set)
-    for partition, file_id in known.keys() - state.visibility.replaced:
+    checked = known.keys() - state.visibility.replaced
+    for partition, file_id in checked if only is None else checked & only:
         by_partition[partition].add(file_id)
     for partition, wanted in sorted(by_partition.items()):
         there = {piece.file_id for piece in state.view.slices(partition)}
@@ -99,10 +107,14 @@ class _Commits:
 
     until: tuple[tuple[str, CommitMetadata], ...]
     later: tuple[CommitMetadata, ...]
+    has_more: bool = False
 
 
-def _commits(state: Snapshot) -> _Commits:
-    """Read the commits. Archived ones are read only if needed: if a clean has run, or if a group was replaced that one of them may have written."""
+def _commits(state: Snapshot, *, complete: bool = False) -> _Commits:
+    """Read the commits. Archived ones are read only if needed: if a clean has run, or if a group was replaced that one of them may have written.
+
+    ``complete``: after a clean, also those of the state itself; ``has_more`` says that they were left out.
+    """
     read, bound, history = state.visibility.read_commit, state.bound or "", state.visibility.history
     seen = {instant.requested_time for instant in state.visibility.commits}
     until = tuple((i.requested_time, read(i)) for i in state.visibility.commits)
@@ -112,18 +124,24 @@ def _commits(state: Snapshot) -> _Commits:
     cleaned = any(i.action is Action.CLEAN for i in state.timeline) or history.holds(Action.CLEAN, bound)
     if not cleaned and not any(commit.replaced for commit in later):
         return _Commits(until, later)
-    with_logs = cleaned and state.config.table_type is TableType.MERGE_ON_READ
-    before: list[tuple[str, CommitMetadata]] = []
+    completions = {i.requested_time: i.completion_time or i.requested_time for i in state.visibility.commits}
+    oldest = min(completions.values(), default="")
+    # A savepoint keeps its commit active, and later ones may be archived.
+    between = cleaned and oldest < history.newest_completion(bound)
+    of_state = cleaned and (complete or between or state.config.table_type is TableType.MERGE_ON_READ)
+    before = [(completions[time], time, commit) for time, commit in until]
     after: list[CommitMetadata] = []
-    for row in history.rows_completed_after("" if with_logs else bound):
+    for row in history.rows_completed_after("" if of_state else bound):
         if row.metadata and row.requested_time not in seen:
             record = CommitMetadata(None).record_name(Action(row.action))
             commit = CommitMetadata.from_avro(decode_record(row.metadata, record))
-            if (row.completion_time or row.requested_time) > bound:
+            completed = row.completion_time or row.requested_time
+            if completed > bound:
                 after.append(commit)
             else:
-                before.append((row.requested_time, commit))
-    return _Commits((*before, *until), (*after, *later))
+                before.append((completed, row.requested_time, commit))
+    ordered = sorted(before, key=itemgetter(0))
+    return _Commits(tuple((time, commit) for _, time, commit in ordered), (*after, *later), cleaned and not of_state)
 
 
 def _groups(state: Snapshot, commits: _Commits, changed_by: frozenset[str] | None) -> dict[Group, str | None]:
